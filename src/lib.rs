@@ -1,0 +1,10 @@
+//! watchcache: the watch cache of a Kubernetes API server, as a program of its own.
+//!
+//! ```text
+//! an event     etcd → source → keeper → cache (store + ring) → dispatch → subscription → codec → http body
+//! a read       http → auth → handler → read/plan → (cache view | etcd) → codec → response
+//! ```
+//!
+//! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
+
+pub mod model;

@@ -1,0 +1,3 @@
+//! Flags → config → app.
+
+fn main() {}

@@ -1,0 +1,66 @@
+//! What the source hands to a keeper.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Broken, Epoch, Object, Revision};
+
+/// One change of one key.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// The key was written.
+    Put(Arc<Object>),
+    /// The key is gone.
+    Delete(Bytes),
+    /// The key was written with a value we cannot serve.
+    Broken(Broken),
+}
+
+/// Every change that one revision made to one resource. A transaction or a lease revoke changes many keys at one revision.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The revision, whole: nothing else of this resource comes at it (guarantee Atomic).
+    pub revision: Revision,
+    /// The changes, in etcd's order.
+    pub changes: Vec<Change>,
+}
+
+/// What a keeper receives, in order.
+#[derive(Clone, Debug)]
+pub enum Feed {
+    /// Start anew: forget everything, these are all objects at `revision`.
+    Reset {
+        /// The new life.
+        epoch: Epoch,
+        /// Revision of the load; the ring's floor becomes this.
+        revision: Revision,
+        /// The resource may be served once it is known up to here (a warm start loads an older revision and replays).
+        ready_at: Revision,
+        /// Every object, in any order.
+        objects: Vec<Arc<Object>>,
+        /// Values that could not be decoded.
+        broken: Vec<Broken>,
+    },
+    /// The next revision that touched this resource.
+    Batch(Batch),
+}
+
+impl Feed {
+    /// Bytes it holds, for the inbox budget.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Reset { objects, .. } => objects.iter().map(|o| o.weight()).sum(),
+            Self::Batch(batch) => batch
+                .changes
+                .iter()
+                .map(|change| match change {
+                    Change::Put(object) => object.weight(),
+                    Change::Delete(key) => key.len() + 64,
+                    Change::Broken(broken) => broken.key.len() + broken.why.len() + 64,
+                })
+                .sum(),
+        }
+    }
+}

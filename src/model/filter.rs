@@ -1,0 +1,93 @@
+//! Who sees which event: scope and selectors over an object, and the transition table of spec list-watch §5.1.
+
+use super::{
+    Event, Object,
+    selector::{FieldSelector, LabelSelector},
+};
+
+/// Scope and selectors of a request, resolved: nothing in it is parsed again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// Only this namespace.
+    pub namespace: Option<Box<str>>,
+    /// Only this name.
+    pub name: Option<Box<str>>,
+    /// `labelSelector`.
+    pub labels: LabelSelector,
+    /// `fieldSelector` without the exact name and namespace terms that `namespace` and `name` already say.
+    pub fields: FieldSelector,
+}
+
+impl Filter {
+    /// Whether the object is in scope and selected.
+    #[must_use]
+    pub fn matches(&self, object: &Object) -> bool {
+        self.name.as_deref().is_none_or(|n| n == object.name())
+            && self.namespace.as_deref().is_none_or(|n| n == object.namespace())
+            && self.fields.matches(object)
+            && self.labels.matches(object)
+    }
+
+    /// What a watcher with this filter sees of a change; `None` when nothing.
+    #[must_use]
+    pub fn outcome(&self, event: &Event) -> Option<Outcome> {
+        let old = event.old.as_deref().is_some_and(|o| self.matches(o));
+        let new = event.new.as_deref().is_some_and(|o| self.matches(o));
+        match (old, new) {
+            (false, true) => Some(Outcome::Added),
+            (true, true) => Some(Outcome::Modified),
+            (true, false) => Some(Outcome::Deleted),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Row of the transition table (spec list-watch §5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Body: the object after.
+    Added,
+    /// Body: the object after.
+    Modified,
+    /// Body: the object before, under the revision of the change.
+    Deleted,
+}
+
+/// The type of a watch event on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `ADDED`
+    Added,
+    /// `MODIFIED`
+    Modified,
+    /// `DELETED`
+    Deleted,
+    /// `BOOKMARK`
+    Bookmark,
+    /// `ERROR`
+    Error,
+}
+
+impl Kind {
+    /// As it stands in the event.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+            Self::Bookmark => "BOOKMARK",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+impl From<Outcome> for Kind {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Added => Self::Added,
+            Outcome::Modified => Self::Modified,
+            Outcome::Deleted => Self::Deleted,
+        }
+    }
+}

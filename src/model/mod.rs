@@ -1,0 +1,14 @@
+//! The words every other room speaks: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
+
+mod change;
+mod filter;
+mod object;
+mod resource;
+mod revision;
+pub mod selector;
+
+pub use change::{Batch, Change, Feed};
+pub use filter::{Filter, Kind, Outcome};
+pub use object::{Broken, Event, Object};
+pub use resource::{FieldPath, ResourceId, Shape, Storage};
+pub use revision::{Epoch, Revision};

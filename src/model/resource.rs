@@ -1,0 +1,61 @@
+//! What a keeper keeps: one storage prefix of etcd and the shape of the values under it.
+
+use std::sync::Arc;
+
+/// The storage prefix that names a keeper: `configmaps`, `services/specs`, `ex.io/widgets`.
+pub type ResourceId = Arc<str>;
+
+/// One resource as etcd stores it. Several served resources may show the same one (both `events`, the versions of a custom resource).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// The part of the key between `/registry/` and the namespace or name.
+    pub id: ResourceId,
+    /// API group for metrics and messages; empty for core.
+    pub group: String,
+    /// Plural name for metrics and messages.
+    pub resource: String,
+    /// Whether keys are `prefix/namespace/name` or `prefix/name`.
+    pub namespaced: bool,
+    /// How a stored value looks, and which ones can be served as they are.
+    pub shape: Shape,
+    /// Fields that selectors may name besides `metadata.name` and `metadata.namespace`; `Object::fields` has their values in this order.
+    pub fields: Vec<FieldPath>,
+}
+
+/// The form of a stored value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `{"kind":K,"apiVersion":V,"metadata":…}`: the order Go structs have. Served as it is when `kind` and `apiVersion` are these.
+    BuiltIn {
+        /// Kind of the stored value.
+        kind: String,
+        /// apiVersion of the stored value.
+        api_version: String,
+    },
+    /// Sorted keys, `{"apiVersion":V,"kind":K,…}`. Any of the listed versions is served as it is, under another `apiVersion`.
+    Custom {
+        /// Kind of the stored value.
+        kind: String,
+        /// Every apiVersion that values may be stored under (`ex.io/v1`).
+        api_versions: Vec<String>,
+    },
+    /// CustomResourceDefinitions: stored as `apiextensions.k8s.io/v1beta1`, kept here as v1 (spec api-surface §10.2).
+    Definition,
+}
+
+/// Where the value of a selectable field is found in the stored JSON, and how it is written (spec list-watch §7.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldPath {
+    /// The scalar at this path: a string as it is, numbers and booleans by Go's default formatting, missing or null as `""`.
+    Scalar(Vec<String>),
+    /// The boolean at this path, `false` when missing (`spec.hostNetwork`, `spec.unschedulable`).
+    Bool(Vec<String>),
+    /// The integer at this path, `0` when missing (`status.replicas` of a Go int field).
+    Int(Vec<String>),
+    /// The first non-empty one (`source` of an event: `source.component`, else `reportingComponent`).
+    FirstOf(Vec<FieldPath>),
+    /// Member `1` of the first element of the array at path `0` (`status.podIP`: `ip` of the first of `status.podIPs`).
+    FirstElement(Vec<String>, String),
+    /// A label that is accepted and always reads `""` (`status.podIPs`).
+    AlwaysEmpty,
+}

@@ -1,0 +1,118 @@
+//! Label and field selectors: types and matching. Parsing is in `parse`.
+
+use super::Object;
+
+/// A parsed label selector; the empty one selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// AND-ed, sorted by key.
+    pub requirements: Vec<LabelRequirement>,
+}
+
+/// One requirement of a label selector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LabelRequirement {
+    /// The label's key.
+    pub key: Box<str>,
+    /// What is asked of it.
+    pub op: LabelOp,
+}
+
+/// Operators of spec list-watch §7.1.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LabelOp {
+    /// Present.
+    Exists,
+    /// Absent.
+    Absent,
+    /// Present with one of these values (sorted): `=`, `==`, `in`.
+    In(Vec<Box<str>>),
+    /// Absent, or present with none of these values (sorted): `!=`, `notin`.
+    NotIn(Vec<Box<str>>),
+    /// Present, an integer, greater.
+    Greater(i64),
+    /// Present, an integer, less.
+    Less(i64),
+}
+
+impl LabelSelector {
+    /// Whether every requirement holds.
+    #[must_use]
+    pub fn matches(&self, object: &Object) -> bool {
+        self.requirements.iter().all(|r| r.matches(object.label(&r.key)))
+    }
+
+    /// Whether it selects everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+}
+
+impl LabelRequirement {
+    fn matches(&self, value: Option<&str>) -> bool {
+        match &self.op {
+            LabelOp::Exists => value.is_some(),
+            LabelOp::Absent => value.is_none(),
+            LabelOp::In(set) => value.is_some_and(|v| set.iter().any(|s| &**s == v)),
+            LabelOp::NotIn(set) => value.is_none_or(|v| !set.iter().any(|s| &**s == v)),
+            LabelOp::Greater(than) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *than),
+            LabelOp::Less(than) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *than),
+        }
+    }
+}
+
+/// A field selector, resolved against the fields of a resource; the empty one selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector {
+    /// AND-ed.
+    pub terms: Vec<FieldTerm>,
+}
+
+/// One term of a field selector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldTerm {
+    /// Which field.
+    pub field: Field,
+    /// `=` when true, `!=` when false.
+    pub equal: bool,
+    /// The value asked for.
+    pub value: Box<str>,
+}
+
+/// A field that selectors may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// `metadata.name`
+    Name,
+    /// `metadata.namespace`
+    Namespace,
+    /// The storage's declared field with this index.
+    Declared(u16),
+}
+
+impl Field {
+    /// The field's value in an object; `""` when it has none.
+    #[must_use]
+    pub fn of(self, object: &Object) -> &str {
+        match self {
+            Self::Name => object.name(),
+            Self::Namespace => object.namespace(),
+            Self::Declared(index) => object.field(usize::from(index)),
+        }
+    }
+}
+
+impl FieldSelector {
+    /// Whether every term holds.
+    #[must_use]
+    pub fn matches(&self, object: &Object) -> bool {
+        self.terms.iter().all(|t| (t.field.of(object) == &*t.value) == t.equal)
+    }
+
+    /// Whether it selects everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
