@@ -47,20 +47,34 @@ pub enum Feed {
 }
 
 impl Feed {
+    /// The revision up to which the resource is known once this is applied.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        match self {
+            Self::Reset { revision, .. } => *revision,
+            Self::Batch(batch) => batch.revision,
+        }
+    }
+
     /// Bytes it holds, for the inbox budget.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {
             Self::Reset { objects, .. } => objects.iter().map(|o| o.weight()).sum(),
-            Self::Batch(batch) => batch
-                .changes
-                .iter()
-                .map(|change| match change {
-                    Change::Put(object) => object.weight(),
-                    Change::Delete(key) => key.len() + 64,
-                    Change::Broken(broken) => broken.key.len() + broken.why.len() + 64,
-                })
-                .sum(),
+            Self::Batch(batch) => batch.weight(),
         }
+    }
+}
+
+impl Batch {
+    /// Bytes it holds.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let one = |change: &Change| match change {
+            Change::Put(object) => object.weight(),
+            Change::Delete(key) => key.len() + 64,
+            Change::Broken(broken) => broken.key.len() + broken.why.len() + 64,
+        };
+        self.changes.iter().map(one).sum()
     }
 }

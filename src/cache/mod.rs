@@ -1,0 +1,9 @@
+//! The memory of one resource: `replica` owns it, `view` is what readers hold.
+//!
+//! Knows nothing of etcd, of HTTP or of who watches. Only `view` may wait (guarantee Fresh lives there).
+
+pub mod replica;
+pub mod ring;
+pub mod store;
+pub mod sync;
+pub mod view;

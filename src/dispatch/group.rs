@@ -1,0 +1,254 @@
+//! Watchers that ask the same thing: one filter, one encoding, one log of frames, a cursor each.
+//!
+//! A plain mutex guards the log, its members' cursors and their wakers together, so that "nothing pending" and "wake me" are one step and no wake
+//! is lost. It is held for the copy of a few shared pointers; sockets are never touched under it (decision 0003).
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+};
+
+use bytes::Bytes;
+
+use crate::{
+    codec::form::Form,
+    model::{Filter, Revision},
+};
+
+/// Most frames a group's log holds for members that do not keep up; one that falls out replays from the ring.
+pub const GROUP_FRAMES_MAX: usize = 1_024;
+
+/// Most bytes of frames a group's log holds for members that do not keep up.
+pub const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// What makes two watchers the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupKey {
+    /// Names the form, e.g. `apps/v1/deployments`: watchers of two served versions get other bytes.
+    pub form: Arc<str>,
+    /// Scope and selectors.
+    pub filter: Filter,
+}
+
+/// One event as a group's members get it.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Revision of the change.
+    pub revision: Revision,
+    /// The event on the wire, whole, shared by all members and by groups of the same form.
+    pub bytes: Bytes,
+}
+
+/// A group of watchers. The keeper writes its log, members read it.
+pub struct Group {
+    key: GroupKey,
+    form: Arc<Form>,
+    log: Mutex<Log>,
+}
+
+struct Log {
+    frames: VecDeque<Frame>,
+    /// Sequence number of the first frame held. A cursor is a sequence number, not a revision: a revision may be many frames.
+    first: u64,
+    /// Every matching event above this revision is in `frames`, or was taken by every live member.
+    floor: Revision,
+    bytes: usize,
+    members: Vec<Option<Member>>,
+    free: Vec<usize>,
+    ended: bool,
+}
+
+struct Member {
+    /// Next frame to take; `None` while it catches up from the ring and holds nothing back.
+    cursor: Option<u64>,
+    waker: Option<Waker>,
+}
+
+/// A member's place in its group; leaving is dropping it.
+pub struct Seat {
+    group: Arc<Group>,
+    index: usize,
+}
+
+/// What a live member found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Frames were taken; there may be more.
+    Some,
+    /// Nothing is pending, the waker is registered.
+    Nothing,
+    /// The log has moved past the cursor: catch up from the ring.
+    Behind,
+    /// The group has ended and everything was taken.
+    Ended,
+}
+
+impl Group {
+    /// A group whose log begins after `floor`, the revision the replica is at.
+    pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision) -> Self {
+        let log =
+            Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false };
+        Self { key, form, log: Mutex::new(log) }
+    }
+
+    /// What its members asked for.
+    #[must_use]
+    pub fn key(&self) -> &GroupKey {
+        &self.key
+    }
+
+    /// How its members' events are written.
+    #[must_use]
+    pub fn form(&self) -> &Arc<Form> {
+        &self.form
+    }
+
+    /// Takes a seat, not yet live.
+    #[must_use]
+    pub fn sit(self: &Arc<Self>) -> Seat {
+        let mut log = self.log();
+        let member = Some(Member { cursor: None, waker: None });
+        let index = if let Some(index) = log.free.pop() {
+            log.members[index] = member;
+            index
+        } else {
+            log.members.push(member);
+            log.members.len() - 1
+        };
+        drop(log);
+        Seat { group: self.clone(), index }
+    }
+
+    /// Appends the frames of one batch, after dropping those that nobody needs. `published` is what every reader can already load: only up to there
+    /// may the log forget, so that a member with a fresh picture can always join.
+    pub(super) fn append(&self, frames: impl Iterator<Item = Frame>, published: Revision) {
+        let mut log = self.log();
+        log.trim(published);
+        for frame in frames {
+            log.bytes += frame.bytes.len();
+            log.frames.push_back(frame);
+        }
+    }
+
+    /// Takes the wakers of the members that wait. The caller wakes them after the picture is published.
+    pub(super) fn waiting(&self, into: &mut Vec<Waker>) {
+        let mut log = self.log();
+        into.extend(log.members.iter_mut().flatten().filter_map(|m| m.waker.take()));
+    }
+
+    /// No frame comes any more; members take what is there and end.
+    pub(super) fn end(&self, into: &mut Vec<Waker>) {
+        self.log().ended = true;
+        self.waiting(into);
+    }
+
+    /// Drops frames nobody needs, without appending; whether any member is left.
+    pub(super) fn tidy(&self, published: Revision) -> bool {
+        let mut log = self.log();
+        log.trim(published);
+        log.members.len() > log.free.len()
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        // Nothing under the lock can panic half-way in a way that breaks the log; a poisoned one is still whole.
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    fn trim(&mut self, published: Revision) {
+        let needed = self.members.iter().flatten().filter_map(|m| m.cursor).min().unwrap_or(u64::MAX);
+        while let Some(frame) = self.frames.front() {
+            let over = self.frames.len() > GROUP_FRAMES_MAX || self.bytes > GROUP_BYTES_MAX;
+            if frame.revision > published || (self.first >= needed && !over) {
+                return;
+            }
+            self.bytes -= frame.bytes.len();
+            self.floor = frame.revision;
+            self.first += 1;
+            self.frames.pop_front();
+        }
+    }
+}
+
+impl Seat {
+    /// The group.
+    #[must_use]
+    pub fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    /// Goes live after `seen`: every event up to `seen` that matches was taken from a picture. Fails when the log has already forgotten something
+    /// newer than the picture: load a newer one.
+    #[must_use]
+    pub fn join(&self, seen: Revision) -> bool {
+        let mut log = self.group.log();
+        if log.floor > seen {
+            return false;
+        }
+        let before = log.frames.iter().take_while(|f| f.revision <= seen).count() as u64;
+        let cursor = log.first + before;
+        log.member(self.index).cursor = Some(cursor);
+        true
+    }
+
+    /// Takes pending frames whose revision is above `seen`, until `budget` bytes and then to the end of a revision: one revision goes out whole.
+    /// Moves `seen`. When nothing is pending, registers the waker in the same step.
+    pub fn take(&self, seen: &mut Revision, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Taken {
+        let mut log = self.group.log();
+        let Some(cursor) = log.member(self.index).cursor else { return Taken::Behind };
+        if cursor < log.first {
+            log.member(self.index).cursor = None;
+            return Taken::Behind;
+        }
+        let (mut next, mut taken, mut bytes) = (cursor, false, 0);
+        let skip = usize::try_from(cursor - log.first).expect("a log has fewer frames than memory has bytes");
+        for frame in log.frames.iter().skip(skip) {
+            if bytes >= budget && frame.revision > *seen {
+                break;
+            }
+            next += 1;
+            // Up to a future resourceVersion nothing is shown (spec list-watch §4.1 row 8); one revision may be several frames.
+            if frame.revision > *seen || (taken && frame.revision == *seen) {
+                *seen = frame.revision;
+                bytes += frame.bytes.len();
+                out.push(frame.bytes.clone());
+                taken = true;
+            }
+        }
+        let ended = log.ended;
+        let member = log.member(self.index);
+        member.cursor = Some(next);
+        match (taken, ended) {
+            (true, _) => Taken::Some,
+            (false, true) => Taken::Ended,
+            (false, false) => {
+                if member.waker.as_ref().is_none_or(|w| !w.will_wake(waker)) {
+                    member.waker = Some(waker.clone());
+                }
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// Whether the group has ended (a reset, an undecodable value, shutdown).
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.group.log().ended
+    }
+}
+
+impl Log {
+    fn member(&mut self, index: usize) -> &mut Member {
+        self.members[index].as_mut().expect("a seat is taken until it is dropped")
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut log = self.group.log();
+        log.members[self.index] = None;
+        log.free.push(self.index);
+    }
+}

@@ -1,0 +1,13 @@
+//! Who hears what: an event touches only the groups that can match it, is encoded once per form, and waits in each group's log for the members.
+//!
+//! `interest` finds the groups, `group` holds their logs, `subscription` is one watcher's way through picture, ring and log. Knows no socket, no
+//! clock and no tokio: a member is woken through `std::task::Waker`.
+
+pub mod dispatcher;
+pub mod group;
+pub mod interest;
+pub mod subscription;
+
+pub use dispatcher::{Dispatcher, Wake};
+pub use group::{Group, GroupKey};
+pub use subscription::{Start, Step, Subscription};

@@ -1,0 +1,226 @@
+//! One watcher's way: initial objects from a picture, replay from the ring, then live from its group's log; and back to the ring when it is slow.
+//!
+//! ```text
+//! Initial ──picture sent──▶ Catching ──ring replayed, join──▶ Live ──log moved past──▶ Catching
+//!                              │ ring moved past: Expired        │ group ended: Ended
+//!                              ▼                                 ▼
+//!                            Ended ◀─────────────────────────────┘
+//! ```
+//! Holds no picture while it catches up, only `seen`: a stopped reader keeps nothing alive.
+
+use std::{sync::Arc, task::Waker};
+
+use bytes::Bytes;
+
+use super::{
+    dispatcher::body,
+    group::{Group, Seat, Taken},
+};
+use crate::{
+    cache::view::{Known, Published, View},
+    model::{Epoch, Event, Kind, Revision},
+};
+
+/// How many ring events a catching watcher looks at in one step, matching or not: bounds the time between two yields.
+pub const REPLAY_STEP_EVENTS: usize = 2_048;
+
+/// How many objects an initial listing looks at in one step.
+pub const INITIAL_STEP_OBJECTS: usize = 2_048;
+
+/// A watch that was accepted. Owns its seat in the group; dropping it leaves.
+pub struct Subscription {
+    published: Arc<Published>,
+    seat: Seat,
+    epoch: Epoch,
+    state: State,
+    /// The last revision whose events this watcher has, whole.
+    seen: Revision,
+    /// A bookmark must be newer than this (spec list-watch §4.5, "Delivery filter").
+    start: Revision,
+    /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
+    processed: u64,
+}
+
+enum State {
+    /// Objects of the picture with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
+    Initial { view: Arc<View>, prefix: Bytes, after: Bytes, annotated: bool, revision: Revision },
+    /// Events after `seen` come from the ring.
+    Catching,
+    /// Events after `seen` come from the group's log.
+    Live,
+    Ended,
+}
+
+/// Where a watch starts (spec list-watch §4.1).
+pub enum Start {
+    /// With the objects of a picture, then everything after it (rows 1–3, 9).
+    Initial {
+        /// The picture and K₀.
+        known: Known,
+        /// Storage key prefix of the scope.
+        prefix: Bytes,
+        /// Whether the annotated bookmark follows the objects.
+        annotated: bool,
+    },
+    /// With the events after this revision (rows 4–6, 8); it may be in the future.
+    After(Revision),
+}
+
+/// What a step brought.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Bytes to send are in `out`; call again.
+    More,
+    /// Nothing now; the waker will be called. `true` when live and drained: then a bookmark may be sent.
+    Pending,
+    /// Everything was sent; the stream ends cleanly (reset, shutdown).
+    Ended,
+    /// The ring has moved past this watcher: ERROR 410, then the end.
+    Expired {
+        /// What it had.
+        seen: Revision,
+        /// What it would have needed.
+        floor: Revision,
+    },
+}
+
+impl Subscription {
+    /// Begins. `group` was handed out by the keeper in `epoch`.
+    #[must_use]
+    pub fn new(published: Arc<Published>, group: &Arc<Group>, epoch: Epoch, start: Start) -> Self {
+        let seat = group.sit();
+        let (state, seen) = match start {
+            Start::Initial { known, prefix, annotated } => {
+                let revision = known.revision;
+                (State::Initial { view: known.view, after: Bytes::new(), prefix, annotated, revision }, revision)
+            }
+            Start::After(seen) => (State::Catching, seen),
+        };
+        Self { published, seat, epoch, state, seen, start: seen, processed: 0 }
+    }
+
+    /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.
+    pub fn step(&mut self, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Step {
+        loop {
+            match &mut self.state {
+                State::Initial { .. } => {
+                    if self.initial(budget, out) {
+                        return Step::More;
+                    }
+                }
+                State::Catching => {
+                    if let Some(step) = self.catch_up(budget, out) {
+                        return step;
+                    }
+                }
+                State::Live => match self.seat.take(&mut self.seen, budget, out, waker) {
+                    Taken::Some => return Step::More,
+                    Taken::Nothing => return Step::Pending,
+                    Taken::Behind => self.state = State::Catching,
+                    Taken::Ended => self.state = State::Ended,
+                },
+                State::Ended => return Step::Ended,
+            }
+        }
+    }
+
+    /// The revision a bookmark could carry if the log turns out to be drained **after** this call: load it first, then step, and when the step is
+    /// [`Step::Pending`] send it (guarantee Bookmarkable; the log is written before the picture is published).
+    #[must_use]
+    pub fn bookmark_candidate(&self) -> Option<Revision> {
+        let known = self.published.known();
+        (known.view.epoch == self.epoch && matches!(self.state, State::Live | State::Catching)).then_some(known.revision)
+    }
+
+    /// Whether a bookmark at `revision` may be sent now.
+    #[must_use]
+    pub fn may_bookmark(&self, revision: Revision) -> bool {
+        matches!(self.state, State::Live) && revision > self.start && revision >= self.seen
+    }
+
+    /// Takes the count of objects and events looked at since the last call.
+    pub fn take_processed(&mut self) -> u64 {
+        std::mem::take(&mut self.processed)
+    }
+
+    /// The group.
+    #[must_use]
+    pub fn group(&self) -> &Arc<Group> {
+        self.seat.group()
+    }
+
+    /// Shows objects of the picture; whether there is something to send.
+    fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> bool {
+        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return false };
+        let group = self.seat.group();
+        let filter = &group.key().filter;
+        let (mut bytes, mut last, mut looked) = (0, None, 0);
+        for object in view.store.scan(prefix, after) {
+            if bytes >= budget || looked == INITIAL_STEP_OBJECTS {
+                break;
+            }
+            looked += 1;
+            last = Some(object.clone());
+            if filter.matches(object) {
+                let frame = group.form().event(Kind::Added, object, object.revision);
+                bytes += frame.len();
+                out.push(frame);
+            }
+        }
+        self.processed += looked as u64;
+        if let Some(last) = last {
+            *after = [&last.key[..], b"\0"].concat().into();
+            return true;
+        }
+        if *annotated {
+            out.push(group.form().bookmark(*revision, true));
+        }
+        let sent = *annotated;
+        self.state = State::Catching;
+        sent
+    }
+
+    /// Replays the ring after `seen`; goes live at its end. `None`: look at the state again.
+    fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<Step> {
+        let known = self.published.known();
+        if known.view.epoch != self.epoch || self.seat.is_ended() {
+            self.state = State::Ended;
+            return None;
+        }
+        let ring = &known.view.ring;
+        let Ok(start) = ring.since(self.seen) else {
+            self.state = State::Ended;
+            return Some(Step::Expired { seen: self.seen, floor: ring.floor() });
+        };
+        let (mut index, mut bytes) = (start, 0);
+        while let Some(event) = ring.at(index) {
+            let enough = bytes >= budget || index - start >= REPLAY_STEP_EVENTS;
+            if enough && event.revision > self.seen {
+                break;
+            }
+            index += 1;
+            self.seen = event.revision;
+            bytes += self.show(event, out);
+        }
+        self.processed += (index - start) as u64;
+        if index < ring.len() {
+            return Some(Step::More);
+        }
+        self.seen = self.seen.max(known.view.applied);
+        if self.seat.join(known.view.applied) {
+            self.state = State::Live;
+        }
+        // Else the log has just forgotten something newer than this picture, and so a newer picture is there: go round again.
+        (!out.is_empty()).then_some(Step::More)
+    }
+
+    /// Encodes an event for this watcher alone; the bytes it added.
+    fn show(&self, event: &Event, out: &mut Vec<Bytes>) -> usize {
+        let group = self.seat.group();
+        let Some(outcome) = group.key().filter.outcome(event) else { return 0 };
+        let frame = group.form().event(outcome.into(), body(event, outcome), event.revision);
+        let bytes = frame.len();
+        out.push(frame);
+        bytes
+    }
+}

@@ -1,0 +1,250 @@
+//! The one loop per resource: owns its replica and its dispatcher, and publishes the picture that readers hold.
+//!
+//! `select` awaits and changes nothing; [`Keeper::apply`] changes and does not await: it is what the simulation calls.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    cache::{
+        replica::Replica,
+        ring::RingLimits,
+        view::{Fed, Published},
+    },
+    codec::form::Form,
+    dispatch::{Dispatcher, Group, GroupKey, Wake},
+    model::{Batch, Epoch, Event, Feed, Storage},
+};
+
+/// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
+pub const ASKS_WAITING_MAX: usize = 1_024;
+
+/// Feed messages applied before the picture is published once: batching is the lever (design §8), but a reader must not wait for ever.
+pub const BATCHES_AT_ONCE: usize = 256;
+
+/// How often the ring shrinks and empty groups go.
+pub const TIDY_EVERY: Duration = Duration::from_secs(5);
+
+/// A resource as its readers see it. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    /// What is kept.
+    pub storage: Arc<Storage>,
+    /// The picture.
+    pub published: Arc<Published>,
+    asks: mpsc::Sender<Ask>,
+}
+
+/// Where the feed puts a resource's changes. Never blocks; knows how many bytes wait.
+#[derive(Clone)]
+pub struct Inbox {
+    queue: mpsc::UnboundedSender<Feed>,
+    queued: Arc<AtomicUsize>,
+    published: Arc<Published>,
+}
+
+/// The loop and what it owns.
+pub struct Keeper {
+    queue: mpsc::UnboundedReceiver<Feed>,
+    queued: Arc<AtomicUsize>,
+    asks: mpsc::Receiver<Ask>,
+    state: State,
+    started: Instant,
+    applied_events: Box<dyn Fn(usize) + Send>,
+}
+
+/// What the loop works on: no channel, no clock.
+pub struct State {
+    replica: Replica,
+    dispatcher: Dispatcher,
+    published: Arc<Published>,
+}
+
+/// A watcher asks for its group.
+pub struct Ask {
+    key: GroupKey,
+    form: Arc<Form>,
+    answer: oneshot::Sender<(Arc<Group>, Epoch)>,
+}
+
+/// What wakes the loop.
+pub enum Action {
+    /// The feed brought something, in order.
+    Fed(Vec<Feed>),
+    /// A watcher asks.
+    Asked(Ask),
+    /// Time to tidy.
+    Tick,
+}
+
+/// The keeper is gone: the resource was removed, or the server is stopping.
+#[derive(Debug, Error)]
+#[error("the resource is no longer served")]
+pub struct Gone;
+
+/// Makes a keeper and both of its ends. `applied_events` is told how many events each apply brought (metrics).
+#[must_use]
+pub fn keeper(
+    storage: Arc<Storage>,
+    limits: RingLimits,
+    fed: Arc<Fed>,
+    applied_events: Box<dyn Fn(usize) + Send>,
+) -> (Keeper, Handle, Inbox) {
+    let replica = Replica::new(limits);
+    let published = Arc::new(Published::new(replica.view(), fed));
+    let (queue, incoming) = mpsc::unbounded_channel();
+    let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
+    let queued = Arc::new(AtomicUsize::new(0));
+    let state = State { replica, dispatcher: Dispatcher::default(), published: published.clone() };
+    let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), applied_events };
+    let handle = Handle { storage, published: published.clone(), asks };
+    (keeper, handle, Inbox { queue, queued, published })
+}
+
+impl Keeper {
+    /// Runs until the feed lets go of the inbox; then every stream ends.
+    pub async fn run(mut self) {
+        let mut tick = tokio::time::interval(TIDY_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while let Some(action) = self.select(&mut tick).await {
+            let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let events = self.state.apply(action, now_ms);
+            if events > 0 {
+                (self.applied_events)(events);
+            }
+        }
+        self.state.dispatcher.end_all().now();
+    }
+
+    async fn select(&mut self, tick: &mut tokio::time::Interval) -> Option<Action> {
+        let mut messages = Vec::new();
+        tokio::select! {
+            taken = self.queue.recv_many(&mut messages, BATCHES_AT_ONCE) => {
+                let weight: usize = messages.iter().map(Feed::weight).sum();
+                self.queued.fetch_sub(weight, Ordering::Relaxed);
+                (taken > 0).then_some(Action::Fed(messages))
+            }
+            Some(ask) = self.asks.recv() => Some(Action::Asked(ask)),
+            _ = tick.tick() => Some(Action::Tick),
+        }
+    }
+}
+
+impl State {
+    /// For the simulation: the state alone, and where it publishes.
+    #[must_use]
+    pub fn new(limits: RingLimits, fed: Arc<Fed>) -> (Self, Arc<Published>) {
+        let replica = Replica::new(limits);
+        let published = Arc::new(Published::new(replica.view(), fed));
+        (Self { replica, dispatcher: Dispatcher::default(), published: published.clone() }, published)
+    }
+
+    /// Does one thing. Returns how many events it applied.
+    pub fn apply(&mut self, action: Action, now_ms: u64) -> usize {
+        match action {
+            Action::Fed(messages) => self.fed(messages, now_ms),
+            Action::Asked(ask) => {
+                let group = self.subscribe(ask.key, ask.form);
+                // A watcher that left while it waited is no error.
+                let _ = ask.answer.send((group, self.replica.epoch()));
+                0
+            }
+            Action::Tick => {
+                self.replica.shrink(now_ms);
+                self.dispatcher.tidy(self.replica.applied());
+                self.published.publish(self.replica.view());
+                0
+            }
+        }
+    }
+
+    /// The group for a key, as of now.
+    pub fn subscribe(&mut self, key: GroupKey, form: Arc<Form>) -> Arc<Group> {
+        self.dispatcher.group(key, form, self.replica.applied())
+    }
+
+    /// The life the replica is in.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.replica.epoch()
+    }
+
+    /// Applies messages, writes the groups' logs, publishes the picture, wakes the members: in this order (guarantee Bookmarkable).
+    fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> usize {
+        let readable = self.replica.applied();
+        let mut count = 0;
+        let mut wakes = Vec::new();
+        let mut events = Vec::new();
+        for message in messages {
+            match message {
+                Feed::Reset { epoch, revision, ready_at, objects, broken } => {
+                    events.clear();
+                    self.replica.reset(epoch, revision, ready_at, objects, broken);
+                    wakes.push(self.dispatcher.end_all());
+                }
+                Feed::Batch(batch) => count += self.batch(&batch, now_ms, &mut events, &mut wakes),
+            }
+        }
+        wakes.push(self.dispatcher.dispatch(&events, readable));
+        self.published.publish(self.replica.view());
+        wakes.into_iter().for_each(Wake::now);
+        count
+    }
+
+    fn batch(
+        &mut self,
+        batch: &Batch,
+        now_ms: u64,
+        events: &mut Vec<Arc<Event>>,
+        wakes: &mut Vec<Wake>,
+    ) -> usize {
+        let applied = self.replica.apply(batch, now_ms);
+        let count = applied.events.len();
+        if applied.broke {
+            events.clear();
+            wakes.push(self.dispatcher.end_all());
+        } else {
+            events.extend(applied.events);
+        }
+        count
+    }
+}
+
+impl Handle {
+    /// The group for a key, made when nobody asked the same before.
+    ///
+    /// # Errors
+    /// [`Gone`] when the keeper has stopped.
+    pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>) -> Result<(Arc<Group>, Epoch), Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask { key, form, answer }).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+}
+
+impl Inbox {
+    /// Hands a message over, then says how far the resource was handed (the order that [`Published::known`] relies on). Returns the bytes that
+    /// now wait.
+    pub fn hand(&self, feed: Feed) -> usize {
+        let weight = feed.weight();
+        let revision = feed.revision();
+        let waiting = self.queued.fetch_add(weight, Ordering::Relaxed) + weight;
+        // A keeper that is gone has nobody to tell.
+        let _ = self.queue.send(feed);
+        self.published.handed(revision);
+        waiting
+    }
+
+    /// Nothing may be inferred from `fed` until the next [`Inbox::hand`].
+    pub fn withhold(&self) {
+        self.published.withhold();
+    }
+}

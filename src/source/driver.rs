@@ -1,0 +1,352 @@
+//! The feed's hands: opens the watches, loads resources, carries out what the machine decides, and comes back after every failure.
+//!
+//! One task, one stream. It never awaits a keeper.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::Rng;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{
+    load::{self, LoadFailed},
+    machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
+    ranges::{KeyRange, WATCHED_ALONE, cover},
+};
+use crate::{
+    cache::view::Fed,
+    etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender},
+    keeper::Inbox,
+    model::{ResourceId, Revision, Storage},
+};
+
+/// Pause between two progress requests while somebody waits (spec list-watch §2.9).
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Shortest pause between two progress requests when a new waiter comes.
+pub const PROGRESS_PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// Resources that are loaded at the same time.
+pub const LOADS_AT_ONCE: usize = 4;
+
+/// First and longest pause before a broken stream is opened again; doubled in between, half of it random.
+pub const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How often an unreachable etcd is mentioned in the log.
+pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Commands that may wait.
+const COMMANDS_MAX: usize = 256;
+
+/// What the feed needs to know.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Key prefix with a slash at its end: `/registry/`.
+    pub prefix: String,
+    /// How many revisions before now a fresh start loads and replays, so that watches of the server before it resume. 0: none.
+    pub warm_start_revisions: u64,
+    /// Bytes that may wait in one keeper's inbox, or be held during one load, before that resource is loaded anew.
+    pub inbox_bytes_max: usize,
+}
+
+/// What the rest of the house tells the feed.
+pub enum Command {
+    /// Follow this resource too.
+    Add(Arc<Storage>, Inbox),
+    /// Forget this resource; its keeper ends.
+    Remove(ResourceId),
+}
+
+/// The feed of one revision space.
+pub struct Driver {
+    etcd: Etcd,
+    config: SourceConfig,
+    machine: Machine,
+    fed: Arc<Fed>,
+    resources: HashMap<ResourceId, (Arc<Storage>, Inbox)>,
+    commands: mpsc::Receiver<Command>,
+    loads: (mpsc::UnboundedSender<Finished>, mpsc::UnboundedReceiver<Finished>),
+    loads_at_once: Arc<Semaphore>,
+    cluster: Option<u64>,
+    asked_at: Option<Instant>,
+}
+
+/// A load that ended.
+struct Finished {
+    id: ResourceId,
+    generation: Generation,
+    result: Result<Loaded, LoadFailed>,
+}
+
+/// What wakes the session.
+enum Happened {
+    Message(WatchMessage),
+    StreamEnded,
+    Loaded(Finished),
+    Commanded(Command),
+    Awaited,
+    Nobody,
+}
+
+impl Driver {
+    /// A feed that follows nothing yet, and the way to command it.
+    #[must_use]
+    pub fn new(etcd: Etcd, config: SourceConfig, fed: Arc<Fed>) -> (Self, mpsc::Sender<Command>) {
+        let (commander, commands) = mpsc::channel(COMMANDS_MAX);
+        let mut ranges = cover(&config.prefix, WATCHED_ALONE);
+        ranges.push(KeyRange { start: COMPACT_REV_KEY.to_vec(), end: Vec::new() });
+        let driver = Self {
+            machine: Machine::new(&config.prefix, ranges, config.inbox_bytes_max),
+            etcd,
+            config,
+            fed,
+            resources: HashMap::new(),
+            commands,
+            loads: mpsc::unbounded_channel(),
+            loads_at_once: Arc::new(Semaphore::new(LOADS_AT_ONCE)),
+            cluster: None,
+            asked_at: None,
+        };
+        (driver, commander)
+    }
+
+    /// Runs until every commander is gone. Every failure leads back to a new session.
+    pub async fn run(mut self) {
+        let mut pause = RECONNECT_PAUSE.0;
+        let mut complained: Option<Instant> = None;
+        loop {
+            let began = Instant::now();
+            match self.session().await {
+                Ok(()) => return,
+                Err(error) => {
+                    self.etcd.rotate();
+                    if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+                        complained = Some(Instant::now());
+                        tracing::warn!(%error, fed = %self.machine.fed(), "the feed from etcd is broken; trying again");
+                    }
+                }
+            }
+            if began.elapsed() > COMPLAIN_EVERY {
+                (pause, complained) = (RECONNECT_PAUSE.0, None);
+            }
+            let half = pause / 2;
+            tokio::time::sleep(half + half.mul_f64(rand::rng().random())).await;
+            pause = (pause * 2).min(RECONNECT_PAUSE.1);
+        }
+    }
+
+    /// One stream, from opening to its end.
+    async fn session(&mut self) -> Result<(), EtcdError> {
+        self.begin().await?;
+        let (mut sender, mut receiver) = self.etcd.open_watch().await?;
+        self.machine.reconnected();
+        for (index, range, start) in self.machine.watches() {
+            sender.create(watch_id(index), &range.start, &range.end, start).await?;
+        }
+        tracing::info!(from = %self.machine.fed(), "following etcd");
+        let mut tick = tokio::time::interval(PROGRESS_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let happened = tokio::select! {
+                message = receiver.message() => message?.map_or(Happened::StreamEnded, Happened::Message),
+                Some(finished) = self.loads.1.recv() => Happened::Loaded(finished),
+                command = self.commands.recv() => command.map_or(Happened::Nobody, Happened::Commanded),
+                () = self.fed.asked() => Happened::Awaited,
+                _ = tick.tick() => Happened::Awaited,
+            };
+            match happened {
+                Happened::Message(message) => self.message(message, &mut sender).await?,
+                Happened::StreamEnded => return Err(EtcdError::Unavailable("the watch stream ended".to_owned())),
+                Happened::Loaded(finished) => self.loaded(finished),
+                Happened::Commanded(command) => self.command(command),
+                Happened::Awaited => self.ask_progress(&mut sender).await?,
+                Happened::Nobody => return Ok(()),
+            }
+        }
+    }
+
+    /// Before a stream is opened: is this the etcd we know? The first time, and when it went backwards, everything is loaded.
+    async fn begin(&mut self) -> Result<(), EtcdError> {
+        let newest = self.etcd.current(self.config.prefix.as_bytes()).await?;
+        self.learn_compaction().await?;
+        let mut out = Vec::new();
+        if self.cluster.is_none() {
+            let base = self.warm_base(newest.revision).await?;
+            tracing::info!(newest = %newest.revision, %base, "loading");
+            self.machine.start(base, newest.revision, &mut out);
+        } else if !self.is_the_one_we_know(newest).await? {
+            tracing::error!(
+                newest = %newest.revision,
+                fed = %self.machine.fed(),
+                "etcd is not the one it was (restored from a backup, or another cluster); everything is loaded anew"
+            );
+            self.machine.start(newest.revision, newest.revision, &mut out);
+        }
+        self.cluster = Some(newest.cluster_id);
+        self.perform(out);
+        if self.machine.fed() < self.fed.revision() {
+            self.fed.rewind(self.machine.fed());
+        }
+        self.fed.advance(self.machine.fed());
+        Ok(())
+    }
+
+    /// What was compacted last, as kube-apiserver's compactor wrote it.
+    async fn learn_compaction(&mut self) -> Result<(), EtcdError> {
+        let answer = self.etcd.range(RangeRequest { key: COMPACT_REV_KEY.to_vec(), ..RangeRequest::default() }).await?;
+        let value = answer.kvs.first().and_then(|kv| std::str::from_utf8(&kv.value).ok()).and_then(|text| text.parse().ok());
+        self.fed.compacted_at(Revision(value.unwrap_or(0)));
+        Ok(())
+    }
+
+    /// Only a linearizable read may prove that etcd went backwards; and what we saw last must still be what it was.
+    async fn is_the_one_we_know(&self, newest: Header) -> Result<bool, EtcdError> {
+        if self.cluster != Some(newest.cluster_id) || newest.revision < self.machine.fed() {
+            return Ok(false);
+        }
+        let Some(witness) = self.machine.witness() else { return Ok(true) };
+        let at = |revision| RangeRequest { key: witness.key.to_vec(), revision, ..RangeRequest::default() };
+        let (answer, is_newest) = match self.etcd.range(at(Some(witness.revision))).await {
+            Ok(answer) => (answer, false),
+            // The witness is compacted: if the key has not changed since, its newest value tells as much; else nobody can, and loading is safe.
+            Err(EtcdError::Compacted) => (self.etcd.range(at(None)).await?, true),
+            Err(EtcdError::Future) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        Ok(match (answer.kvs.first(), &witness.value) {
+            (Some(kv), Some(value)) => kv.mod_revision == witness.revision && kv.value == *value,
+            (None, None) => !is_newest,
+            _ => false,
+        })
+    }
+
+    /// How far back a fresh start can load: at most `warm_start_revisions`, and not compacted.
+    async fn warm_base(&self, newest: Revision) -> Result<Revision, EtcdError> {
+        let mut low = newest.0.saturating_sub(self.config.warm_start_revisions).max(1);
+        if low >= newest.0 {
+            return Ok(newest);
+        }
+        let mut high = newest.0;
+        // `low` is tried first: where nothing is compacted, one read is enough.
+        let mut middle = low;
+        while low < high {
+            let request =
+                RangeRequest { key: COMPACT_REV_KEY.to_vec(), revision: Some(Revision(middle)), ..RangeRequest::default() };
+            match self.etcd.range(request).await {
+                Ok(_) => high = middle,
+                Err(EtcdError::Compacted) => low = middle + 1,
+                Err(error) => return Err(error),
+            }
+            middle = low.midpoint(high);
+        }
+        Ok(Revision(high))
+    }
+
+    async fn message(&mut self, message: WatchMessage, sender: &mut WatchSender) -> Result<(), EtcdError> {
+        let index = usize::try_from(message.watch_id - 1).ok();
+        let mut out = Vec::new();
+        if let WatchKind::Canceled { compacted, reason } = &message.kind {
+            let (Some(_), Some(index)) = (compacted, index) else {
+                return Err(EtcdError::Unavailable(format!("a watch was cancelled: {reason}")));
+            };
+            let newest = self.etcd.current(self.config.prefix.as_bytes()).await?;
+            tracing::warn!(?compacted, newest = %newest.revision, "etcd compacted what was not yet read; loading a range anew");
+            if let Some(range) = self.machine.restart_range(index, newest.revision, &mut out) {
+                sender.create(watch_id(index), &range.start, &range.end, newest.revision.next()).await?;
+            }
+        }
+        self.machine.message(index, message, &mut out);
+        self.perform(out);
+        Ok(())
+    }
+
+    fn loaded(&mut self, finished: Finished) {
+        let mut out = Vec::new();
+        match finished.result {
+            Ok(loaded) => self.machine.loaded(&finished.id, finished.generation, loaded, &mut out),
+            Err(LoadFailed) => self.machine.load_failed(&finished.id, finished.generation, &mut out),
+        }
+        self.perform(out);
+    }
+
+    fn command(&mut self, command: Command) {
+        let mut out = Vec::new();
+        match command {
+            Command::Add(storage, inbox) => {
+                self.resources.insert(storage.id.clone(), (storage.clone(), inbox));
+                self.machine.add(storage, &mut out);
+            }
+            Command::Remove(id) => {
+                self.machine.remove(&id);
+                self.resources.remove(&id);
+            }
+        }
+        self.perform(out);
+    }
+
+    /// While somebody waits, or a load has to become ready, etcd is asked how far the stream is.
+    async fn ask_progress(&mut self, sender: &mut WatchSender) -> Result<(), EtcdError> {
+        let wanted = self.fed.is_awaited() || self.machine.is_loading();
+        let paused = self.asked_at.is_none_or(|at| at.elapsed() >= PROGRESS_PAUSE_MIN);
+        if wanted && paused {
+            self.asked_at = Some(Instant::now());
+            sender.request_progress().await?;
+        }
+        Ok(())
+    }
+
+    /// Carries out what was decided, in order. A keeper that holds too much is reset alone, after all else.
+    fn perform(&mut self, out: Vec<Out>) {
+        let mut overloaded: Vec<ResourceId> = Vec::new();
+        for one in out {
+            match one {
+                Out::Hand(id, feed) => {
+                    let Some((_, inbox)) = self.resources.get(&id) else { continue };
+                    if inbox.hand(feed) > self.config.inbox_bytes_max && !overloaded.contains(&id) {
+                        overloaded.push(id);
+                    }
+                }
+                Out::Withhold(id) => {
+                    if let Some((_, inbox)) = self.resources.get(&id) {
+                        inbox.withhold();
+                    }
+                }
+                Out::Load(id, generation, at) => self.load(id, generation, at),
+                Out::Fed(revision) => self.fed.advance(revision),
+                Out::Compacted(revision) => self.fed.compacted_at(revision),
+            }
+        }
+        let mut more = Vec::new();
+        for id in overloaded {
+            tracing::warn!(resource = %id, limit = self.config.inbox_bytes_max, "the keeper does not keep up; it is loaded anew");
+            self.machine.reload(&id, &mut more);
+        }
+        for one in more {
+            match one {
+                Out::Withhold(id) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.withhold()),
+                Out::Load(id, generation, at) => self.load(id, generation, at),
+                Out::Hand(..) | Out::Fed(_) | Out::Compacted(_) => {}
+            }
+        }
+    }
+
+    fn load(&self, id: ResourceId, generation: Generation, at: LoadAt) {
+        let Some((storage, _)) = self.resources.get(&id) else { return };
+        let (etcd, storage, prefix) = (self.etcd.clone(), storage.clone(), self.config.prefix.clone());
+        let (done, turn) = (self.loads.0.clone(), self.loads_at_once.clone());
+        tokio::spawn(async move {
+            let _turn = turn.acquire().await.expect("the semaphore is never closed");
+            let result = load::load(&etcd, &storage, &prefix, at).await;
+            // A driver that is gone needs no load.
+            let _ = done.send(Finished { id, generation, result });
+        });
+    }
+}
+
+/// etcd's watch ids of our choice begin at 1; 0 would let etcd choose.
+fn watch_id(index: usize) -> i64 {
+    i64::try_from(index).expect("a few ranges") + 1
+}

@@ -1,0 +1,398 @@
+//! The feed's decisions, pure: which change goes to which keeper, what is held back, what must be loaded anew, how far everything is handed over.
+//!
+//! Messages of a watch stream and finished loads go in, [`Out`]s come out, in an order the driver must keep. Knows no socket, clock or task.
+//!
+//! ```text
+//! a resource:   Loading ──loaded──▶ Live ──compacted, overloaded──▶ Loading
+//!               Loading ──load failed, too much held──▶ Loading (next generation)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::ranges::KeyRange;
+use crate::{
+    codec::ingest::ingest,
+    etcd::{WatchEvent, WatchKind, WatchMessage},
+    model::{Batch, Broken, Change, Epoch, Feed, Object, ResourceId, Revision, Storage},
+};
+
+/// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.
+pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
+
+/// What the driver must do, in order.
+#[derive(Debug)]
+pub enum Out {
+    /// Hand this to the resource's keeper.
+    Hand(ResourceId, Feed),
+    /// Say that nothing may be inferred about this resource.
+    Withhold(ResourceId),
+    /// Read every object of this resource, and answer with [`Machine::loaded`] or [`Machine::load_failed`] of this generation.
+    Load(ResourceId, Generation, LoadAt),
+    /// Everything up to here is handed over.
+    Fed(Revision),
+    /// Somebody compacted etcd here.
+    Compacted(Revision),
+}
+
+/// Tells loads of one resource apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation(u64);
+
+/// Where a load reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadAt {
+    /// Exactly here: a warm start replays from it.
+    Exactly(Revision),
+    /// At etcd's newest revision, found by the first page.
+    Newest,
+}
+
+/// Every object of a resource at one revision.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The revision all pages were read at.
+    pub revision: Revision,
+    /// What could be decoded.
+    pub objects: Vec<Arc<Object>>,
+    /// What could not.
+    pub broken: Vec<Broken>,
+}
+
+/// The last change that came from etcd: reading it again proves that etcd is still the one we knew (design §3, restored backups).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The key.
+    pub key: Bytes,
+    /// The revision of the change.
+    pub revision: Revision,
+    /// The value written; `None` for a deletion.
+    pub value: Option<Bytes>,
+}
+
+/// The state of the feed of one revision space.
+pub struct Machine {
+    prefix: String,
+    ranges: Vec<Watched>,
+    resources: BTreeMap<Vec<u8>, Resource>,
+    fed: Revision,
+    epoch: Epoch,
+    generation: Generation,
+    witness: Option<Witness>,
+    unknown_keys: u64,
+    held_bytes_max: usize,
+}
+
+struct Watched {
+    range: KeyRange,
+    /// Every change in the range up to here has come.
+    at: Revision,
+    /// The last revision of a fragment that goes on: not whole yet (guarantee Atomic).
+    partial: Vec<WatchEvent>,
+}
+
+struct Resource {
+    storage: Arc<Storage>,
+    /// Changes up to here are handed over or in the load.
+    upto: Revision,
+    phase: Phase,
+}
+
+enum Phase {
+    Loading { generation: Generation, ready_at: Revision, held: Vec<Batch>, held_bytes: usize },
+    Live,
+}
+
+impl Machine {
+    /// Over these resources; nothing is loaded before [`Machine::start`].
+    #[must_use]
+    pub fn new(prefix: &str, ranges: Vec<KeyRange>, held_bytes_max: usize) -> Self {
+        let ranges = ranges.into_iter().map(|range| Watched { range, at: Revision::ZERO, partial: Vec::new() }).collect();
+        Self {
+            prefix: prefix.to_owned(),
+            ranges,
+            resources: BTreeMap::new(),
+            fed: Revision::ZERO,
+            epoch: Epoch::default(),
+            generation: Generation(0),
+            witness: None,
+            unknown_keys: 0,
+            held_bytes_max,
+        }
+    }
+
+    /// Begins, or begins anew after etcd went backwards: everything is loaded, watches start after `base`. `newest` is what etcd has now: resources
+    /// are ready when they are known up to there.
+    pub fn start(&mut self, base: Revision, newest: Revision, out: &mut Vec<Out>) {
+        for watched in &mut self.ranges {
+            watched.at = base;
+            watched.partial.clear();
+        }
+        self.fed = base;
+        self.witness = None;
+        let ids: Vec<Vec<u8>> = self.resources.keys().cloned().collect();
+        for id in ids {
+            self.load(&id, LoadAt::Exactly(base), newest, out);
+        }
+    }
+
+    /// A resource appeared (a CustomResourceDefinition, or at start).
+    pub fn add(&mut self, storage: Arc<Storage>, out: &mut Vec<Out>) {
+        let key = format!("{}{}/", self.prefix, storage.id).into_bytes();
+        let generation = self.generation;
+        let phase = Phase::Loading { generation, ready_at: Revision::ZERO, held: Vec::new(), held_bytes: 0 };
+        self.resources.insert(key.clone(), Resource { storage, upto: Revision::ZERO, phase });
+        if self.fed > Revision::ZERO {
+            self.load(&key, LoadAt::Newest, Revision::ZERO, out);
+        }
+    }
+
+    /// A resource is gone, or will come back under another shape.
+    pub fn remove(&mut self, id: &str) {
+        self.resources.remove(format!("{}{id}/", self.prefix).as_bytes());
+    }
+
+    /// The stream was opened anew: what was half received will come again.
+    pub fn reconnected(&mut self) {
+        self.ranges.iter_mut().for_each(|w| w.partial.clear());
+    }
+
+    /// The watches to open: index, range, first revision wanted.
+    pub fn watches(&self) -> impl Iterator<Item = (usize, &KeyRange, Revision)> {
+        self.ranges.iter().enumerate().map(|(index, w)| (index, &w.range, w.at.next()))
+    }
+
+    /// A watch was compacted away. Its resources are loaded anew, it restarts after `newest` (a linearizable read). Returns its range.
+    pub fn restart_range(&mut self, index: usize, newest: Revision, out: &mut Vec<Out>) -> Option<&KeyRange> {
+        let watched = self.ranges.get_mut(index)?;
+        watched.at = newest;
+        watched.partial.clear();
+        let range = watched.range.clone();
+        let ids: Vec<Vec<u8>> = self.resources.keys().filter(|key| range.contains(key)).cloned().collect();
+        for id in ids {
+            self.load(&id, LoadAt::Newest, Revision::ZERO, out);
+        }
+        self.advance(out);
+        self.ranges.get(index).map(|w| &w.range)
+    }
+
+    /// A keeper has too much waiting, or lost its way: load it anew, alone.
+    pub fn reload(&mut self, id: &ResourceId, out: &mut Vec<Out>) {
+        let key = format!("{}{id}/", self.prefix).into_bytes();
+        self.load(&key, LoadAt::Newest, Revision::ZERO, out);
+    }
+
+    /// A message of watch `index` (of all watches for a progress answer: `None`).
+    pub fn message(&mut self, index: Option<usize>, message: WatchMessage, out: &mut Vec<Out>) {
+        match message.kind {
+            WatchKind::Events { events, more } => {
+                if let Some(index) = index {
+                    self.events(index, events, more, out);
+                }
+            }
+            WatchKind::Progress => self.progress(index, message.header.revision),
+            WatchKind::Created | WatchKind::Canceled { .. } => {}
+        }
+        self.advance(out);
+    }
+
+    /// A load is done. An answer of an older generation is late and means nothing.
+    pub fn loaded(&mut self, id: &ResourceId, generation: Generation, loaded: Loaded, out: &mut Vec<Out>) {
+        let key = format!("{}{id}/", self.prefix).into_bytes();
+        let Some(resource) = self.resources.get_mut(&key) else { return };
+        let Phase::Loading { generation: current, ready_at, held, .. } = &mut resource.phase else { return };
+        if *current != generation {
+            return;
+        }
+        let (ready_at, held) = (*ready_at, std::mem::take(held));
+        self.epoch = self.epoch.next();
+        resource.phase = Phase::Live;
+        resource.upto = loaded.revision;
+        let reset = Feed::Reset {
+            epoch: self.epoch,
+            revision: loaded.revision,
+            ready_at: ready_at.max(loaded.revision),
+            objects: loaded.objects,
+            broken: loaded.broken,
+        };
+        out.push(Out::Hand(id.clone(), reset));
+        for batch in held.into_iter().filter(|b| b.revision > loaded.revision) {
+            resource.upto = batch.revision;
+            out.push(Out::Hand(id.clone(), Feed::Batch(batch)));
+        }
+        self.advance(out);
+    }
+
+    /// A load could not be finished (compacted under it): once more, at the newest revision.
+    pub fn load_failed(&mut self, id: &ResourceId, generation: Generation, out: &mut Vec<Out>) {
+        let key = format!("{}{id}/", self.prefix).into_bytes();
+        let current = self.resources.get(&key).and_then(|r| match &r.phase {
+            Phase::Loading { generation, ready_at, .. } => Some((*generation, *ready_at)),
+            Phase::Live => None,
+        });
+        if let Some((current, ready_at)) = current
+            && current == generation
+        {
+            self.load(&key, LoadAt::Newest, ready_at, out);
+        }
+    }
+
+    /// The last change seen, for the check after a reconnect.
+    #[must_use]
+    pub fn witness(&self) -> Option<&Witness> {
+        self.witness.as_ref()
+    }
+
+    /// How far everything is handed over.
+    #[must_use]
+    pub fn fed(&self) -> Revision {
+        self.fed
+    }
+
+    /// Whether a load is under way: then the driver asks for progress, so that the loaded become ready.
+    #[must_use]
+    pub fn is_loading(&self) -> bool {
+        self.resources.values().any(|r| matches!(r.phase, Phase::Loading { .. }))
+    }
+
+    /// Changes of keys that belong to no resource, since the start.
+    #[must_use]
+    pub fn unknown_keys(&self) -> u64 {
+        self.unknown_keys
+    }
+
+    fn load(&mut self, key: &[u8], at: LoadAt, ready_at: Revision, out: &mut Vec<Out>) {
+        self.generation = Generation(self.generation.0 + 1);
+        let Some(resource) = self.resources.get_mut(key) else { return };
+        let generation = self.generation;
+        resource.phase = Phase::Loading { generation, ready_at, held: Vec::new(), held_bytes: 0 };
+        out.push(Out::Withhold(resource.storage.id.clone()));
+        out.push(Out::Load(resource.storage.id.clone(), generation, at));
+    }
+
+    fn events(&mut self, index: usize, events: Vec<WatchEvent>, more: bool, out: &mut Vec<Out>) {
+        let Some(watched) = self.ranges.get_mut(index) else { return };
+        let mut events = if watched.partial.is_empty() {
+            events
+        } else {
+            let mut all = std::mem::take(&mut watched.partial);
+            all.extend(events);
+            all
+        };
+        if more && let Some(last) = events.last().map(|e| e.mod_revision) {
+            let whole = events.partition_point(|e| e.mod_revision < last);
+            watched.partial = events.split_off(whole);
+        }
+        let at = watched.at;
+        if let Some(last) = events.last() {
+            watched.at = at.max(last.mod_revision);
+            if self.witness.as_ref().is_none_or(|w| w.revision <= last.mod_revision) {
+                self.witness = Some(Witness { key: last.key.clone(), revision: last.mod_revision, value: last.value.clone() });
+            }
+        }
+        let mut rest = &events[..];
+        while let Some(first) = rest.first() {
+            let revision = first.mod_revision;
+            let (batch, after) = rest.split_at(rest.partition_point(|e| e.mod_revision <= revision));
+            rest = after;
+            if revision > at {
+                self.revision(revision, batch, out);
+            }
+        }
+    }
+
+    /// Everything that one revision changed in one range.
+    fn revision(&mut self, revision: Revision, events: &[WatchEvent], out: &mut Vec<Out>) {
+        let mut rest = events;
+        while let Some(first) = rest.first() {
+            if &first.key[..] == COMPACT_REV_KEY {
+                out.extend(compacted(first));
+                rest = &rest[1..];
+                continue;
+            }
+            let Some((prefix, resource)) = find(&mut self.resources, &first.key) else {
+                self.unknown_keys += 1;
+                rest = &rest[1..];
+                continue;
+            };
+            // etcd orders a transaction's events as they were made; one resource's keys may stand apart, so all of them are gathered.
+            let (own, others): (Vec<&WatchEvent>, Vec<&WatchEvent>) = rest.iter().partition(|e| e.key.starts_with(prefix));
+            let changes = own.iter().map(|e| change(&resource.storage, prefix.len(), e)).collect();
+            let batch = Batch { revision, changes };
+            if revision > resource.upto {
+                if let Some(id) = take(resource, batch, self.held_bytes_max, out) {
+                    let key = prefix.to_vec();
+                    tracing::warn!(resource = %id, "too much changed while it was loaded; loading it again");
+                    self.load(&key, LoadAt::Newest, Revision::ZERO, out);
+                }
+            }
+            if others.is_empty() {
+                return;
+            }
+            let others: Vec<WatchEvent> = others.into_iter().cloned().collect();
+            return self.revision(revision, &others, out);
+        }
+    }
+
+    fn progress(&mut self, index: Option<usize>, revision: Revision) {
+        let advance = |watched: &mut Watched| {
+            // A progress answer is sent between whole responses only; a partial one here is a broken peer, and is kept.
+            if watched.partial.is_empty() {
+                watched.at = watched.at.max(revision);
+            }
+        };
+        match index {
+            Some(index) => self.ranges.get_mut(index).into_iter().for_each(advance),
+            None => self.ranges.iter_mut().for_each(advance),
+        }
+    }
+
+    /// `fed` is the minimum over the watches: what every one of them has delivered.
+    fn advance(&mut self, out: &mut Vec<Out>) {
+        let least = self.ranges.iter().map(|w| w.at).min().unwrap_or(Revision::ZERO);
+        if least > self.fed {
+            self.fed = least;
+            out.push(Out::Fed(least));
+        }
+    }
+}
+
+/// Hands a batch on, or holds it while the resource is loaded. Returns the resource when it holds too much.
+fn take(resource: &mut Resource, batch: Batch, held_bytes_max: usize, out: &mut Vec<Out>) -> Option<ResourceId> {
+    let feed = match &mut resource.phase {
+        Phase::Live => Feed::Batch(batch),
+        Phase::Loading { held, held_bytes, .. } => {
+            *held_bytes += batch.weight();
+            held.push(batch);
+            return (*held_bytes > held_bytes_max).then(|| resource.storage.id.clone());
+        }
+    };
+    resource.upto = feed.revision();
+    out.push(Out::Hand(resource.storage.id.clone(), feed));
+    None
+}
+
+/// The resource a key belongs to, and its key prefix.
+fn find<'a>(resources: &'a mut BTreeMap<Vec<u8>, Resource>, key: &[u8]) -> Option<(&'a [u8], &'a mut Resource)> {
+    let (prefix, resource) = resources.range_mut::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(key))).next_back()?;
+    key.starts_with(prefix).then_some((&prefix[..], resource))
+}
+
+fn change(storage: &Storage, prefix_len: usize, event: &WatchEvent) -> Change {
+    match &event.value {
+        None => Change::Delete(event.key.clone()),
+        Some(value) => match ingest(storage, prefix_len, event.key.clone(), value, event.mod_revision) {
+            Ok(object) => Change::Put(Arc::new(object)),
+            Err(broken) => Change::Broken(broken),
+        },
+    }
+}
+
+/// The value is the ASCII decimal revision that is compacted next; `0` after the first round.
+fn compacted(event: &WatchEvent) -> Option<Out> {
+    let text = std::str::from_utf8(event.value.as_ref()?).ok()?;
+    let revision: u64 = text.parse().ok()?;
+    (revision > 0).then_some(Out::Compacted(Revision(revision)))
+}
