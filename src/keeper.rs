@@ -40,6 +40,8 @@ pub struct Handle {
     pub storage: Arc<Storage>,
     /// The picture.
     pub published: Arc<Published>,
+    /// When the keeper began: how long it has not been ready.
+    pub since: Instant,
     asks: mpsc::Sender<Ask>,
 }
 
@@ -105,7 +107,7 @@ pub fn keeper(
     let queued = Arc::new(AtomicUsize::new(0));
     let state = State { replica, dispatcher: Dispatcher::default(), published: published.clone() };
     let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), applied_events };
-    let handle = Handle { storage, published: published.clone(), asks };
+    let handle = Handle { storage, published: published.clone(), since: keeper.started, asks };
     (keeper, handle, Inbox { queue, queued, published })
 }
 
