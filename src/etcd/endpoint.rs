@@ -1,0 +1,213 @@
+//! One etcd endpoint: a lazy client, and a memory of its failures so that a dead one is asked seldom and by one caller at a time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{Client, KvClient, WatchClient};
+use tokio::time::{Instant, sleep_until};
+
+use super::EtcdError;
+use super::config::Address;
+
+/// Shortest wait before a failed endpoint is tried again.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+/// Longest wait. Short, because requests wait for it when every endpoint is down and one connection attempt is cheap.
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// A wait is shortened by up to this share, so that many servers do not return in step.
+const BACKOFF_JITTER: f64 = 0.5;
+/// Largest answer accepted, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than
+/// one page of 10,000 keys.
+const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
+
+/// The clients of one endpoint; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connected {
+    pub(super) kv: KvClient,
+    pub(super) watch: WatchClient,
+    /// For all else: status, and a fresh token.
+    pub(super) client: Client,
+}
+
+/// See the file's header. The client belongs to the tokio runtime that first used it.
+pub(super) struct Endpoint {
+    pub(super) url: String,
+    with_user: bool,
+    options: etcd_client::ConnectOptions,
+    connected: tokio::sync::OnceCell<Connected>,
+    health: Mutex<Health>,
+    /// Held by the one caller that tries a failed endpoint again.
+    trial: tokio::sync::Mutex<()>,
+}
+
+/// Failures in a row, since the last answer.
+#[derive(Default)]
+struct Health {
+    failures: u32,
+    last: Option<Failure>,
+}
+
+struct Failure {
+    error: EtcdError,
+    at: Instant,
+    retry_at: Instant,
+}
+
+impl Endpoint {
+    pub(super) fn new(address: Address) -> Self {
+        Self {
+            url: address.url,
+            with_user: address.with_user,
+            options: address.options,
+            connected: tokio::sync::OnceCell::new(),
+            health: Mutex::default(),
+            trial: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// One call, whose outcome is remembered. A failed endpoint is tried by one caller, after its wait; whoever waited for that
+    /// caller gets the same error instead of an attempt of its own.
+    pub(super) async fn call<T, F: Future<Output = Result<T, etcd_client::Error>>>(
+        &self,
+        run: impl FnOnce(Connected) -> F,
+    ) -> Result<T, EtcdError> {
+        let asked = Instant::now();
+        let mut trial = None;
+        if self.retry_at().is_some() {
+            trial = Some(self.trial.lock().await);
+            if let Some(error) = self.failure_since(asked) {
+                return Err(error);
+            }
+        }
+        match self.retry_at() {
+            Some(at) => sleep_until(at).await,
+            None => drop(trial.take()),
+        }
+        let outcome = match self.connect().await {
+            Ok(connected) => run(connected).await.map_err(|e| EtcdError::from_client(&e)),
+            Err(error) => Err(error),
+        };
+        self.learn(outcome.as_ref().err());
+        outcome
+    }
+
+    /// The endpoint's clients. Without a user this needs no etcd; with one, etcd is asked for a token the first time.
+    pub(super) async fn connect(&self) -> Result<Connected, EtcdError> {
+        let connect = || async {
+            let client = Client::connect([&self.url], Some(self.options.clone())).await.map_err(|e| EtcdError::from_client(&e))?;
+            Ok(Connected {
+                kv: client.kv_client().max_decoding_message_size(ANSWER_BYTES_LIMIT),
+                watch: client.watch_client().max_decoding_message_size(ANSWER_BYTES_LIMIT),
+                client,
+            })
+        };
+        self.connected.get_or_try_init(connect).await.cloned()
+    }
+
+    /// True when a token is needed for what etcd does not check at the call itself: it refuses the watches of a stream with an expired
+    /// token one by one, inside the stream.
+    pub(super) fn wants_token(&self) -> bool {
+        self.with_user
+    }
+
+    /// True while the endpoint waits after a failure.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.retry_at().is_some_and(|at| at > Instant::now())
+    }
+
+    /// When it may be tried again; `None` when the last call was answered.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.health().last.as_ref().map(|f| f.retry_at)
+    }
+
+    /// Any answer is a sign of life; only an error that blames the endpoint is a failure.
+    fn learn(&self, error: Option<&EtcdError>) {
+        match error {
+            Some(error) if error.blames_endpoint() => self.failed(error),
+            _ => *self.health() = Health::default(),
+        }
+    }
+
+    /// One more failure in a row.
+    pub(super) fn failed(&self, error: &EtcdError) {
+        let now = Instant::now();
+        let mut health = self.health();
+        let wait = backoff(health.failures, BACKOFF_MIN, BACKOFF_MAX);
+        health.failures = health.failures.saturating_add(1);
+        health.last = Some(Failure { error: error.clone(), at: now, retry_at: now + wait });
+    }
+
+    fn failure_since(&self, asked: Instant) -> Option<EtcdError> {
+        self.health().last.as_ref().filter(|f| f.at > asked).map(|f| f.error.clone())
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        // Nothing panics while the lock is held, and every state of Health is a valid one.
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The wait after `failures` earlier ones: doubled each time from `min` to `max`, then shortened at random.
+pub(super) fn backoff(failures: u32, min: Duration, max: Duration) -> Duration {
+    let full = min.saturating_mul(2_u32.saturating_pow(failures.min(31))).min(max);
+    full.mul_f64(1.0 - BACKOFF_JITTER * rand::random::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::etcd::config::EtcdConfig;
+
+    fn endpoint() -> Endpoint {
+        let config = EtcdConfig { endpoints: vec!["http://127.0.0.1:1".into()], ..EtcdConfig::default() };
+        Endpoint::new(config.check().expect("valid").addresses.remove(0))
+    }
+
+    fn refused() -> etcd_client::Error {
+        etcd_client::Error::IoError(std::io::ErrorKind::ConnectionRefused.into())
+    }
+
+    #[test]
+    fn waits_double_up_to_the_limit_and_keep_their_jitter() {
+        for failures in 0..100 {
+            let wait = backoff(failures, BACKOFF_MIN, BACKOFF_MAX);
+            let full = (BACKOFF_MIN.as_millis() << failures.min(20)).min(BACKOFF_MAX.as_millis());
+            assert!(wait.as_millis() <= full && wait.as_millis() + 1 >= full / 2, "{failures}: {wait:?} of {full} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_endpoint_is_tried_by_one_caller_and_the_others_share_its_error() {
+        let endpoint = Arc::new(endpoint());
+        let tried = Arc::new(AtomicU32::new(0));
+        let call = |endpoint: Arc<Endpoint>, tried: Arc<AtomicU32>| async move {
+            endpoint
+                .call(|_| async move {
+                    tried.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Err::<(), _>(refused())
+                })
+                .await
+        };
+        assert!(call(endpoint.clone(), tried.clone()).await.is_err());
+        assert!(endpoint.is_waiting());
+        let callers: Vec<_> = (0..50).map(|_| tokio::spawn(call(endpoint.clone(), tried.clone()))).collect();
+        for caller in callers {
+            assert!(matches!(caller.await.expect("no panic"), Err(EtcdError::Unavailable(_))));
+        }
+        assert_eq!(tried.load(Ordering::Relaxed), 2, "the first, and one trial for all fifty");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_clears_the_failures() {
+        let endpoint = endpoint();
+        let _ = endpoint.call(|_| async { Err::<(), _>(refused()) }).await;
+        assert!(endpoint.retry_at().is_some());
+        endpoint.call(|_| async { Ok(()) }).await.expect("answered");
+        assert!(endpoint.retry_at().is_none());
+        endpoint.learn(Some(&EtcdError::Compacted));
+        assert!(endpoint.retry_at().is_none(), "an answer that is an error is an answer");
+    }
+}

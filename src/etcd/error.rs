@@ -1,0 +1,169 @@
+//! What can go wrong with etcd, named by what the caller may do about it. Knows gRPC codes and etcd's error texts, no `Status` of Kubernetes.
+
+use std::error::Error as _;
+
+use etcd_client::Error as ClientError;
+
+/// etcd's text for a read or a watch below the compacted revision (`api/v3rpc/rpctypes/error.go`, `ErrGRPCCompacted`).
+const COMPACTED: &str = "etcdserver: mvcc: required revision has been compacted";
+/// etcd's text for a read above its newest revision (`ErrGRPCFutureRev`).
+const FUTURE: &str = "etcdserver: mvcc: required revision is a future revision";
+/// etcd's text when credentials do not fit; gRPC code InvalidArgument (`ErrGRPCAuthFailed`).
+const AUTH_FAILED: &str = "etcdserver: authentication failed, invalid user ID or password";
+/// etcd's text when it wants a user and we have none; gRPC code InvalidArgument (`ErrGRPCUserEmpty`).
+const USER_EMPTY: &str = "etcdserver: user name is empty";
+/// etcd's text when we have a user and it wants none; gRPC code FailedPrecondition (`ErrGRPCAuthNotEnabled`).
+const AUTH_NOT_ENABLED: &str = "etcdserver: authentication is not enabled";
+/// How etcd's own error texts begin; etcd's Go client shows these bare and every other one with its gRPC code.
+const ETCD_PREFIX: &str = "etcdserver: ";
+
+/// Why etcd did not answer, or not as asked. The text is what a client of a kube-apiserver would see.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EtcdError {
+    /// The revision asked for is compacted: read at a newer one, or load again. Repeating is useless.
+    #[error("{COMPACTED}")]
+    Compacted,
+    /// The revision asked for is newer than etcd's newest: whoever named it is ahead, or etcd went back to a backup.
+    #[error("{FUTURE}")]
+    Future,
+    /// No endpoint could serve (not reachable, no leader, leader change, shutting down): try again later. Every endpoint was
+    /// tried once for a unary call; for a stream, the next one opens elsewhere.
+    #[error("{0}")]
+    Unavailable(String),
+    /// No answer in time (`REQUEST_TIMEOUT`, or etcd's own deadline): try again; for `compact` it may have happened.
+    #[error("context deadline exceeded")]
+    Deadline,
+    /// etcd refuses our user, password, token or certificate: a human must look.
+    #[error("{0}")]
+    Unauthenticated(String),
+    /// Anything else, among it answers that break the protocol: not expected, log it.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// gRPC's status codes as numbers (`grpc/doc/statuscodes.md`); tonic's own enum is not in our dependencies.
+mod code {
+    pub(super) const CANCELLED: i32 = 1;
+    pub(super) const UNKNOWN: i32 = 2;
+    pub(super) const INVALID_ARGUMENT: i32 = 3;
+    pub(super) const DEADLINE_EXCEEDED: i32 = 4;
+    pub(super) const PERMISSION_DENIED: i32 = 7;
+    pub(super) const FAILED_PRECONDITION: i32 = 9;
+    pub(super) const OUT_OF_RANGE: i32 = 11;
+    pub(super) const INTERNAL: i32 = 13;
+    pub(super) const UNAVAILABLE: i32 = 14;
+    pub(super) const UNAUTHENTICATED: i32 = 16;
+}
+
+impl EtcdError {
+    /// From what the gRPC client says.
+    pub(super) fn from_client(error: &ClientError) -> Self {
+        match error {
+            ClientError::GRpcStatus(status) => {
+                let cause = status.source().map(deepest);
+                classify(i32::from(status.code()), status.message(), cause.as_deref())
+            }
+            ClientError::TransportError(e) => Self::Unavailable(unavailable(&deepest(e))),
+            ClientError::IoError(e) => Self::Unavailable(unavailable(&e.to_string())),
+            // The request side of a watch stream is closed: the stream is gone.
+            ClientError::WatchError(text) => Self::Unavailable(unavailable(text)),
+            other => Self::Other(other.to_string()),
+        }
+    }
+
+    /// True for the errors that speak about the endpoint and not about the request: another endpoint may do better.
+    pub(super) fn blames_endpoint(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+/// One status to one error. `cause` is there when the error was made on our side of the wire (connection refused, reset, timed out).
+fn classify(status: i32, message: &str, cause: Option<&str>) -> EtcdError {
+    match (status, message) {
+        (code::OUT_OF_RANGE, COMPACTED) => EtcdError::Compacted,
+        (code::OUT_OF_RANGE, FUTURE) => EtcdError::Future,
+        (code::UNAVAILABLE, _) => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
+        // We drop a call that we no longer want, so a cancellation that reaches us was made by the peer or by a dying connection.
+        (code::CANCELLED, _) => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
+        (code::UNKNOWN | code::INTERNAL, _) if cause.is_some() => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
+        (code::DEADLINE_EXCEEDED, _) => EtcdError::Deadline,
+        (code::UNAUTHENTICATED | code::PERMISSION_DENIED, _)
+        | (code::INVALID_ARGUMENT, AUTH_FAILED | USER_EMPTY)
+        | (code::FAILED_PRECONDITION, AUTH_NOT_ENABLED) => EtcdError::Unauthenticated(message.to_owned()),
+        _ => EtcdError::Other(with_cause(message, cause)),
+    }
+}
+
+/// etcd's own texts bare, others as Go's gRPC prints them, which is what a kube-apiserver passes on.
+fn unavailable(text: &str) -> String {
+    if text.starts_with(ETCD_PREFIX) { text.to_owned() } else { format!("rpc error: code = Unavailable desc = {text}") }
+}
+
+fn with_cause(message: &str, cause: Option<&str>) -> String {
+    match cause {
+        Some(cause) if message.is_empty() => cause.to_owned(),
+        Some(cause) if !message.contains(cause) => format!("{message}: {cause}"),
+        _ => message.to_owned(),
+    }
+}
+
+/// The innermost text of a chain of errors: "Connection refused" rather than "transport error".
+fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: i32, message: &str, cause: Option<&str>, want: &EtcdError) {
+        assert_eq!(&classify(status, message, cause), want, "{status} {message} {cause:?}");
+    }
+
+    #[test]
+    fn statuses_become_what_the_caller_may_do() {
+        check(11, "etcdserver: mvcc: required revision has been compacted", None, &EtcdError::Compacted);
+        check(11, "etcdserver: mvcc: required revision is a future revision", None, &EtcdError::Future);
+        check(4, "context deadline exceeded", None, &EtcdError::Deadline);
+        check(14, "etcdserver: no leader", None, &EtcdError::Unavailable("etcdserver: no leader".into()));
+        check(14, "etcdserver: request timed out", None, &EtcdError::Unavailable("etcdserver: request timed out".into()));
+        check(16, "etcdserver: invalid auth token", None, &EtcdError::Unauthenticated("etcdserver: invalid auth token".into()));
+        check(7, "etcdserver: permission denied", None, &EtcdError::Unauthenticated("etcdserver: permission denied".into()));
+        check(3, "etcdserver: user name is empty", None, &EtcdError::Unauthenticated("etcdserver: user name is empty".into()));
+        check(3, "etcdserver: key is not provided", None, &EtcdError::Other("etcdserver: key is not provided".into()));
+        check(8, "etcdserver: too many requests", None, &EtcdError::Other("etcdserver: too many requests".into()));
+    }
+
+    #[test]
+    fn a_dead_connection_is_unavailable_whatever_its_code() {
+        let refused = "rpc error: code = Unavailable desc = tcp connect error: Connection refused";
+        check(14, "tcp connect error", Some("Connection refused"), &EtcdError::Unavailable(refused.into()));
+        for status in [1, 2, 13] {
+            let want = "rpc error: code = Unavailable desc = h2 protocol error: broken pipe";
+            check(status, "h2 protocol error", Some("broken pipe"), &EtcdError::Unavailable(want.into()));
+        }
+    }
+
+    /// tonic answers OutOfRange too when a message is over our own decode limit: that is no compaction.
+    #[test]
+    fn out_of_range_alone_is_not_compacted() {
+        let text = "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes";
+        check(11, text, None, &EtcdError::Other(text.into()));
+    }
+
+    #[test]
+    fn unknown_without_a_dead_connection_is_the_peers_word() {
+        check(2, "etcdserver: something new", None, &EtcdError::Other("etcdserver: something new".into()));
+    }
+
+    #[test]
+    fn texts_are_those_of_etcds_go_client() {
+        assert_eq!(EtcdError::Compacted.to_string(), "etcdserver: mvcc: required revision has been compacted");
+        assert_eq!(EtcdError::Future.to_string(), "etcdserver: mvcc: required revision is a future revision");
+        assert_eq!(EtcdError::Deadline.to_string(), "context deadline exceeded");
+    }
+}

@@ -1,0 +1,108 @@
+//! A read of etcd, asked and answered in our words. Knows etcd's fields, no connection.
+
+use bytes::Bytes;
+use etcd_client::GetOptions;
+use etcd_client::proto::{PbRangeResponse, PbResponseHeader};
+
+use super::EtcdError;
+use crate::model::Revision;
+
+/// What to read. The default is nothing: name at least a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RangeRequest {
+    /// The first key.
+    pub key: Vec<u8>,
+    /// The first key that is not read any more; empty reads the one key.
+    pub end: Vec<u8>,
+    /// The state to read; `None` is the newest.
+    pub revision: Option<Revision>,
+    /// At most so many keys, in the order of keys; 0 is all of them.
+    pub limit: u32,
+    /// Leave the values out.
+    pub keys_only: bool,
+    /// Leave the keys out too.
+    pub count_only: bool,
+    /// Let the member answer from its own state, which may be old, instead of asking the leader first.
+    pub serializable: bool,
+}
+
+/// Where etcd was when it answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The newest revision of the whole store, also when an older one was read.
+    pub revision: Revision,
+    /// Which cluster; another number is another cluster's data.
+    pub cluster_id: u64,
+    /// Which member of it.
+    pub member_id: u64,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeAnswer {
+    /// Where etcd was.
+    pub header: Header,
+    /// In the order of keys.
+    pub kvs: Vec<KeyValue>,
+    /// The limit cut keys off.
+    pub more: bool,
+    /// Keys in the range, without regard to the limit.
+    pub count: u64,
+}
+
+/// One key as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The full key.
+    pub key: Bytes,
+    /// Empty when only keys were asked for.
+    pub value: Bytes,
+    /// When it was last written.
+    pub mod_revision: Revision,
+    /// When it was created.
+    pub create_revision: Revision,
+}
+
+impl RangeRequest {
+    pub(super) fn into_options(self) -> (Vec<u8>, GetOptions) {
+        let mut options = GetOptions::new().with_range(self.end).with_limit(i64::from(self.limit));
+        if let Some(revision) = self.revision {
+            options = options.with_revision(revision.to_etcd());
+        }
+        if self.keys_only {
+            options = options.with_keys_only();
+        }
+        if self.count_only {
+            options = options.with_count_only();
+        }
+        if self.serializable {
+            options = options.with_serializable();
+        }
+        (self.key, options)
+    }
+}
+
+impl RangeAnswer {
+    pub(super) fn from_etcd(response: PbRangeResponse) -> Result<Self, EtcdError> {
+        let kvs = response.kvs.into_iter().map(|kv| KeyValue {
+            key: Bytes::from(kv.key),
+            value: Bytes::from(kv.value),
+            mod_revision: Revision::from_etcd(kv.mod_revision),
+            create_revision: Revision::from_etcd(kv.create_revision),
+        });
+        Ok(Self {
+            kvs: kvs.collect(),
+            header: Header::from_etcd(response.header)?,
+            more: response.more,
+            count: u64::try_from(response.count).unwrap_or(0),
+        })
+    }
+}
+
+impl Header {
+    /// An answer without a header proves nothing about the revision, so it is no answer.
+    pub(super) fn from_etcd(header: Option<PbResponseHeader>) -> Result<Self, EtcdError> {
+        let header = header.ok_or_else(|| EtcdError::Other("etcd sent an answer without a header".into()))?;
+        Ok(Self { revision: Revision::from_etcd(header.revision), cluster_id: header.cluster_id, member_id: header.member_id })
+    }
+}

@@ -1,0 +1,163 @@
+//! Several endpoints of one cluster and which of them is asked next. The client balances nothing: one is current until it fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::EtcdError;
+use super::endpoint::{Connected, Endpoint};
+
+/// Longest life of one unary call over all endpoints: a request's own limit (spec list-watch §2.14). Above keepalive's 40 s, so that a
+/// silent endpoint is found out and another one still asked.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// See the file's header.
+pub(super) struct Rotation {
+    endpoints: Vec<Arc<Endpoint>>,
+    current: AtomicUsize,
+}
+
+impl Rotation {
+    /// Of at least one endpoint.
+    pub(super) fn new(endpoints: Vec<Endpoint>) -> Self {
+        assert!(!endpoints.is_empty(), "a checked configuration has an endpoint");
+        Self { endpoints: endpoints.into_iter().map(Arc::new).collect(), current: AtomicUsize::new(0) }
+    }
+
+    /// A unary call on the current endpoint, then, while they are to blame, on the others once each.
+    pub(super) async fn call<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let asked = self.current.load(Ordering::Relaxed);
+        match timeout(REQUEST_TIMEOUT, self.try_each(run)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.leave(asked);
+                Err(EtcdError::Deadline)
+            }
+        }
+    }
+
+    async fn try_each<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let mut first_error = None;
+        for index in self.order() {
+            match self.endpoints[index].call(&run).await {
+                Err(error) if error.blames_endpoint() => {
+                    tracing::debug!(endpoint = self.endpoints[index].url, %error, "etcd endpoint failed");
+                    self.leave(index);
+                    first_error.get_or_insert(error);
+                }
+                outcome => {
+                    self.current.store(index, Ordering::Relaxed);
+                    return outcome;
+                }
+            }
+        }
+        Err(first_error.expect("there is at least one endpoint, and each one failed"))
+    }
+
+    /// The endpoint a stream should open on, and its place.
+    pub(super) fn best(&self) -> (usize, Arc<Endpoint>) {
+        let index = self.order()[0];
+        (index, self.endpoints[index].clone())
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        self.endpoints.iter()
+    }
+
+    /// Makes the one after the current one current.
+    pub(super) fn rotate(&self) {
+        self.leave(self.current.load(Ordering::Relaxed));
+    }
+
+    /// Like `rotate`, unless somebody has left `index` already.
+    pub(super) fn leave(&self, index: usize) {
+        let next = (index + 1) % self.endpoints.len();
+        let _ = self.current.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// From the current one on; those that wait after a failure come last, the shortest wait first.
+    fn order(&self) -> Vec<usize> {
+        let (count, current) = (self.endpoints.len(), self.current.load(Ordering::Relaxed));
+        let mut order: Vec<usize> = (0..count).map(|offset| (current + offset) % count).collect();
+        order.sort_by_cached_key(|&index| self.endpoints[index].retry_at().filter(|_| self.endpoints[index].is_waiting()));
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::etcd::config::EtcdConfig;
+
+    fn three() -> Rotation {
+        let endpoints = ["http://a:1", "http://b:1", "http://c:1"].map(str::to_owned).to_vec();
+        let checked = EtcdConfig { endpoints, ..EtcdConfig::default() }.check().expect("valid");
+        Rotation::new(checked.addresses.into_iter().map(Endpoint::new).collect())
+    }
+
+    fn down() -> EtcdError {
+        EtcdError::Unavailable("down".into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_endpoints_come_last_and_the_shortest_wait_first() {
+        let rotation = three();
+        assert_eq!(rotation.order(), [0, 1, 2]);
+        rotation.rotate();
+        assert_eq!(rotation.order(), [1, 2, 0]);
+        for _ in 0..9 {
+            rotation.endpoints[1].failed(&down());
+        }
+        assert_eq!(rotation.order(), [2, 0, 1]);
+        rotation.endpoints[2].failed(&down());
+        rotation.endpoints[0].failed(&down());
+        assert_eq!(rotation.order()[2], 1, "nine failures wait longer than one");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(rotation.order(), [1, 2, 0], "all waits are over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leaving_twice_moves_once() {
+        let rotation = three();
+        rotation.leave(0);
+        rotation.leave(0);
+        assert_eq!(rotation.order(), [1, 2, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_endpoint_is_tried_once_and_the_one_that_answers_stays() {
+        let rotation = three();
+        let tries = Mutex::new(0);
+        let fail_first = |good: u32| {
+            let tries = &tries;
+            move |_: Connected| async move {
+                let mut tries = tries.lock().expect("no panic under the lock");
+                *tries += 1;
+                if *tries == good { Ok(*tries) } else { Err(etcd_client::Error::IoError(std::io::ErrorKind::ConnectionRefused.into())) }
+            }
+        };
+        assert_eq!(rotation.call(fail_first(3)).await, Ok(3));
+        assert_eq!(rotation.current.load(Ordering::Relaxed), 2);
+        *tries.lock().expect("no panic under the lock") = 0;
+        assert!(matches!(rotation.call(fail_first(99)).await, Err(EtcdError::Unavailable(_))));
+        assert_eq!(*tries.lock().expect("no panic under the lock"), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_never_ends_ends_at_the_deadline_and_the_next_goes_elsewhere() {
+        let rotation = three();
+        let outcome = rotation.call(|_| std::future::pending::<Result<(), etcd_client::Error>>()).await;
+        assert_eq!(outcome, Err(EtcdError::Deadline));
+        assert_eq!(rotation.order(), [1, 2, 0]);
+    }
+}

@@ -1,0 +1,308 @@
+//! One gRPC watch stream with many watches on it, and etcd's answers in our words. Resumes nothing: a broken stream is the caller's to reopen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use etcd_client::proto::{PbEvent, PbWatchResponse};
+use etcd_client::{WatchOptions, WatchRequestSender, WatchResponseStream, WatchStream};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::endpoint::Endpoint;
+use super::rotation::Rotation;
+use super::{EtcdError, Header};
+use crate::model::Revision;
+
+/// How long etcd may take to answer a new stream, or to take a request on an open one. It answers at once, or after a lagging
+/// watch's turn under its store lock (0.8 s seen); keepalive finds a dead connection only after 40 s.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(15);
+/// The kind of an event that wrote a key (`mvccpb.Event.PUT`).
+const PUT: i32 = 0;
+/// The kind of an event that deleted one (`mvccpb.Event.DELETE`).
+const DELETE: i32 = 1;
+
+/// The half of a stream that asks. The stream ends when both halves are dropped, or the endpoint fails.
+pub struct WatchSender {
+    link: Arc<Link>,
+    stream: Asking,
+}
+
+/// The half of a stream that hears.
+pub struct WatchReceiver {
+    link: Arc<Link>,
+    stream: Hearing,
+}
+
+/// Whose fault a broken stream is.
+struct Link {
+    rotation: Arc<Rotation>,
+    index: usize,
+    endpoint: Arc<Endpoint>,
+}
+
+/// etcd sends nothing on a stream, not even its headers, before the first watch is created: so the first `create` opens it.
+enum Asking {
+    NotYet(oneshot::Sender<WatchResponseStream>),
+    Open(WatchRequestSender),
+    Failed,
+}
+
+enum Hearing {
+    NotYet(oneshot::Receiver<WatchResponseStream>),
+    Open(Box<WatchResponseStream>),
+    Ended,
+}
+
+/// One answer on a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchMessage {
+    /// Where etcd was when it sent this.
+    pub header: Header,
+    /// The watch it is about, as named in `create`. `-1` is every watch of the stream for `Progress`, and an unnamed one for `Canceled`.
+    pub watch_id: i64,
+    /// What it says.
+    pub kind: WatchKind,
+}
+
+/// What an answer on a stream says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchKind {
+    /// The watch exists; nothing about what it has seen.
+    Created,
+    /// Changes, in the order of their revisions.
+    Events {
+        /// Never empty unless `more`.
+        events: Vec<WatchEvent>,
+        /// The rest follows in another message of this watch: the last revision here may not be whole.
+        more: bool,
+    },
+    /// Every change up to `header.revision` was sent: to this watch, or to all of the stream when `watch_id` is -1.
+    Progress,
+    /// The watch is no more; the others of the stream go on. With `watch_id` -1 etcd refused a `create` without saying which
+    /// (an id in use, a missing permission): the caller's protocol is broken, or a human must look.
+    Canceled {
+        /// Set when the watch wanted a revision below this one, which is compacted: load again.
+        compacted: Option<Revision>,
+        /// etcd's text, may be empty after our own `cancel`.
+        reason: String,
+    },
+}
+
+/// One key at one revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchEvent {
+    /// The full key.
+    pub key: Bytes,
+    /// What was written; `None` when the key was deleted.
+    pub value: Option<Bytes>,
+    /// When.
+    pub mod_revision: Revision,
+    /// When the key was created, equal to `mod_revision` for a new key; zero for a deletion.
+    pub create_revision: Revision,
+}
+
+/// A stream on the rotation's best endpoint, after its wait if it failed lately.
+pub(super) async fn open(rotation: &Arc<Rotation>) -> Result<(WatchSender, WatchReceiver), EtcdError> {
+    let (index, endpoint) = rotation.best();
+    if let Some(at) = endpoint.retry_at() {
+        tokio::time::sleep_until(at).await;
+    }
+    let link = Arc::new(Link { rotation: rotation.clone(), index, endpoint });
+    link.within(link.prepare()).await?;
+    let (open, opened) = oneshot::channel();
+    let sender = WatchSender { link: link.clone(), stream: Asking::NotYet(open) };
+    Ok((sender, WatchReceiver { link, stream: Hearing::NotYet(opened) }))
+}
+
+impl Link {
+    /// The client, and with a user a fresh token, since a stream's token is checked again for each of its watches.
+    async fn prepare(&self) -> Result<(), EtcdError> {
+        let connected = self.endpoint.connect().await?;
+        if self.endpoint.wants_token() {
+            connected.client.refresh_token().await.map_err(|e| EtcdError::from_client(&e))?;
+        }
+        Ok(())
+    }
+
+    async fn open(&self, key: &[u8], options: WatchOptions) -> Result<WatchStream, EtcdError> {
+        let mut client = self.endpoint.connect().await?.watch;
+        client.watch(key, Some(options)).await.map_err(|e| EtcdError::from_client(&e))
+    }
+
+    /// Bounds what waits for the peer, and remembers a failure as the endpoint's.
+    async fn within<T>(&self, work: impl Future<Output = Result<T, EtcdError>>) -> Result<T, EtcdError> {
+        let outcome = timeout(STREAM_TIMEOUT, work).await.unwrap_or(Err(EtcdError::Deadline));
+        if let Err(error) = &outcome {
+            self.failed(error);
+        }
+        outcome
+    }
+
+    fn failed(&self, error: &EtcdError) {
+        tracing::debug!(endpoint = self.endpoint.url, %error, "etcd watch stream failed");
+        self.endpoint.failed(error);
+        self.rotation.leave(self.index);
+    }
+}
+
+impl WatchSender {
+    /// Asks for a watch over `[key, end)` (an empty `end` is the one key) from `start` on, inclusive. Created is told by the
+    /// receiver. `watch_id` must be positive and not in use on this stream. An error ends the stream.
+    pub async fn create(&mut self, watch_id: i64, key: &[u8], end: &[u8], start: Revision) -> Result<(), EtcdError> {
+        assert!(watch_id > 0, "etcd chooses an id itself when it is given none");
+        let options = WatchOptions::new()
+            .with_range(end)
+            .with_watch_id(watch_id)
+            .with_start_revision(start.to_etcd())
+            .with_progress_notify()
+            .with_fragment();
+        match &mut self.stream {
+            Asking::NotYet(_) => self.open_with(key, options).await,
+            Asking::Open(requests) => {
+                let sent = async { requests.watch(key, Some(options)).await.map_err(|e| EtcdError::from_client(&e)) };
+                self.link.within(sent).await
+            }
+            Asking::Failed => Err(not_open()),
+        }
+    }
+
+    /// Asks for the end of a watch; it comes as `Canceled`.
+    pub async fn cancel(&mut self, watch_id: i64) -> Result<(), EtcdError> {
+        let requests = self.requests()?;
+        let sent = timeout(STREAM_TIMEOUT, requests.cancel(watch_id)).await.map_err(|_| EtcdError::Deadline)?;
+        sent.map_err(|e| EtcdError::from_client(&e))
+    }
+
+    /// Asks how far every watch of this stream is. etcd answers, with `watch_id` -1, only if all of them are synced, else not at
+    /// all: ask again every 100 ms while somebody waits (spec list-watch §2.9).
+    pub async fn request_progress(&mut self) -> Result<(), EtcdError> {
+        let requests = self.requests()?;
+        let sent = timeout(STREAM_TIMEOUT, requests.request_progress()).await.map_err(|_| EtcdError::Deadline)?;
+        sent.map_err(|e| EtcdError::from_client(&e))
+    }
+
+    async fn open_with(&mut self, key: &[u8], options: WatchOptions) -> Result<(), EtcdError> {
+        let outcome = self.link.within(self.link.open(key, options)).await;
+        let Asking::NotYet(hearing) = std::mem::replace(&mut self.stream, Asking::Failed) else {
+            unreachable!("only called before the stream is open");
+        };
+        let (requests, answers) = outcome?.split();
+        // The other half may be gone: then nobody listens, which is the caller's choice.
+        let _ = hearing.send(answers);
+        self.stream = Asking::Open(requests);
+        Ok(())
+    }
+
+    fn requests(&mut self) -> Result<&mut WatchRequestSender, EtcdError> {
+        match &mut self.stream {
+            Asking::Open(requests) => Ok(requests),
+            Asking::NotYet(_) | Asking::Failed => Err(not_open()),
+        }
+    }
+}
+
+fn not_open() -> EtcdError {
+    EtcdError::Unavailable("etcd watch stream is not open".into())
+}
+
+impl WatchReceiver {
+    /// The next answer; `None` when the stream has ended and always after that, also after an error. Waits without limit, since an
+    /// idle stream is a healthy one: keepalive ends a dead connection. Cancel safe.
+    pub async fn message(&mut self) -> Result<Option<WatchMessage>, EtcdError> {
+        loop {
+            match &mut self.stream {
+                Hearing::NotYet(opened) => {
+                    self.stream = match opened.await {
+                        Ok(stream) => Hearing::Open(Box::new(stream)),
+                        Err(_) => Hearing::Ended,
+                    };
+                }
+                Hearing::Open(stream) => {
+                    let heard = match stream.message().await {
+                        Ok(Some(response)) => return message(response.0).map(Some).inspect_err(|_| self.stream = Hearing::Ended),
+                        Ok(None) => Ok(None),
+                        Err(error) => Err(EtcdError::from_client(&error)),
+                    };
+                    self.stream = Hearing::Ended;
+                    let closed = EtcdError::Unavailable("etcd closed the watch stream".into());
+                    self.link.failed(heard.as_ref().err().unwrap_or(&closed));
+                    return heard;
+                }
+                Hearing::Ended => return Ok(None),
+            }
+        }
+    }
+}
+
+fn message(response: PbWatchResponse) -> Result<WatchMessage, EtcdError> {
+    let header = Header::from_etcd(response.header)?;
+    let watch_id = response.watch_id;
+    // A refused create is both created and canceled.
+    let kind = if response.canceled {
+        let compacted = (response.compact_revision > 0).then(|| Revision::from_etcd(response.compact_revision));
+        WatchKind::Canceled { compacted, reason: response.cancel_reason }
+    } else if response.created {
+        WatchKind::Created
+    } else if response.events.is_empty() && !response.fragment {
+        WatchKind::Progress
+    } else {
+        let events = response.events.into_iter().map(event).collect::<Result<_, _>>()?;
+        WatchKind::Events { events, more: response.fragment }
+    };
+    Ok(WatchMessage { header, watch_id, kind })
+}
+
+fn event(event: PbEvent) -> Result<WatchEvent, EtcdError> {
+    let kv = event.kv.ok_or_else(|| EtcdError::Other("etcd sent an event without a key".into()))?;
+    let value = match event.r#type {
+        PUT => Some(Bytes::from(kv.value)),
+        DELETE => None,
+        unknown => return Err(EtcdError::Other(format!("etcd sent an event of unknown kind {unknown}"))),
+    };
+    Ok(WatchEvent {
+        key: Bytes::from(kv.key),
+        value,
+        mod_revision: Revision::from_etcd(kv.mod_revision),
+        create_revision: Revision::from_etcd(kv.create_revision),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_client::proto::{PbKeyValue, PbResponseHeader};
+
+    use super::*;
+
+    fn response(revision: i64) -> PbWatchResponse {
+        PbWatchResponse { header: Some(PbResponseHeader { revision, ..Default::default() }), watch_id: 7, ..Default::default() }
+    }
+
+    fn check(response: PbWatchResponse, want: &WatchKind) {
+        let got = message(response).expect("a valid answer");
+        assert_eq!((got.watch_id, &got.kind), (7, want));
+    }
+
+    #[test]
+    fn answers_in_our_words() {
+        check(PbWatchResponse { created: true, ..response(5) }, &WatchKind::Created);
+        check(response(5), &WatchKind::Progress);
+        check(PbWatchResponse { fragment: true, ..response(5) }, &WatchKind::Events { events: vec![], more: true });
+        let compacted = Some(Revision(3));
+        check(
+            PbWatchResponse { canceled: true, compact_revision: 3, ..response(5) },
+            &WatchKind::Canceled { compacted, reason: "".into() },
+        );
+        let refused = PbWatchResponse { created: true, canceled: true, cancel_reason: "duplicate".into(), ..response(5) };
+        check(refused, &WatchKind::Canceled { compacted: None, reason: "duplicate".into() });
+    }
+
+    #[test]
+    fn what_breaks_the_protocol_is_an_error_and_no_panic() {
+        let with = |event: PbEvent| message(PbWatchResponse { events: vec![event], ..response(5) });
+        assert!(message(PbWatchResponse::default()).is_err(), "no header");
+        assert!(with(PbEvent::default()).is_err(), "no key");
+        assert!(with(PbEvent { r#type: 9, kv: Some(PbKeyValue::default()), ..Default::default() }).is_err(), "unknown kind");
+        assert!(with(PbEvent { kv: Some(PbKeyValue::default()), ..Default::default() }).is_ok());
+    }
+}
