@@ -108,7 +108,7 @@ mod tests {
 
         #[test]
         fn never_panics(bytes in proptest::collection::vec(proptest::sample::select(b"{}[]\",:\\ a1\n\xc3".to_vec()), 0..40)) {
-            indent(&bytes);
+            let _ = indent(&bytes);
             compact(&bytes);
         }
     }

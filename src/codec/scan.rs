@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(place(text, Order::Struct), Place::Before(text.find("\"labels").expect("there")));
         assert_eq!(place(text, Order::Sorted), Place::Before(text.find("\"uid").expect("there")));
         assert_eq!(place(r#"{"metadata":{"name":"n","uid":"u"}}"#, Order::Struct), Place::Last);
-        assert_eq!(place(r#"{"metadata":{ "resourceVersion" : 5 ,"uid":"u"}}"#, Order::Sorted), Place::Instead(33, 34));
+        assert_eq!(place(r#"{"metadata":{ "resourceVersion" : 5 ,"uid":"u"}}"#, Order::Sorted), Place::Instead(34, 35));
     }
 
     #[test]
