@@ -1,0 +1,276 @@
+//! How one served resource is written: GET bodies, list items and envelopes, watch frames. Constants are made once; objects are copied.
+
+use bytes::Bytes;
+
+use super::{encode, event_v1};
+use crate::model::{Kind, Object, Revision};
+
+/// The annotation of the bookmark that ends the initial events (spec list-watch §4.5).
+const INITIAL_EVENTS_END: &str = r#""annotations":{"k8s.io/initial-events-end":"true"}"#;
+
+/// How one served resource is written. A stored object under several versions has one form each.
+#[derive(Debug)]
+pub struct Form {
+    style: Style,
+    /// `{"kind":K,"apiVersion":V,` or, custom, `{"apiVersion":V,`.
+    head: Vec<u8>,
+    /// The kind of the list, quoted.
+    list_kind: Vec<u8>,
+    /// Built-in: what a bookmark has after `metadata`. Custom: the `"kind":K,` before it.
+    bookmark: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    /// The order of Go structs; list items without a head.
+    BuiltIn,
+    /// Sorted; list items are whole objects.
+    Custom,
+    /// Built-in, from core/v1 Events.
+    EventsV1,
+}
+
+/// What a list says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListMeta {
+    /// `resourceVersion` of the list.
+    pub revision: Revision,
+    /// `continue`, when there are more pages. Written as it is: base64url has nothing to escape.
+    pub continue_token: Option<String>,
+    /// `remainingItemCount`, when known.
+    pub remaining: Option<u64>,
+}
+
+impl Form {
+    /// A built-in resource. `bookmark_zero`: what a bookmark of it has after `metadata`, the members of the Go type that are printed though
+    /// empty (spec list-watch §4.5): `,"spec":{"containers":null},"status":{}` for a Pod, nothing for a ConfigMap.
+    #[must_use]
+    pub fn built_in(api_version: &str, kind: &str, list_kind: &str, bookmark_zero: &str) -> Self {
+        let mut head = b"{\"kind\":".to_vec();
+        encode::string_into(kind, &mut head);
+        head.extend_from_slice(b",\"apiVersion\":");
+        encode::string_into(api_version, &mut head);
+        head.push(b',');
+        Self { style: Style::BuiltIn, head, list_kind: quoted(list_kind), bookmark: bookmark_zero.as_bytes().to_vec() }
+    }
+
+    /// A version of a custom resource.
+    #[must_use]
+    pub fn custom(api_version: &str, kind: &str, list_kind: &str) -> Self {
+        let mut head = b"{\"apiVersion\":".to_vec();
+        encode::string_into(api_version, &mut head);
+        head.push(b',');
+        let mut bookmark = b"\"kind\":".to_vec();
+        encode::string_into(kind, &mut bookmark);
+        bookmark.push(b',');
+        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark }
+    }
+
+    /// events.k8s.io/v1, shown from stored core/v1 Events. Every object is read and rewritten each time it is shown,
+    /// which the stored form never is.
+    #[must_use]
+    pub fn events_v1() -> Self {
+        Self { style: Style::EventsV1, ..Self::built_in("events.k8s.io/v1", "Event", "EventList", event_v1::ZERO) }
+    }
+
+    /// Appends the body of a GET: compact, without a newline (kube-apiserver ends it with one).
+    pub fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        self.tail_into(object, object.revision, out);
+    }
+
+    /// Appends the object as an item of a list.
+    pub fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
+        match self.style {
+            Style::Custom => self.object_into(object, out),
+            Style::BuiltIn | Style::EventsV1 => {
+                out.push(b'{');
+                self.tail_into(object, object.revision, out);
+            }
+        }
+    }
+
+    /// One watch frame with its newline. The body shows `revision`: the object's own, but for DELETED that of the deletion (spec list-watch §5.1).
+    #[must_use]
+    pub fn event(&self, kind: Kind, object: &Object, revision: Revision) -> Bytes {
+        const AROUND: usize = r#"{"type":"MODIFIED","object":}"#.len() + 1;
+        let digits = encode::revision_len(revision.0);
+        let mut out = Vec::with_capacity(AROUND + self.head.len() + object.tail.len() + digits);
+        frame_into(kind, &mut out);
+        out.extend_from_slice(&self.head);
+        self.tail_into(object, revision, &mut out);
+        out.extend_from_slice(b"}\n");
+        Bytes::from(out)
+    }
+
+    /// A bookmark frame with its newline (spec list-watch §4.5); `annotated`: the one that ends the initial events.
+    #[must_use]
+    pub fn bookmark(&self, revision: Revision, annotated: bool) -> Bytes {
+        let mut out = Vec::with_capacity(160 + self.head.len() + self.bookmark.len());
+        frame_into(Kind::Bookmark, &mut out);
+        out.extend_from_slice(&self.head);
+        if self.style == Style::Custom {
+            out.extend_from_slice(&self.bookmark);
+        }
+        out.extend_from_slice(b"\"metadata\":{");
+        if annotated && self.style == Style::Custom {
+            out.extend_from_slice(INITIAL_EVENTS_END.as_bytes());
+            out.push(b',');
+        }
+        revision_member_into(revision, &mut out);
+        if annotated && self.style != Style::Custom {
+            out.push(b',');
+            out.extend_from_slice(INITIAL_EVENTS_END.as_bytes());
+        }
+        out.push(b'}');
+        if self.style != Style::Custom {
+            out.extend_from_slice(&self.bookmark);
+        }
+        out.extend_from_slice(b"}}\n");
+        Bytes::from(out)
+    }
+
+    /// Appends what stands before the first item of a list. Items are joined by `,`.
+    pub fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        if self.style == Style::Custom {
+            out.extend_from_slice(&self.head);
+        } else {
+            out.extend_from_slice(b"{\"kind\":");
+            out.extend_from_slice(&self.list_kind);
+            // The head from `,"apiVersion":` on: the same for an object and its list.
+            let at = memchr::memmem::find(&self.head, b",\"apiVersion\":").unwrap_or(0);
+            out.extend_from_slice(&self.head[at..]);
+            out.extend_from_slice(b"\"metadata\":{");
+            revision_member_into(meta.revision, out);
+            if let Some(token) = &meta.continue_token {
+                out.push(b',');
+                continue_into(token, out);
+            }
+            if let Some(remaining) = meta.remaining {
+                out.push(b',');
+                remaining_into(remaining, out);
+            }
+            out.extend_from_slice(b"},");
+        }
+        out.extend_from_slice(b"\"items\":[");
+    }
+
+    /// Appends what stands after the last item of a list, without a newline (kube-apiserver ends it with one).
+    pub fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        out.push(b']');
+        if self.style == Style::Custom {
+            out.extend_from_slice(b",\"kind\":");
+            out.extend_from_slice(&self.list_kind);
+            out.extend_from_slice(b",\"metadata\":{");
+            continue_into(meta.continue_token.as_deref().unwrap_or(""), out);
+            out.push(b',');
+            if let Some(remaining) = meta.remaining {
+                remaining_into(remaining, out);
+                out.push(b',');
+            }
+            revision_member_into(meta.revision, out);
+            out.push(b'}');
+        }
+        out.push(b'}');
+    }
+
+    fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
+        if self.style == Style::EventsV1 {
+            let mut core = Vec::with_capacity(object.tail.len() + 21);
+            core.push(b'{');
+            stored_tail_into(object, revision, &mut core);
+            event_v1::tail_into(std::str::from_utf8(&core).unwrap_or("{}"), out);
+        } else {
+            stored_tail_into(object, revision, out);
+        }
+    }
+}
+
+/// An ERROR frame with its newline around a Status.
+#[must_use]
+pub fn error_event(status_json: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(status_json.len() + 32);
+    frame_into(Kind::Error, &mut out);
+    out.extend_from_slice(status_json.trim_ascii_end());
+    out.extend_from_slice(b"}\n");
+    Bytes::from(out)
+}
+
+fn stored_tail_into(object: &Object, revision: Revision, out: &mut Vec<u8>) {
+    if revision == object.revision {
+        out.extend_from_slice(&object.tail);
+    } else {
+        let (before, after) = object.around_revision();
+        out.extend_from_slice(before);
+        encode::revision_into(revision.0, out);
+        out.extend_from_slice(after);
+    }
+}
+
+fn frame_into(kind: Kind, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_str().as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+}
+
+fn revision_member_into(revision: Revision, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    encode::revision_into(revision.0, out);
+    out.push(b'"');
+}
+
+fn continue_into(token: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"continue\":\"");
+    out.extend_from_slice(token.as_bytes());
+    out.push(b'"');
+}
+
+fn remaining_into(remaining: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"remainingItemCount\":");
+    encode::revision_into(remaining, out);
+}
+
+fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    encode::string_into(text, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_frame_is_one_line() {
+        assert_eq!(&error_event(b"{\"kind\":\"Status\"}\n")[..], b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\"}}\n");
+    }
+
+    #[test]
+    fn bookmarks_are_those_of_the_spec() {
+        let text = |frame: Bytes| String::from_utf8(frame.to_vec()).expect("UTF-8");
+        let pod = Form::built_in("v1", "Pod", "PodList", r#","spec":{"containers":null},"status":{}"#);
+        assert_eq!(
+            text(pod.bookmark(Revision(122), false)),
+            "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"122\"},\
+             \"spec\":{\"containers\":null},\"status\":{}}}\n"
+        );
+        let widget = Form::custom("ex.io/v1", "Widget", "WidgetList");
+        assert_eq!(
+            text(widget.bookmark(Revision(180), false)),
+            "{\"type\":\"BOOKMARK\",\"object\":{\"apiVersion\":\"ex.io/v1\",\"kind\":\"Widget\",\"metadata\":{\"resourceVersion\":\"180\"}}}\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_custom_page_with_more_to_come() {
+        let form = Form::custom("ex.io/v1", "Widget", "WidgetList");
+        let meta = ListMeta { revision: Revision(9), continue_token: Some("abc".to_owned()), remaining: Some(12) };
+        let mut out = Vec::new();
+        form.list_open_into(&meta, &mut out);
+        form.list_close_into(&meta, &mut out);
+        assert_eq!(
+            String::from_utf8(out).expect("UTF-8"),
+            r#"{"apiVersion":"ex.io/v1","items":[],"kind":"WidgetList","metadata":{"continue":"abc","remainingItemCount":12,"resourceVersion":"9"}}"#
+        );
+    }
+}

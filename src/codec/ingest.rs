@@ -1,0 +1,247 @@
+//! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields. Knows nothing of how it is asked for.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    definition, encode, field,
+    members::Members,
+    pretty,
+    scan::{self, Order, Place, Scan},
+};
+use crate::model::{Broken, Object, Revision, Shape, Storage};
+
+/// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
+const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
+
+/// Makes the value of `key`, written at `revision`, servable. `prefix_len`: bytes of the key before the namespace or name
+/// (`/registry/configmaps/`).
+///
+/// A value written by kube-apiserver is spliced as it is, in one pass. Others (another member order, line breaks) are written anew first.
+/// A `resourceVersion` in the value is replaced. Name and namespace are the key's, whatever the value's metadata says: the key is where
+/// clients found it.
+///
+/// # Errors
+/// [`Broken`] with what was found and what to do: protobuf, encrypted, no valid JSON, another kind or apiVersion than the shape has, a key
+/// with too few or too many parts.
+pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
+    let made = parts(storage.namespaced, prefix_len, &key).and_then(|at| Ok((at, body(storage, value, revision)?)));
+    match made {
+        Ok(((scope_at, name_at), Body { tail, rv_at, labels, fields })) => {
+            Ok(Object { key, revision, tail, rv_at, scope_at, name_at, labels, fields })
+        }
+        Err(why) => Err(Broken { key, revision, why }),
+    }
+}
+
+/// What becomes of the value.
+struct Body {
+    tail: Bytes,
+    rv_at: (u32, u32),
+    labels: Box<[(Box<str>, Box<str>)]>,
+    fields: Box<[Box<str>]>,
+}
+
+/// Offsets in the key: where namespace (or name) and name start.
+fn parts(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<(u16, u16), String> {
+    let rest = key.get(prefix_len..).ok_or("the key is shorter than its prefix")?;
+    let rest = std::str::from_utf8(rest).map_err(|_| "the key is not UTF-8")?;
+    let (namespace, name) = if namespaced { rest.split_once('/').unwrap_or(("", "")) } else { ("-", rest) };
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        let wanted = if namespaced { "namespace/name" } else { "a name" };
+        return Err(format!("the key ends in {rest:?} where {wanted} is expected: not an object of this resource"));
+    }
+    let offset = |at: usize| u16::try_from(at).map_err(|_| "the key is longer than 65,535 bytes".to_owned());
+    Ok((offset(prefix_len)?, offset(key.len() - name.len())?))
+}
+
+fn body(storage: &Storage, value: &[u8], revision: Revision) -> Result<Body, String> {
+    let text = readable(value)?;
+    let paths = field::paths(&storage.fields);
+    let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, revision);
+    match &storage.shape {
+        Shape::BuiltIn { kind, api_version } => {
+            let head = Head::BuiltIn { kind, api_version };
+            shaped(text, head, splice)
+        }
+        Shape::Custom { kind, api_versions } => {
+            let head = Head::Custom { kind, api_versions };
+            shaped(text, head, splice)
+        }
+        Shape::Definition => {
+            let [kind, api_version] = DEFINITION;
+            let text = match definition::converted(text)? {
+                Some(v1) => Cow::Owned(v1),
+                None => Cow::Borrowed(text),
+            };
+            let head = Head::BuiltIn { kind, api_version };
+            shaped(&text, head, splice)
+        }
+    }
+}
+
+/// The value as text, unless it is of a form we do not serve.
+fn readable(value: &[u8]) -> Result<&str, String> {
+    if value.starts_with(b"k8s\0") {
+        return Err("a protobuf value (k8s\\0): start kube-apiserver with --storage-media-type=application/json and rewrite the objects; \
+            protobuf values are not served yet"
+            .to_owned());
+    }
+    if value.starts_with(b"k8s:enc:") {
+        let provider = value.split(|b| *b == b':').nth(2).map(String::from_utf8_lossy).unwrap_or_default();
+        return Err(format!(
+            "an encrypted value (k8s:enc:{provider}:): decrypt it by rewriting the objects with the identity provider first in kube-apiserver's \
+             --encryption-provider-config; encrypted values are not served"
+        ));
+    }
+    if value.trim_ascii().is_empty() {
+        return Err("an empty value: delete the key or write the object again".to_owned());
+    }
+    std::str::from_utf8(value.trim_ascii_end()).map_err(|e| format!("not UTF-8 (byte {}): write the object again", e.valid_up_to()))
+}
+
+/// The type head that a canonical value starts with.
+#[derive(Clone, Copy)]
+enum Head<'s> {
+    BuiltIn { kind: &'s str, api_version: &'s str },
+    Custom { kind: &'s str, api_versions: &'s [String] },
+}
+
+impl Head<'_> {
+    fn order(self) -> Order {
+        match self {
+            Self::BuiltIn { .. } => Order::Struct,
+            Self::Custom { .. } => Order::Sorted,
+        }
+    }
+
+    /// Bytes of the head, if `text` starts with it.
+    fn len_in(self, text: &str) -> Option<usize> {
+        let rest = match self {
+            Self::BuiltIn { kind, api_version } => text
+                .strip_prefix("{\"kind\":\"")?
+                .strip_prefix(kind)?
+                .strip_prefix("\",\"apiVersion\":\"")?
+                .strip_prefix(api_version)?
+                .strip_prefix("\",")?,
+            Self::Custom { api_versions, .. } => {
+                let (version, rest) = text.strip_prefix("{\"apiVersion\":\"")?.split_once('"')?;
+                api_versions.iter().find(|v| *v == version)?;
+                rest.strip_prefix(',')?
+            }
+        };
+        Some(text.len() - rest.len())
+    }
+
+    /// Whether a value of this kind and apiVersion is one of ours.
+    fn check(self, kind: Option<&str>, api_version: Option<&str>) -> Result<(), String> {
+        let (wanted, versions) = match self {
+            Self::BuiltIn { kind, api_version } => (kind, api_version.to_owned()),
+            Self::Custom { kind, api_versions } => (kind, api_versions.join(", ")),
+        };
+        let known = match self {
+            Self::BuiltIn { api_version: ours, .. } => api_version == Some(ours),
+            Self::Custom { api_versions, .. } => api_version.is_some_and(|v| api_versions.iter().any(|ours| ours == v)),
+        };
+        if kind != Some(wanted) {
+            return Err(format!("kind {:?} where {wanted:?} is expected: another resource's value under this prefix", kind.unwrap_or("")));
+        }
+        if !known {
+            return Err(format!(
+                "apiVersion {:?} where {versions} is expected: rewrite the object in a served version (read and replace it through kube-apiserver)",
+                api_version.unwrap_or("")
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Splices the value as it is when it is canonical; else without whitespace; else re-encoded in canonical order.
+fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<Option<Body>, String>) -> Result<Body, String> {
+    // A line break would end a watch frame early.
+    let one_line = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none();
+    if one_line && let Some(body) = splice(text, head)? {
+        return Ok(body);
+    }
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| invalid(&e))?;
+    let dense = String::from_utf8(pretty::compact(text.as_bytes())).map_err(|_| "not UTF-8".to_owned())?;
+    if let Some(body) = splice(&dense, head)? {
+        return Ok(body);
+    }
+    splice(&rewritten(&dense, head)?, head)?.ok_or_else(|| "not a Kubernetes object: it has no place for resourceVersion".to_owned())
+}
+
+/// The value in canonical order, by way of a tree.
+fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
+    let mut object: serde_json::Map<String, Value> = serde_json::from_str(text).map_err(|e| invalid(&e))?;
+    let word = |name: &str| object.get(name).and_then(Value::as_str);
+    head.check(word("kind"), word("apiVersion"))?;
+    if object.get("metadata").is_none_or(Value::is_null) {
+        object.insert("metadata".to_owned(), Value::Object(serde_json::Map::new()));
+    }
+    let written = match head {
+        Head::BuiltIn { .. } => encode::builtin_order(&object),
+        Head::Custom { .. } => encode::custom_order(&object),
+    };
+    String::from_utf8(written).map_err(|_| "not UTF-8".to_owned())
+}
+
+/// One pass and one copy; `None` when the value is not canonical.
+fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], revision: Revision) -> Result<Option<Body>, String> {
+    let Some(head_len) = head.len_in(text) else { return Ok(None) };
+    let scan = scan::scan(text, head.order(), paths).map_err(|e| invalid(&e))?;
+    if scan.odd {
+        return Ok(None);
+    }
+    if let Head::Custom { kind, .. } = head
+        && scan.kind.as_ref().is_none_or(|found| found.0 != kind)
+    {
+        let found = scan.kind.as_ref().map_or("", |found| &*found.0);
+        return Err(format!("kind {found:?} where {kind:?} is expected: another resource's value under this prefix"));
+    }
+    let (tail, rv_at) = tail(text, head_len, scan.place, revision)?;
+    let Scan { labels, found, .. } = scan;
+    Ok(Some(Body { tail, rv_at, labels: labels.into(), fields: field::rendered(&storage.fields, &found) }))
+}
+
+/// What follows the head, with the revision in its place: one allocation of the exact size.
+fn tail(text: &str, head_len: usize, place: Place, revision: Revision) -> Result<(Bytes, (u32, u32)), String> {
+    let (start, end, before, after) = match place {
+        Place::Instead(start, end) => (start, end, "\"", "\""),
+        Place::Before(at) => (at, at, "\"resourceVersion\":\"", "\","),
+        Place::Last => {
+            let (at, empty) = end_of_metadata(text)?;
+            (at, at, if empty { "\"resourceVersion\":\"" } else { ",\"resourceVersion\":\"" }, "\"")
+        }
+    };
+    let kept = (&text[head_len..start], &text[end..]);
+    let digits = encode::revision_len(revision.0);
+    let mut tail = Vec::with_capacity(kept.0.len() + before.len() + digits + after.len() + kept.1.len());
+    tail.extend_from_slice(kept.0.as_bytes());
+    tail.extend_from_slice(before.as_bytes());
+    let offset = |at: usize| u32::try_from(at).map_err(|_| "the value is larger than 4 GiB".to_owned());
+    let rv_at = (offset(tail.len())?, offset(tail.len() + digits)?);
+    encode::revision_into(revision.0, &mut tail);
+    tail.extend_from_slice(after.as_bytes());
+    tail.extend_from_slice(kept.1.as_bytes());
+    Ok((Bytes::from(tail), rv_at))
+}
+
+/// Where the closing brace of `metadata` stands, and whether nothing is before it. Rare: real objects have a later member.
+fn end_of_metadata(text: &str) -> Result<(usize, bool), String> {
+    let members = Members::read(text).map_err(|e| invalid(&e))?;
+    let metadata = members.raw("metadata").ok_or("metadata is missing")?;
+    let inner = metadata.get(1..metadata.len() - 1).ok_or("metadata is no object")?;
+    let at = metadata.as_ptr().addr() - text.as_ptr().addr() + metadata.len() - 1;
+    Ok((at, inner.trim_ascii().is_empty()))
+}
+
+pub(crate) fn invalid(e: &serde_json::Error) -> String {
+    if e.is_data() {
+        format!("not a Kubernetes object: {e}: write the object again")
+    } else {
+        format!("not valid JSON: {e}: write the object again")
+    }
+}

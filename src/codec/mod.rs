@@ -1,0 +1,22 @@
+//! Stored bytes in, answer bytes out: values made servable once, list envelopes, watch frames. Knows no clock, no socket and no request.
+//!
+//! ```text
+//! etcd value → ingest → Object { tail, labels, fields }        once per write
+//! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1)
+//! ```
+
+mod definition;
+pub mod encode;
+mod event_v1;
+mod field;
+pub mod form;
+pub mod ingest;
+mod members;
+pub mod pretty;
+mod scan;
+
+#[cfg(test)]
+mod golden;
+
+pub use form::{Form, ListMeta, error_event};
+pub use ingest::ingest;
