@@ -8,3 +8,4 @@
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
 pub mod model;
+pub mod read;
