@@ -9,3 +9,4 @@
 
 pub mod codec;
 pub mod model;
+pub mod read;

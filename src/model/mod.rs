@@ -3,6 +3,7 @@
 mod change;
 mod filter;
 mod object;
+pub mod quote;
 mod resource;
 mod revision;
 pub mod selector;

@@ -1,5 +1,7 @@
 //! Label and field selectors: types and matching. Parsing is in `parse`.
 
+pub mod parse;
+
 use super::Object;
 
 /// A parsed label selector; the empty one selects everything.

@@ -1,0 +1,9 @@
+//! Selector texts become selectors; every error is the raw message of the 400 (spec list-watch §7). Knows no resource and no field.
+
+mod fields;
+mod labels;
+mod legal;
+mod lexer;
+
+pub use fields::{FieldClause, fields};
+pub use labels::labels;
