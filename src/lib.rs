@@ -7,6 +7,8 @@
 //!
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
-pub mod codec;
+pub mod auth;
+pub mod config;
+pub mod http;
 pub mod model;
-pub mod read;
+pub mod telemetry;

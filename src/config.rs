@@ -1,0 +1,377 @@
+//! `Args` as typed become a checked `Config`, once; every limit, default and unit is here. Opens no socket and reads only the password file.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+mod args;
+pub mod duration;
+
+pub use args::LogFormat;
+use args::{Cli, Command, ServeArgs};
+
+/// Everything `watchcache serve` runs with; nothing behind this checks again.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the objects come from.
+    pub etcd: Etcd,
+    /// Where clients come in.
+    pub doors: Doors,
+    /// How clients on the TLS door prove who they are.
+    pub auth: Auth,
+    /// How long things may take.
+    pub times: Times,
+    /// What one connection, and all of them, may use.
+    pub connections: Connections,
+    /// What the cache may use.
+    pub memory: Memory,
+    /// What the log looks like.
+    pub log: Log,
+    /// What the operator should know about this combination, one line each; `app` logs them at start.
+    pub warnings: Vec<String>,
+}
+
+/// The etcd cluster and how to reach it.
+#[derive(Clone)]
+pub struct Etcd {
+    /// Endpoints, each `http://…` or `https://…`, without a trailing slash; at least one.
+    pub servers: Vec<String>,
+    /// Key prefix, with a leading and without a trailing slash (`/registry`).
+    pub prefix: String,
+    /// PEM file of the authorities that sign etcd's certificate; the system's when absent.
+    pub ca_file: Option<PathBuf>,
+    /// PEM files of our client certificate and its key.
+    pub client_cert: Option<(PathBuf, PathBuf)>,
+    /// User and password.
+    pub login: Option<(String, String)>,
+}
+
+/// The two doors. At least one is open.
+#[derive(Clone, Debug)]
+pub struct Doors {
+    /// Port of the plain door on loopback; `None` = shut.
+    pub insecure_port: Option<u16>,
+    /// The TLS door.
+    pub secure: Option<SecureDoor>,
+}
+
+/// The TLS door.
+#[derive(Clone, Debug)]
+pub struct SecureDoor {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// PEM file: certificate, then intermediates.
+    pub cert_file: PathBuf,
+    /// PEM file: private key.
+    pub key_file: PathBuf,
+}
+
+/// Authenticators of the TLS door; it is open only if at least one is set.
+#[derive(Clone, Debug, Default)]
+pub struct Auth {
+    /// PEM file of the authorities of client certificates.
+    pub client_ca_file: Option<PathBuf>,
+    /// CSV file of bearer tokens.
+    pub token_file: Option<PathBuf>,
+}
+
+/// Time limits.
+#[derive(Clone, Debug)]
+pub struct Times {
+    /// A watch without `timeoutSeconds` gets a random length from this to twice this (spec list-watch §4.6). Default 1800 s.
+    pub min_watch: Duration,
+    /// Any other request (spec list-watch §2.14). Default 60 s.
+    pub request: Duration,
+    /// From SIGTERM to the end of the last connection. Default 10 s.
+    pub shutdown: Duration,
+}
+
+/// Limits of connections.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    /// Open connections, both doors together. Default 20,000: twice the 10,000 watchers of design §10, each on its own connection.
+    pub count_max: usize,
+    /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
+    pub streams_max: u32,
+    /// TLS handshake, and the head of a request. Default 10 s (kube-apiserver: 32 s for the head).
+    pub header_timeout: Duration,
+    /// A connection without an open request. Default 90 s, kube-apiserver's.
+    pub idle_timeout: Duration,
+    /// Bytes of a request's head. Default 1 MiB, Go's `DefaultMaxHeaderBytes`.
+    pub header_bytes_max: usize,
+}
+
+/// Limits of the cache.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// How far before now the load starts (design §3 "Warm start"). Default 10,000 revisions.
+    pub warm_start_revisions: u64,
+    /// Bytes that only the ring of one resource holds. Default 64 MiB.
+    pub ring_bytes_limit: u64,
+    /// Events in the ring of one resource. Default 102,400, kube-apiserver's (spec list-watch §0.2).
+    pub ring_events_limit: usize,
+    /// Age the ring reaches at least while the two limits allow it. Default 75 s, kube-apiserver's (spec list-watch §0.2).
+    pub history_window: Duration,
+    /// Bytes of changes waiting for one keeper; past it the resource is reset alone (design §3 "Feed"). Default 256 MiB.
+    pub keeper_inbox_bytes_limit: u64,
+    /// Threads of the runtime of feed and keepers; at least 1. Default half of the cores.
+    pub feed_threads: usize,
+}
+
+/// Log set-up.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Text or JSON.
+    pub format: LogFormat,
+    /// `tracing` directives (`info`, `info,watchcache::source=debug`).
+    pub directives: String,
+}
+
+/// Why there is no `Config`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// `--help` or `--version` was asked for: print to stdout and end with 0.
+    Asked(String),
+    /// One line for stderr; end with 2.
+    Wrong(String),
+}
+
+impl Config {
+    /// Reads a command line (first element: the program's name).
+    ///
+    /// # Errors
+    /// `Stop` says what to print and how to end.
+    pub fn from_command_line<I: IntoIterator<Item: Into<OsString> + Clone>>(line: I) -> Result<Config, Stop> {
+        let cli = Cli::try_parse_from(line).map_err(|error| stop(&error))?;
+        let Command::Serve(args) = cli.command;
+        check(*args).map_err(Stop::Wrong)
+    }
+}
+
+/// Deliberately silent about the password.
+impl std::fmt::Debug for Etcd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Etcd")
+            .field("servers", &self.servers)
+            .field("prefix", &self.prefix)
+            .field("ca_file", &self.ca_file)
+            .field("client_cert", &self.client_cert)
+            .field("user", &self.login.as_ref().map(|(user, _)| user))
+            .finish()
+    }
+}
+
+/// clap's message as one line: what is wrong and the hint, without usage and pointers to `--help`.
+fn stop(error: &clap::Error) -> Stop {
+    use clap::error::ErrorKind;
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Asked(text),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            Stop::Wrong("a command is needed: watchcache serve (see watchcache --help)".to_owned())
+        }
+        _ => {
+            let said = text.split("\n\nUsage:").next().unwrap_or(&text).split("\n\nFor more information").next().unwrap_or(&text);
+            let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            Stop::Wrong(line.strip_prefix("error: ").unwrap_or(&line).to_owned())
+        }
+    }
+}
+
+fn check(args: ServeArgs) -> Result<Config, String> {
+    let mut warnings = Vec::new();
+    if args.authorization_mode != "AlwaysAllow" {
+        return Err(format!("--authorization-mode {:?} is not built yet: only AlwaysAllow", args.authorization_mode));
+    }
+    let etcd = etcd(&args)?;
+    let auth = Auth { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
+    let doors = doors(&args, &etcd, &auth, &mut warnings)?;
+    if doors.secure.is_some() {
+        warnings.push("--authorization-mode=AlwaysAllow: every authenticated client may read everything, Secrets too".to_owned());
+    } else if auth.client_ca_file.is_some() || auth.token_file.is_some() {
+        return Err("--client-ca-file and --token-auth-file are for the TLS door: give --secure-port too".to_owned());
+    }
+    Ok(Config {
+        etcd,
+        doors,
+        auth,
+        times: Times {
+            min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
+            request: not_zero("--request-timeout", args.request_timeout)?,
+            shutdown: args.shutdown_timeout,
+        },
+        connections: Connections {
+            count_max: between("--max-connections", args.max_connections, 1, 1_000_000)?,
+            streams_max: between("--http2-max-streams-per-connection", args.http2_max_streams_per_connection, 1, 100_000)?,
+            header_timeout: not_zero("--read-header-timeout", args.read_header_timeout)?,
+            idle_timeout: not_zero("--idle-timeout", args.idle_timeout)?,
+            // hyper refuses a smaller buffer than 8 KiB; the upper end keeps max_connections × this within reason.
+            header_bytes_max: between("--max-header-bytes", args.max_header_bytes, 8 << 10, 64 << 20)? as usize,
+        },
+        memory: Memory {
+            warm_start_revisions: args.warm_start_revisions,
+            ring_bytes_limit: between("--ring-bytes-limit", args.ring_bytes_limit, 64 << 10, 1 << 40)?,
+            ring_events_limit: between("--ring-events-limit", args.ring_events_limit, 100, 100_000_000)?,
+            history_window: not_zero("--history-window", args.history_window)?,
+            // An etcd response may carry 2 MiB of one transaction, and several of them: less would relist under ordinary load.
+            keeper_inbox_bytes_limit: between("--keeper-inbox-bytes-limit", args.keeper_inbox_bytes_limit, 4 << 20, 1 << 40)?,
+            feed_threads: feed_threads(args.feed_threads)?,
+        },
+        log: log(&args)?,
+        warnings,
+    })
+}
+
+fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
+    let servers: Vec<String> = args.etcd_servers.iter().map(|url| url.trim().trim_end_matches('/').to_owned()).collect();
+    if servers.is_empty() {
+        return Err("--etcd-servers is needed: the embedded store comes later".to_owned());
+    }
+    for (server, typed) in servers.iter().zip(&args.etcd_servers) {
+        if host_of(server).is_none() {
+            return Err(format!("--etcd-servers: {typed:?} is not http://host:port or https://host:port"));
+        }
+    }
+    let tls = servers.iter().filter(|url| url.starts_with("https://")).count();
+    if tls != 0 && tls != servers.len() {
+        return Err("--etcd-servers mixes http and https".to_owned());
+    }
+    let files = args.etcd_cafile.is_some() || args.etcd_certfile.is_some() || args.etcd_keyfile.is_some();
+    if tls == 0 && files {
+        return Err("--etcd-cafile, --etcd-certfile and --etcd-keyfile need https:// in --etcd-servers".to_owned());
+    }
+    let prefix = args.etcd_prefix.trim_matches('/');
+    if prefix.is_empty() || prefix.contains("//") {
+        return Err(format!("--etcd-prefix: {:?} names no prefix", args.etcd_prefix));
+    }
+    Ok(Etcd {
+        servers,
+        prefix: format!("/{prefix}"),
+        ca_file: args.etcd_cafile.clone(),
+        client_cert: both("--etcd-certfile", args.etcd_certfile.clone(), "--etcd-keyfile", args.etcd_keyfile.clone())?,
+        login: login(args)?,
+    })
+}
+
+fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
+    let pair = both("--etcd-username", args.etcd_username.clone(), "--etcd-password-file", args.etcd_password_file.clone())?;
+    let Some((user, file)) = pair else { return Ok(None) };
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("--etcd-password-file {}: {error}", file.display()))?;
+    let password = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
+    if password.is_empty() {
+        return Err(format!("--etcd-password-file {}: empty", file.display()));
+    }
+    Ok(Some((user, password.to_owned())))
+}
+
+fn doors(args: &ServeArgs, etcd: &Etcd, auth: &Auth, warnings: &mut Vec<String>) -> Result<Doors, String> {
+    let exposed = exposure(etcd);
+    let insecure_port = match (args.insecure_port, exposed) {
+        (Some(0), _) => None,
+        (Some(port), Some(why)) => {
+            warnings.push(format!("--insecure-port={port}: every local user may read everything, although etcd {why}"));
+            Some(port)
+        }
+        (Some(port), None) => Some(port),
+        (None, Some(_)) => None,
+        (None, None) => Some(8001),
+    };
+    let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
+    let secure = match (args.secure_port, files) {
+        (0, None) => None,
+        (0, Some(_)) => return Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
+        (_, None) => return Err("--secure-port needs --tls-cert-file and --tls-private-key-file".to_owned()),
+        (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() => {
+            return Err("--secure-port needs an authenticator: --client-ca-file or --token-auth-file".to_owned());
+        }
+        (port, Some((cert_file, key_file))) => Some(SecureDoor { address: SocketAddr::new(args.bind_address, port), cert_file, key_file }),
+    };
+    match (insecure_port, &secure) {
+        (None, None) => Err(match exposed.filter(|_| args.insecure_port.is_none()) {
+            Some(why) => format!("no door is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),
+            None => "no door is open: give --insecure-port or --secure-port".to_owned(),
+        }),
+        (Some(port), Some(door)) if door.address.port() == port => {
+            Err(format!("--insecure-port and --secure-port are both {port}: give them different ports"))
+        }
+        _ => Ok(Doors { insecure_port, secure }),
+    }
+}
+
+/// Why a door without authentication would hand out what etcd itself protects (design §3 "Safety of the doors").
+fn exposure(etcd: &Etcd) -> Option<&'static str> {
+    if etcd.login.is_some() {
+        return Some("asks for a password");
+    }
+    if etcd.servers.iter().any(|url| url.starts_with("https://")) {
+        return Some("uses TLS");
+    }
+    if etcd.servers.iter().any(|url| host_of(url).is_none_or(|host| !is_loopback(host))) {
+        return Some("is not on loopback");
+    }
+    None
+}
+
+/// The host of `http(s)://host[:port]`; `None` when it is not of that form.
+fn host_of(url: &str) -> Option<&str> {
+    let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port_fits = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
+    let host_fits = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:".contains(&b));
+    (port_fits && host_fits).then_some(host)
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn log(args: &ServeArgs) -> Result<Log, String> {
+    let directives = match args.v {
+        None => args.log_level.clone(),
+        Some(0..=3) => "info".to_owned(),
+        Some(4..=5) => "info,watchcache=debug".to_owned(),
+        Some(_) => "info,watchcache=trace".to_owned(),
+    };
+    if let Err(error) = tracing_subscriber::EnvFilter::try_new(&directives) {
+        return Err(format!("--log-level {directives:?}: {error}"));
+    }
+    Ok(Log { format: args.log_format, directives })
+}
+
+fn feed_threads(asked: usize) -> Result<usize, String> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if asked == 0 { Ok((cores / 2).max(1)) } else { between("--feed-threads", asked, 1, 1_024) }
+}
+
+fn both<A, B>(a_flag: &str, a: Option<A>, b_flag: &str, b: Option<B>) -> Result<Option<(A, B)>, String> {
+    match (a, b) {
+        (Some(a), Some(b)) => Ok(Some((a, b))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(format!("{a_flag} needs {b_flag}")),
+        (None, Some(_)) => Err(format!("{b_flag} needs {a_flag}")),
+    }
+}
+
+fn between<N: PartialOrd + std::fmt::Display>(flag: &str, value: N, least: N, most: N) -> Result<N, String> {
+    if value < least || value > most { Err(format!("{flag} {value}: must be from {least} to {most}")) } else { Ok(value) }
+}
+
+fn not_zero(flag: &str, value: Duration) -> Result<Duration, String> {
+    if value.is_zero() { Err(format!("{flag}: must be more than 0")) } else { Ok(value) }
+}
+
+#[cfg(test)]
+mod tests;

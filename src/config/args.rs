@@ -1,0 +1,184 @@
+//! The command line as typed: names, help texts and defaults, nothing checked. Does not know what a valid combination is.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::duration;
+
+/// The program's command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "watchcache",
+    version,
+    about = "The watch cache of a Kubernetes API server, as a program of its own",
+    max_term_width = 120
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Follow etcd and answer the Kubernetes API's reads and watches from memory
+    Serve(Box<ServeArgs>),
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Flags of `watchcache serve`. Flags that mean what a kube-apiserver flag means carry its name (design §1).
+#[derive(Args, Debug)]
+pub(super) struct ServeArgs {
+    /// etcd endpoints, comma separated: http://host:port or https://host:port
+    #[arg(long, value_delimiter = ',', value_name = "URL,...", help_heading = "etcd")]
+    pub(super) etcd_servers: Vec<String>,
+    /// Key prefix under which the API server keeps its objects
+    #[arg(long, default_value = "/registry", value_name = "PREFIX", help_heading = "etcd")]
+    pub(super) etcd_prefix: String,
+    /// PEM file with the certificate authorities of etcd's own certificate [default: the system's]
+    #[arg(long, value_name = "FILE", help_heading = "etcd")]
+    pub(super) etcd_cafile: Option<PathBuf>,
+    /// PEM file with the client certificate shown to etcd; needs --etcd-keyfile
+    #[arg(long, value_name = "FILE", help_heading = "etcd")]
+    pub(super) etcd_certfile: Option<PathBuf>,
+    /// PEM file with the key of --etcd-certfile
+    #[arg(long, value_name = "FILE", help_heading = "etcd")]
+    pub(super) etcd_keyfile: Option<PathBuf>,
+    /// etcd user; needs --etcd-password-file
+    #[arg(long, value_name = "NAME", help_heading = "etcd")]
+    pub(super) etcd_username: Option<String>,
+    /// File with the password of --etcd-username (one trailing newline is dropped)
+    #[arg(long, value_name = "FILE", help_heading = "etcd")]
+    pub(super) etcd_password_file: Option<PathBuf>,
+
+    /// Port of the plain HTTP door on 127.0.0.1 and [::1], without authentication; 0 = off
+    /// [default: 8001, or 0 when etcd is not on loopback or uses TLS or credentials]
+    #[arg(long, value_name = "PORT", help_heading = "Doors")]
+    pub(super) insecure_port: Option<u16>,
+    /// Address of the TLS door
+    #[arg(long, default_value = "0.0.0.0", value_name = "IP", help_heading = "Doors")]
+    pub(super) bind_address: IpAddr,
+    /// Port of the TLS door, often 6443; 0 = off
+    #[arg(long, default_value_t = 0, value_name = "PORT", help_heading = "Doors")]
+    pub(super) secure_port: u16,
+    /// PEM file with the TLS door's certificate, then its intermediates
+    #[arg(long, value_name = "FILE", help_heading = "Doors")]
+    pub(super) tls_cert_file: Option<PathBuf>,
+    /// PEM file with the key of --tls-cert-file
+    #[arg(long, value_name = "FILE", help_heading = "Doors")]
+    pub(super) tls_private_key_file: Option<PathBuf>,
+
+    /// PEM file with authorities of client certificates: CN becomes the user, each O a group
+    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    pub(super) client_ca_file: Option<PathBuf>,
+    /// CSV file of bearer tokens: token,user,uid[,"group1,group2"]; read once at start
+    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    pub(super) token_auth_file: Option<PathBuf>,
+    /// How requests are authorized; only AlwaysAllow for now: whoever is authenticated may read everything
+    #[arg(long, default_value = "AlwaysAllow", value_name = "MODE", help_heading = "Who may enter")]
+    pub(super) authorization_mode: String,
+
+    /// Shortest length of a watch without timeoutSeconds, in seconds; each gets a random length from this to twice this
+    #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]
+    pub(super) min_request_timeout: u64,
+    /// Longest time of any request but a watch (Go duration: 60s, 1m30s)
+    #[arg(long, default_value = "60s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
+    pub(super) request_timeout: Duration,
+    /// After SIGTERM, how long open requests and streams may take to end (Go duration)
+    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
+    pub(super) shutdown_timeout: Duration,
+
+    /// Open connections, both doors together; further ones wait in the listen backlog
+    #[arg(long, default_value_t = 20_000, value_name = "COUNT", help_heading = "Connections")]
+    pub(super) max_connections: usize,
+    /// Requests and watches open at once on one HTTP/2 connection; clients open another connection past it
+    #[arg(long, default_value_t = 250, value_name = "COUNT", help_heading = "Connections")]
+    pub(super) http2_max_streams_per_connection: u32,
+    /// Longest time for a TLS handshake, and for the head of a request (Go duration)
+    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
+    pub(super) read_header_timeout: Duration,
+    /// A connection without any open request is closed after this time (Go duration)
+    #[arg(long, default_value = "90s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
+    pub(super) idle_timeout: Duration,
+    /// Longest head of a request (request line and headers); bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "1Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
+    pub(super) max_header_bytes: u64,
+
+    /// How many revisions before now the cache loads at, so that watches survive a restart of this server; 0 = load at now
+    #[arg(long, default_value_t = 10_000, value_name = "REVISIONS", help_heading = "Memory")]
+    pub(super) warm_start_revisions: u64,
+    /// History kept for each resource, as bytes of objects that only history holds; bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "64Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
+    pub(super) ring_bytes_limit: u64,
+    /// History kept for each resource, in events
+    #[arg(long, default_value_t = 102_400, value_name = "EVENTS", help_heading = "Memory")]
+    pub(super) ring_events_limit: usize,
+    /// Age that history reaches at least, as long as the two limits allow (Go duration)
+    #[arg(long, default_value = "75s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Memory")]
+    pub(super) history_window: Duration,
+    /// Changes that wait for one resource's keeper; past it that resource is relisted; bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
+    pub(super) keeper_inbox_bytes_limit: u64,
+    /// Threads of the feed and the keepers, apart from those that serve; 0 = half of the cores, at least one
+    #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
+    pub(super) feed_threads: usize,
+
+    /// How a log line looks
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT", help_heading = "Log")]
+    pub(super) log_format: LogFormat,
+    /// Level, or directives: info, debug, info,watchcache::source=debug
+    #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Log")]
+    pub(super) log_level: String,
+    /// kube-apiserver's verbosity: 0 to 3 = info, 4 to 5 = debug, 6 and more = trace; --log-level is for more than that
+    #[arg(long = "v", short = 'v', value_name = "NUMBER", conflicts_with = "log_level", help_heading = "Log")]
+    pub(super) v: Option<u8>,
+}
+
+/// A number of bytes: digits, with an optional `Ki`, `Mi` or `Gi`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let factor: u64 = match unit {
+        "" => 1,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return Err("not a number of bytes: digits, then nothing, Ki, Mi or Gi".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "not a number of bytes: digits, then nothing, Ki, Mi or Gi".to_owned())?;
+    number.checked_mul(factor).ok_or_else(|| "too many bytes for 64 bits".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn bytes_have_binary_units() {
+        assert_eq!(bytes("64Mi"), Ok(64 << 20));
+        assert_eq!(bytes("12"), Ok(12));
+        assert!(bytes("Mi").is_err());
+        assert!(bytes("1MB").is_err());
+        assert!(bytes("99999999999Gi").is_err());
+    }
+}

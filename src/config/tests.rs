@@ -1,0 +1,139 @@
+//! Command lines and what becomes of them.
+
+use super::*;
+
+const LOCAL: &str = "--etcd-servers=http://127.0.0.1:2379";
+const REMOTE: &str = "--etcd-servers=https://a.example:2379,https://b.example:2379";
+const TLS: [&str; 4] = ["--secure-port=6443", "--tls-cert-file=c", "--tls-private-key-file=k", "--token-auth-file=t"];
+
+fn serve(flags: &[&str]) -> Result<Config, Stop> {
+    Config::from_command_line(["watchcache", "serve"].iter().chain(flags))
+}
+
+fn wrong(flags: &[&str]) -> String {
+    match serve(flags) {
+        Err(Stop::Wrong(line)) => line,
+        other => panic!("{flags:?} gave {other:?}"),
+    }
+}
+
+#[test]
+fn the_least_command_line_opens_the_plain_door() {
+    let config = serve(&[LOCAL]).expect("valid");
+    assert_eq!(config.doors.insecure_port, Some(8001));
+    assert!(config.doors.secure.is_none());
+    assert_eq!(config.etcd.prefix, "/registry");
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn every_error_is_one_line_that_names_the_flag() {
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "--etcd-servers is needed: the embedded store comes later"),
+        (&["--etcd-servers=127.0.0.1:2379"], "--etcd-servers: \"127.0.0.1:2379\" is not http://host:port or https://host:port"),
+        (&["--etcd-servers=http://a:0"], "--etcd-servers: \"http://a:0\" is not http://host:port or https://host:port"),
+        (&["--etcd-servers=http://a:1,https://b:1"], "--etcd-servers mixes http and https"),
+        (&[LOCAL, "--etcd-cafile=x"], "--etcd-cafile, --etcd-certfile and --etcd-keyfile need https:// in --etcd-servers"),
+        (&[REMOTE, "--etcd-certfile=x"], "--etcd-certfile needs --etcd-keyfile"),
+        (&[LOCAL, "--etcd-username=u"], "--etcd-username needs --etcd-password-file"),
+        (&[LOCAL, "--etcd-prefix=/"], "--etcd-prefix: \"/\" names no prefix"),
+        (&[REMOTE], "no door is open: the plain one is off because etcd uses TLS; give --secure-port, or --insecure-port"),
+        (&[LOCAL, "--insecure-port=0"], "no door is open: give --insecure-port or --secure-port"),
+        (&[LOCAL, "--secure-port=6443"], "--secure-port needs --tls-cert-file and --tls-private-key-file"),
+        (&[LOCAL, "--tls-cert-file=c", "--tls-private-key-file=k"], "--tls-cert-file is given, but --secure-port is not"),
+        (&[LOCAL, TLS[0], TLS[1], TLS[2]], "--secure-port needs an authenticator: --client-ca-file or --token-auth-file"),
+        (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS door: give --secure-port too"),
+        (&[LOCAL, "--authorization-mode=RBAC"], "--authorization-mode \"RBAC\" is not built yet: only AlwaysAllow"),
+        (&[LOCAL, "--min-request-timeout=0"], "--min-request-timeout 0: must be from 1 to 2592000"),
+        (&[LOCAL, "--request-timeout=0"], "--request-timeout: must be more than 0"),
+        (&[LOCAL, "--max-header-bytes=1"], "--max-header-bytes 1: must be from 8192 to 67108864"),
+    ];
+    for (flags, line) in cases {
+        assert_eq!(wrong(flags), *line, "{flags:?}");
+    }
+}
+
+#[test]
+fn what_clap_says_becomes_one_line() {
+    for flags in [
+        &[LOCAL, "--bogus"][..],
+        &[LOCAL, "--insecure-port=70000"],
+        &[LOCAL, "--request-timeout=60"],
+        &[LOCAL, "--ring-bytes-limit=lots"],
+        &[LOCAL, "--log-format=xml"],
+        &[LOCAL, "--log-level=a=b=c"],
+        &["--etcd-servers"],
+        &[LOCAL, "--bind-address=nowhere"],
+    ] {
+        let line = wrong(flags);
+        assert!(!line.contains('\n') && !line.contains("Usage") && !line.is_empty(), "{flags:?}: {line}");
+        let flag = flags.last().expect("a flag").split('=').next().expect("a name");
+        assert!(line.contains(flag), "{flags:?}: {line}");
+    }
+    assert!(matches!(Config::from_command_line(["watchcache"]), Err(Stop::Wrong(_))));
+    let Err(Stop::Asked(help)) = serve(&["--help"]) else { panic!("help") };
+    for heading in ["etcd:", "Doors:", "Who may enter:", "Requests:", "Connections:", "Memory:", "Log:"] {
+        assert!(help.contains(heading), "{heading} in {help}");
+    }
+}
+
+#[test]
+fn a_protected_etcd_shuts_the_plain_door_unless_asked() {
+    let config = serve(&[&[REMOTE][..], &TLS].concat()).expect("valid");
+    assert_eq!(config.doors.insecure_port, None);
+    let config = serve(&[REMOTE, "--insecure-port=8001"]).expect("valid");
+    assert_eq!(config.doors.insecure_port, Some(8001));
+    assert_eq!(config.warnings, ["--insecure-port=8001: every local user may read everything, although etcd uses TLS"]);
+    let remote_plain = serve(&["--etcd-servers=http://10.0.0.1:2379", "--insecure-port=1"]).expect("valid");
+    assert!(remote_plain.warnings[0].ends_with("etcd is not on loopback"));
+    for local in ["http://localhost:1", "http://[::1]:1", "http://127.9.9.9:1/"] {
+        assert_eq!(serve(&[&format!("--etcd-servers={local}")]).expect("valid").doors.insecure_port, Some(8001), "{local}");
+    }
+}
+
+#[test]
+fn a_password_comes_from_a_file_and_is_not_shown() {
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    std::fs::write(file.path(), "s3cret\n").expect("written");
+    let path = format!("--etcd-password-file={}", file.path().display());
+    let config = serve(&[LOCAL, "--etcd-username=root", &path, "--insecure-port=8001"]).expect("valid");
+    assert_eq!(config.etcd.login, Some(("root".to_owned(), "s3cret".to_owned())));
+    assert!(!format!("{config:?}").contains("s3cret"));
+    assert!(
+        wrong(&[LOCAL, "--etcd-username=root", "--etcd-password-file=/does/not/exist"])
+            .starts_with("--etcd-password-file /does/not/exist:")
+    );
+}
+
+/// A knob that nothing reads is a bug: each flag, set to something unlike its default, changes the `Config`.
+#[test]
+fn each_knob_is_reachable() {
+    let base = [&[LOCAL, "--insecure-port=8001"][..], &TLS].concat();
+    let plain = format!("{:?}", serve(&base).expect("valid"));
+    for flag in [
+        "--etcd-servers=http://127.0.0.1:1",
+        "--etcd-prefix=/x",
+        "--bind-address=::1",
+        "--client-ca-file=ca",
+        "--min-request-timeout=5",
+        "--request-timeout=5s",
+        "--shutdown-timeout=5s",
+        "--max-connections=5",
+        "--http2-max-streams-per-connection=5",
+        "--read-header-timeout=5s",
+        "--idle-timeout=5s",
+        "--max-header-bytes=16Ki",
+        "--warm-start-revisions=5",
+        "--ring-bytes-limit=1Mi",
+        "--ring-events-limit=500",
+        "--history-window=5s",
+        "--keeper-inbox-bytes-limit=5Mi",
+        "--feed-threads=77",
+        "--log-format=json",
+        "--log-level=debug",
+        "--v=9",
+    ] {
+        let changed = format!("{:?}", serve(&[&base[..], &[flag]].concat()).expect(flag));
+        assert_ne!(changed, plain, "{flag}");
+    }
+}

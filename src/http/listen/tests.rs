@@ -1,0 +1,337 @@
+//! The doors over real sockets: strangers, known clients, and those who would keep us waiting.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::auth::Identity;
+use crate::config::{Auth, Connections, SecureDoor};
+
+/// Certificates and tokens in a directory that goes away with it.
+struct Papers {
+    dir: tempfile::TempDir,
+    authority_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Papers {
+    fn new() -> Papers {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let authority_pem = params.self_signed(&key).expect("signed").pem();
+        let papers = Papers { dir: tempfile::tempdir().expect("a directory"), authority_pem, issuer: Issuer::new(params, key) };
+        let (cert, key) = papers.issue("localhost", ExtendedKeyUsagePurpose::ServerAuth);
+        papers.write("server.pem", &cert);
+        papers.write("server.key", &key);
+        papers.write("ca.pem", &papers.authority_pem);
+        papers.write("tokens.csv", "s3cret,bob,2\n");
+        papers
+    }
+
+    fn issue(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().expect("a key");
+        (params.signed_by(&key, &self.issuer).expect("signed").pem(), key.serialize_pem())
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).expect("written");
+    }
+
+    fn door(&self) -> SecureDoor {
+        let path = |name: &str| self.dir.path().join(name);
+        SecureDoor { address: "127.0.0.1:0".parse().expect("an address"), cert_file: path("server.pem"), key_file: path("server.key") }
+    }
+
+    fn authenticator(&self) -> Arc<Authenticator> {
+        let path = |name: &str| Some(self.dir.path().join(name));
+        Arc::new(Authenticator::load(&Auth { client_ca_file: path("ca.pem"), token_file: path("tokens.csv") }).expect("valid"))
+    }
+
+    /// A client that trusts our server, with or without a certificate of its own.
+    fn client(&self, own: Option<(String, String)>, alpn: &[&[u8]]) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority_pem.as_bytes()).expect("PEM")).expect("a root");
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots);
+        let mut config = match own {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => builder
+                .with_client_auth_cert(
+                    vec![CertificateDer::from_pem_slice(cert.as_bytes()).expect("PEM")],
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM"),
+                )
+                .expect("a pair"),
+        };
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+/// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked.
+struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<io::Result<usize>>,
+}
+
+fn limits() -> Connections {
+    Connections {
+        count_max: 64,
+        streams_max: 7,
+        header_timeout: Duration::from_millis(400),
+        idle_timeout: Duration::from_millis(1500),
+        header_bytes_max: 16 << 10,
+    }
+}
+
+fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connections, shutdown: Duration) -> Server {
+    let address = listener.local;
+    let (stop, stopped) = watch::channel(false);
+    let doors = Doors { listeners: vec![listener], authenticator: Arc::clone(&authenticator) };
+    let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
+        let identity = match info.door {
+            Door::Plain => Identity::Local,
+            Door::Secure => authenticator.identify(request.headers(), &info.certificate, SystemTime::now()),
+        };
+        async move {
+            if request.uri().path() == "/slow" {
+                sleep(Duration::from_millis(800)).await;
+            }
+            let (code, body) = match identity {
+                Identity::User(user) => (200, user.name.clone()),
+                Identity::Local => (200, "local".to_owned()),
+                Identity::None => (401, "none".to_owned()),
+                Identity::Invalid => (401, "invalid".to_owned()),
+            };
+            Response::builder().status(code).body(Full::new(Bytes::from(body))).expect("a response")
+        }
+    };
+    let task = tokio::spawn(doors.serve(limits, shutdown, service, stopped));
+    Server { address, stop, task }
+}
+
+fn plain(limits: Connections) -> Server {
+    let listener = Listener::bind("--insecure-port", "127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let nobody = Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    start(listener, nobody, limits, Duration::from_secs(3))
+}
+
+fn secure(papers: &Papers, limits: Connections) -> Server {
+    let authenticator = papers.authenticator();
+    let doors = config::Doors { insecure_port: None, secure: Some(papers.door()) };
+    let mut doors = Doors::bind(&doors, Arc::clone(&authenticator)).expect("bound");
+    start(doors.listeners.pop().expect("one"), authenticator, limits, Duration::from_secs(3))
+}
+
+/// Sends a request and reads the whole answer; the connection closes after it.
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, header: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n");
+    let _ = stream.write_all(request.as_bytes()).await;
+    read_all(stream).await
+}
+
+async fn read_all(mut stream: impl AsyncRead + Unpin) -> String {
+    let mut answer = Vec::new();
+    let _ = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await.expect("the server ends the connection");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+async fn connect(server: &Server) -> TcpStream {
+    TcpStream::connect(server.address).await.expect("connected")
+}
+
+async fn tls(server: &Server, client: &TlsConnector) -> tokio_rustls::client::TlsStream<TcpStream> {
+    client.connect(ServerName::try_from("localhost").expect("a name"), connect(server).await).await.expect("shaken hands")
+}
+
+#[tokio::test]
+async fn the_secure_door_knows_its_clients() {
+    let papers = Papers::new();
+    let server = secure(&papers, limits());
+    let stranger = papers.client(None, &[]);
+    let answers = async |client: &TlsConnector, header: &str| ask(tls(&server, client).await, "/", header).await;
+    assert!(answers(&stranger, "").await.contains("401 Unauthorized") && answers(&stranger, "").await.ends_with("none"));
+    assert!(answers(&stranger, "Authorization: Bearer wrong\r\n").await.ends_with("invalid"));
+    assert!(answers(&stranger, "Authorization: Bearer s3cret\r\n").await.ends_with("bob"));
+    let jane = papers.client(Some(papers.issue("jane", ExtendedKeyUsagePurpose::ClientAuth)), &[]);
+    let answer = answers(&jane, "").await;
+    assert!(answer.contains("200 OK") && answer.ends_with("jane"), "{answer}");
+    // A certificate of somebody else's authority: the handshake holds and the answer is a 401.
+    let forged = papers.client(Some(Papers::new().issue("jane", ExtendedKeyUsagePurpose::ClientAuth)), &[]);
+    assert!(answers(&forged, "").await.ends_with("invalid"));
+    assert!(answers(&forged, "Authorization: Bearer s3cret\r\n").await.ends_with("bob"));
+}
+
+#[tokio::test]
+async fn h2_is_preferred_and_limited() {
+    let papers = Papers::new();
+    let server = secure(&papers, limits());
+    let mut stream = tls(&server, &papers.client(None, &[b"h2", b"http/1.1"])).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("sent");
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.expect("a frame");
+    assert_eq!(head[3], 4, "the first frame is SETTINGS");
+    let mut settings = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut settings).await.expect("its payload");
+    let setting = |id: u8| settings.chunks_exact(6).find(|s| s[1] == id).map(|s| u32::from_be_bytes([s[2], s[3], s[4], s[5]]));
+    assert_eq!((setting(3), setting(6)), (Some(7), Some(16 << 10)));
+    // It asks for nothing: idle, not stalled, so it ends by the idle limit.
+    let since = Instant::now();
+    read_all(stream).await;
+    assert!(since.elapsed() > Duration::from_millis(1000), "{:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn heads_that_are_too_long_are_refused() {
+    let server = plain(limits());
+    let mut stream = connect(&server).await;
+    let filler = vec![b'a'; 1 << 20];
+    let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ").await;
+    for _ in 0..10 {
+        if stream.write_all(&filler).await.is_err() {
+            break;
+        }
+    }
+    // Either the 431 arrives, or the reset of a connection with unread bytes overtook it; never a 200.
+    let answer = read_all(stream).await;
+    assert!(answer.is_empty() || answer.contains("431"), "{answer}");
+    assert!(ask(connect(&server).await, "/", "").await.ends_with("local"));
+}
+
+#[tokio::test]
+async fn half_requests_and_silence_end() {
+    let server = plain(limits());
+    for start in ["", "G", "PRI * HT", "GET / HTTP/1.1\r\nHost: local"] {
+        let mut stream = connect(&server).await;
+        stream.write_all(start.as_bytes()).await.expect("sent");
+        let since = Instant::now();
+        assert!(!read_all(stream).await.contains("200"), "{start:?}");
+        assert!(since.elapsed() < Duration::from_millis(2500), "{start:?} took {:?}", since.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_second_head_has_its_own_time_and_an_idle_connection_more() {
+    let server = plain(limits());
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut idle = connect(&server).await;
+    let mut answer = [0; 512];
+    for _ in 0..2 {
+        idle.write_all(request).await.expect("sent");
+        let n = idle.read(&mut answer).await.expect("answered");
+        assert!(answer[..n].ends_with(b"local"));
+        // Longer than the header timeout, shorter than the idle one.
+        sleep(Duration::from_millis(700)).await;
+    }
+    idle.write_all(b"GET /").await.expect("sent");
+    let since = Instant::now();
+    assert_eq!(read_all(idle).await, "");
+    assert!(since.elapsed() < Duration::from_millis(1200), "{:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn slow_answers_outlive_every_idle_limit() {
+    let server = plain(Connections { idle_timeout: Duration::from_millis(200), header_timeout: Duration::from_millis(200), ..limits() });
+    assert!(ask(connect(&server).await, "/slow", "").await.ends_with("local"));
+}
+
+#[tokio::test]
+async fn idle_connections_are_bounded_and_starve_nobody_for_long() {
+    let server = plain(Connections { count_max: 20, ..limits() });
+    let mut crowd = Vec::new();
+    for _ in 0..200 {
+        crowd.push(connect(&server).await);
+    }
+    let since = Instant::now();
+    let answer = timeout(Duration::from_secs(20), async {
+        // 200 silent ones leave in turns of 20, each after the header timeout.
+        let mut stream = connect(&server).await;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.expect("answered");
+        answer
+    })
+    .await
+    .expect("served at last");
+    assert!(answer.ends_with(b"local"));
+    assert!(since.elapsed() > Duration::from_secs(2), "the limit did not hold: {:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn stopping_lets_answers_finish_and_drops_the_rest() {
+    let server = plain(limits());
+    let (idle, stalled) = (connect(&server).await, connect(&server).await);
+    let asking = tokio::spawn(ask(connect(&server).await, "/slow", ""));
+    sleep(Duration::from_millis(200)).await;
+    server.stop.send(true).expect("it listens");
+    assert!(asking.await.expect("no panic").ends_with("local"));
+    assert_eq!(server.task.await.expect("no panic").expect("served"), 0);
+    assert!(TcpStream::connect(server.address).await.is_err());
+    drop((idle, stalled));
+
+    let listener = Listener::bind("--insecure-port", "127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let nobody = Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let server = start(listener, nobody, limits(), Duration::from_millis(200));
+    let asking = tokio::spawn(ask(connect(&server).await, "/slow", ""));
+    sleep(Duration::from_millis(100)).await;
+    server.stop.send(true).expect("it listens");
+    assert_eq!(server.task.await.expect("no panic").expect("served"), 1);
+    assert_eq!(asking.await.expect("no panic"), "");
+}
+
+#[test]
+fn a_shut_door_says_why_in_one_line() {
+    let nobody = || Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let error = |doors: config::Doors| match Doors::bind(&doors, nobody()) {
+        Ok(_) => panic!("it opened"),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(
+        error(config::Doors { insecure_port: Some(port), secure: None }),
+        format!("--insecure-port: 127.0.0.1:{port} is already in use")
+    );
+    let papers = Papers::new();
+    let with = |change: &dyn Fn(&mut SecureDoor)| {
+        let mut door = papers.door();
+        change(&mut door);
+        error(config::Doors { insecure_port: None, secure: Some(door) })
+    };
+    assert!(with(&|door| door.cert_file = "/does/not/exist".into()).starts_with("--tls-cert-file /does/not/exist: "));
+    assert!(with(&|door| door.cert_file = door.key_file.clone()).ends_with("no certificate in it"));
+    assert!(with(&|door| door.key_file = door.cert_file.clone()).ends_with("no private key in it"));
+    papers.write("other.key", &papers.issue("x", ExtendedKeyUsagePurpose::ServerAuth).1);
+    let mismatch = with(&|door| door.key_file = papers.dir.path().join("other.key"));
+    assert!(mismatch.starts_with("--tls-private-key-file ") && !mismatch.contains('\n'), "{mismatch}");
+    assert!(
+        with(&|door| door.address = "192.0.2.1:1".parse().expect("an address"))
+            .starts_with("--secure-port: cannot listen on 192.0.2.1:1: ")
+    );
+}
+
+#[test]
+fn the_plain_door_is_on_loopback_only() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let nobody = Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let doors = Doors::bind(&config::Doors { insecure_port: Some(free), secure: None }, nobody).expect("bound");
+    let addresses = doors.addresses();
+    assert!(!addresses.is_empty() && addresses.iter().all(|(door, address)| *door == Door::Plain && address.ip().is_loopback()));
+}

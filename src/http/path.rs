@@ -1,0 +1,307 @@
+//! A request path becomes a `Route`, by the rules of spec api-surface §1.1 and §1.2. Pure; does not know which groups and resources exist.
+
+use percent_encoding::percent_decode_str;
+
+/// What a path names. Whether it exists is for the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// `/`: the list of paths.
+    Root,
+    /// `/api`: the core group's versions.
+    CoreVersions,
+    /// `/apis`: the groups.
+    Groups,
+    /// `/apis/G`.
+    Group(String),
+    /// `/api/V` (empty group) and `/apis/G/V`: the resources of a version.
+    Resources {
+        /// API group; empty for core.
+        group: String,
+        /// Version.
+        version: String,
+    },
+    /// `/version`.
+    Version,
+    /// `/healthz`, `/livez`, `/readyz`, and one check of them.
+    Health {
+        /// Which of the three.
+        endpoint: Health,
+        /// `ping` of `/readyz/ping`; may hold slashes.
+        check: Option<String>,
+    },
+    /// `/metrics`.
+    Metrics,
+    /// `/openapi/…`: what follows (`v2`, `v3`, `v3/apis/apps/v1`).
+    OpenApi(String),
+    /// A resource.
+    Resource(ResourcePath),
+    /// No form that we know. A Status when it lies in a known built-in group-version, else text (spec §1.1).
+    Unknown {
+        /// Group and version that the path begins with, if it does.
+        group_version: Option<(String, String)>,
+    },
+}
+
+/// The health endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// `/healthz`
+    Healthz,
+    /// `/livez`
+    Livez,
+    /// `/readyz`
+    Readyz,
+}
+
+/// A path that names a resource, an object of it, or a subresource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// API group; empty for core.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Namespace. Absent for `namespaces/X` itself, whose name it is; authorization sees X as its namespace too (spec §1.2).
+    pub namespace: Option<String>,
+    /// Plural resource.
+    pub resource: String,
+    /// Object.
+    pub name: Option<String>,
+    /// Subresource.
+    pub subresource: Option<String>,
+    /// Whether it came as `…/watch/…`: always a watch (spec list-watch §1.1).
+    pub legacy_watch: bool,
+}
+
+/// Why a path is no route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// 400 Status with this message.
+    BadName(String),
+    /// 500 text with this body (spec api-surface §0: a path that ends at `watch`).
+    NoRequestInfo(String),
+}
+
+impl Route {
+    /// Reads the path of a URI (no query). Percent-encoding is decoded before the split, as Go does.
+    ///
+    /// # Errors
+    /// Names that no object can have, and `…/watch` with nothing after it.
+    pub fn parse(raw: &str) -> Result<Route, PathError> {
+        let path = percent_decode_str(raw).decode_utf8_lossy();
+        let Some(path) = path.strip_prefix('/') else { return Ok(UNKNOWN) };
+        if let Some(route) = fixed(path) {
+            return Ok(route);
+        }
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let parts: Vec<&str> = path.split('/').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return Ok(UNKNOWN);
+        }
+        Ok(match parts.as_slice() {
+            ["version"] => Route::Version,
+            ["api"] => Route::CoreVersions,
+            ["apis"] => Route::Groups,
+            ["apis", group] => Route::Group((*group).to_owned()),
+            ["api", version] => Route::Resources { group: String::new(), version: (*version).to_owned() },
+            ["apis", group, version] => Route::Resources { group: (*group).to_owned(), version: (*version).to_owned() },
+            ["api", version, rest @ ..] => return resource("", version, rest, raw),
+            ["apis", group, version, rest @ ..] => return resource(group, version, rest, raw),
+            _ => UNKNOWN,
+        })
+    }
+}
+
+const UNKNOWN: Route = Route::Unknown { group_version: None };
+
+/// Paths that tolerate no trailing slash.
+fn fixed(path: &str) -> Option<Route> {
+    match path {
+        "" => return Some(Route::Root),
+        "metrics" => return Some(Route::Metrics),
+        _ => {}
+    }
+    let (first, rest) = match path.split_once('/') {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (path, None),
+    };
+    let endpoint = match (first, rest) {
+        ("healthz", _) => Health::Healthz,
+        ("livez", _) => Health::Livez,
+        ("readyz", _) => Health::Readyz,
+        ("openapi", Some(rest)) if !clean(rest) => return Some(UNKNOWN),
+        ("openapi", Some(rest)) => return Some(Route::OpenApi(rest.to_owned())),
+        _ => return None,
+    };
+    match rest {
+        Some(check) if !clean(check) => Some(UNKNOWN),
+        check => Some(Route::Health { endpoint, check: check.map(str::to_owned) }),
+    }
+}
+
+fn clean(path: &str) -> bool {
+    path.split('/').all(|part| !part.is_empty())
+}
+
+/// What follows the version.
+fn resource(group: &str, version: &str, rest: &[&str], raw: &str) -> Result<Route, PathError> {
+    let (legacy_watch, rest) = match rest {
+        ["watch"] => {
+            // Go prints the escaped path, with `&<>` as entities.
+            let shown = raw.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            return Err(PathError::NoRequestInfo(format!(
+                "Internal Server Error: {shown:?}: failed to create RequestInfo: unable to determine kind and namespace from url, {shown}\n"
+            )));
+        }
+        ["watch", rest @ ..] => (true, rest),
+        _ => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, rest),
+        ["namespaces", namespace, rest @ ..] => (Some((*namespace).to_owned()), rest),
+        _ => (None, rest),
+    };
+    let known = || Route::Unknown { group_version: Some((group.to_owned(), version.to_owned())) };
+    let (resource, name, subresource) = match rest {
+        [resource] => (*resource, None, None),
+        [resource, name] => (*resource, Some(*name), None),
+        [resource, name, subresource] if !legacy_watch => (*resource, Some(*name), Some(*subresource)),
+        [resource, name, "proxy", ..] if !legacy_watch => (*resource, Some(*name), Some("proxy")),
+        _ => return Ok(known()),
+    };
+    if let Some(name) = name {
+        legal_name(name)?;
+    }
+    Ok(Route::Resource(ResourcePath {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        namespace,
+        resource: resource.to_owned(),
+        name: name.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
+        legacy_watch,
+    }))
+}
+
+/// A legal path segment (spec §1.1); a slash cannot reach here, the split ate it.
+fn legal_name(name: &str) -> Result<(), PathError> {
+    let why = match name {
+        "." => "may not be '.'",
+        ".." => "may not be '..'",
+        name if name.contains('%') => "may not contain '%'",
+        _ => return Ok(()),
+    };
+    Err(PathError::BadName(format!("Name parameter invalid: {name:?}: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// `group/version namespace resource name subresource`, `-` for absent.
+    fn shown(path: &str) -> String {
+        match Route::parse(path) {
+            Ok(Route::Resource(p)) => {
+                let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+                let watch = if p.legacy_watch { " watch" } else { "" };
+                format!("{}/{} {} {} {} {}{watch}", p.group, p.version, or(&p.namespace), p.resource, or(&p.name), or(&p.subresource))
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn resources() {
+        for (path, expected) in [
+            ("/api/v1/pods", "/v1 - pods - -"),
+            ("/api/v1/pods/", "/v1 - pods - -"),
+            ("/api/v1/nodes/n1", "/v1 - nodes n1 -"),
+            ("/api/v1/nodes/n1/status", "/v1 - nodes n1 status"),
+            ("/api/v1/namespaces", "/v1 - namespaces - -"),
+            ("/api/v1/namespaces/x", "/v1 - namespaces x -"),
+            ("/api/v1/namespaces/x/status", "/v1 - namespaces x status"),
+            ("/api/v1/namespaces/x/finalize", "/v1 - namespaces x finalize"),
+            ("/api/v1/namespaces/x/pods", "/v1 x pods - -"),
+            ("/api/v1/namespaces/x/pods/p", "/v1 x pods p -"),
+            ("/apis/apps/v1/namespaces/x/deployments/d/scale", "apps/v1 x deployments d scale"),
+            ("/apis/ex.io/v1/widgets", "ex.io/v1 - widgets - -"),
+            ("/api/v1/watch/pods", "/v1 - pods - - watch"),
+            ("/api/v1/watch/namespaces/x", "/v1 - namespaces x - watch"),
+            ("/api/v1/watch/namespaces/x/pods", "/v1 x pods - - watch"),
+            ("/api/v1/watch/namespaces/x/pods/p", "/v1 x pods p - watch"),
+            ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%3Ab", "rbac.authorization.k8s.io/v1 - clusterroles system:a:b -"),
+            ("/api/v1/namespaces/x/services/s/proxy/a/b", "/v1 x services s proxy"),
+        ] {
+            assert_eq!(shown(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_rest() {
+        let unknown = |group: &str, version: &str| Route::Unknown { group_version: Some((group.to_owned(), version.to_owned())) };
+        for (path, expected) in [
+            ("/", Route::Root),
+            ("/api", Route::CoreVersions),
+            ("/api/", Route::CoreVersions),
+            ("/apis/", Route::Groups),
+            ("/apis/apps/", Route::Group("apps".into())),
+            ("/api/v1/", Route::Resources { group: String::new(), version: "v1".into() }),
+            ("/apis/apps/v1", Route::Resources { group: "apps".into(), version: "v1".into() }),
+            ("/version/", Route::Version),
+            ("/readyz", Route::Health { endpoint: Health::Readyz, check: None }),
+            ("/livez/poststarthook/x", Route::Health { endpoint: Health::Livez, check: Some("poststarthook/x".into()) }),
+            ("/healthz/", UNKNOWN),
+            ("/metrics", Route::Metrics),
+            ("/metrics/", UNKNOWN),
+            ("/openapi/v3/apis/apps/v1", Route::OpenApi("v3/apis/apps/v1".into())),
+            ("/openapi/v2/", UNKNOWN),
+            ("//api/v1/pods", UNKNOWN),
+            ("/api//v1/pods", UNKNOWN),
+            ("/api/v1/pods//", UNKNOWN),
+            ("*", UNKNOWN),
+            ("/nope", UNKNOWN),
+            ("/api/v1/pods/p/status/more", unknown("", "v1")),
+            ("/apis/apps/v1/watch/deployments/d/status", unknown("apps", "v1")),
+        ] {
+            assert_eq!(Route::parse(path), Ok(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn bad_names_and_a_watch_of_nothing() {
+        let bad = |path: &str| Route::parse(path).expect_err(path);
+        assert_eq!(bad("/api/v1/nodes/.."), PathError::BadName("Name parameter invalid: \"..\": may not be '..'".to_owned()));
+        assert_eq!(bad("/api/v1/nodes/%2E"), PathError::BadName("Name parameter invalid: \".\": may not be '.'".to_owned()));
+        assert_eq!(bad("/api/v1/nodes/a%25b"), PathError::BadName("Name parameter invalid: \"a%b\": may not contain '%'".to_owned()));
+        assert_eq!(
+            bad("/api/v1/watch"),
+            PathError::NoRequestInfo(
+                "Internal Server Error: \"/api/v1/watch\": failed to create RequestInfo: unable to determine kind and namespace from url, /api/v1/watch\n"
+                    .to_owned()
+            )
+        );
+        assert!(matches!(bad("/apis/apps/v1/watch/"), PathError::NoRequestInfo(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(path in "(/(api|apis|v1|namespaces|watch|status|[a-z%.]{0,4}|\\PC{0,3})){0,8}/?") {
+            let _ = Route::parse(&path);
+        }
+
+        #[test]
+        fn namespaced_objects_come_back(namespace in "[a-z][a-z0-9-]{0,8}", resource in "[a-z]{3,8}", name in "[a-z][a-z0-9.-]{0,8}") {
+            prop_assume!(!matches!(resource.as_str(), "status" | "finalize"));
+            let path = ResourcePath {
+                group: "ex.io".into(),
+                version: "v1".into(),
+                namespace: Some(namespace.clone()),
+                resource: resource.clone(),
+                name: Some(name.clone()),
+                ..ResourcePath::default()
+            };
+            prop_assert_eq!(Route::parse(&format!("/apis/ex.io/v1/namespaces/{namespace}/{resource}/{name}")), Ok(Route::Resource(path)));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Answers get their headers here: Audit-Id, Cache-Control, Content-Type, Retry-After (spec api-surface §3.7). Knows no resource.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http_body_util::Full;
+use uuid::Uuid;
+
+use super::status::{Status, TIMED_OUT_BODY};
+
+static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Indents compact JSON by two spaces, without a newline at its end; the codec room has one.
+pub type Indent = fn(&[u8]) -> Vec<u8>;
+
+/// What answers to one request have in common.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    audit_id: HeaderValue,
+    head: bool,
+    pretty: bool,
+    indent: Indent,
+}
+
+impl Reply {
+    /// For a request with this method and these headers. The client's `Audit-ID` is echoed, else one is made (spec api-surface §0).
+    pub fn new(method: &Method, headers: &HeaderMap, indent: Indent) -> Reply {
+        let audit_id = headers
+            .get(&AUDIT_ID)
+            .filter(|id| !id.is_empty())
+            .cloned()
+            .unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is ASCII"));
+        Reply { audit_id, head: method == Method::HEAD, pretty: super::accept::is_pretty(headers, None), indent }
+    }
+
+    /// From here on JSON bodies are indented, or not: what negotiation and the `pretty` parameter said.
+    pub fn set_pretty(&mut self, pretty: bool) {
+        self.pretty = pretty;
+    }
+
+    /// An object as compact JSON without a newline; this adds the newline, or indents.
+    pub fn json(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
+        let body = if self.pretty { (self.indent)(&compact) } else { with_newline(compact) };
+        self.whole(code, JSON, body.into())
+    }
+
+    /// An object that is always indented, such as `/version` and `/` (spec api-surface §1.4).
+    pub fn json_indented(&self, code: StatusCode, compact: &[u8]) -> Response<Full<Bytes>> {
+        self.whole(code, JSON, (self.indent)(compact).into())
+    }
+
+    /// A failure.
+    pub fn status(&self, status: &Status) -> Response<Full<Bytes>> {
+        let code = StatusCode::from_u16(status.code).expect("every constructor of Status has a valid code");
+        // A 406 means that the error's own negotiation failed too: indented, whatever was asked (spec api-surface §3.4).
+        let mut response = if code == StatusCode::NOT_ACCEPTABLE {
+            self.json_indented(code, &status.to_json())
+        } else {
+            self.json(code, status.to_json())
+        };
+        if let Some(seconds) = status.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if code == StatusCode::FORBIDDEN {
+            no_sniff(&mut response);
+        }
+        response
+    }
+
+    /// Plain text: health, and errors outside the API (spec api-surface §1.1).
+    pub fn text(&self, code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+        let mut response = self.whole(code, TEXT, body.into());
+        no_sniff(&mut response);
+        response
+    }
+
+    /// `404 page not found` of a path under no known group (spec api-surface §1.1).
+    pub fn page_not_found(&self) -> Response<Full<Bytes>> {
+        self.text(StatusCode::NOT_FOUND, "404 page not found\n")
+    }
+
+    /// The request ran out of time before anything was written (spec list-watch §2.14).
+    pub fn timed_out(&self) -> Response<Full<Bytes>> {
+        self.whole(StatusCode::GATEWAY_TIMEOUT, TEXT, Bytes::from_static(TIMED_OUT_BODY.as_bytes()))
+    }
+
+    /// 304 for a matching `If-None-Match` of an aggregated discovery document.
+    pub fn not_modified(&self, etag: &HeaderValue) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        self.dress(response.headers_mut());
+        cacheable(response.headers_mut(), etag);
+        response
+    }
+
+    /// An aggregated discovery document: its own type, a tag, cacheable (spec api-surface §2.2).
+    pub fn tagged(&self, content_type: &'static str, etag: &HeaderValue, compact: Vec<u8>) -> Response<Full<Bytes>> {
+        let mut response = self.json(StatusCode::OK, compact);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        cacheable(response.headers_mut(), etag);
+        response
+    }
+
+    /// 200 with a body that is made while it is sent: lists and watches.
+    pub fn stream<B>(&self, content_type: &'static str, body: B) -> Response<B> {
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self.dress(response.headers_mut());
+        response
+    }
+
+    /// A whole body of any type (`/metrics`).
+    pub fn whole(&self, code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+        let length = body.len();
+        let mut response = self.stream(content_type, Full::new(if self.head { Bytes::new() } else { body }));
+        *response.status_mut() = code;
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        response
+    }
+
+    fn dress(&self, headers: &mut HeaderMap) {
+        headers.insert(AUDIT_ID.clone(), self.audit_id.clone());
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    }
+}
+
+fn cacheable(headers: &mut HeaderMap, etag: &HeaderValue) {
+    headers.insert(ETAG, etag.clone());
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+}
+
+fn no_sniff<B>(response: &mut Response<B>) {
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+fn with_newline(mut json: Vec<u8>) -> Vec<u8> {
+    json.push(b'\n');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn reply(method: &Method, headers: &[(&'static str, &'static str)]) -> Reply {
+        let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+        Reply::new(method, &headers, |compact| [b"indented:", compact].concat())
+    }
+
+    fn body(response: Response<Full<Bytes>>) -> String {
+        let collected = futures_util::FutureExt::now_or_never(response.into_body().collect()).expect("it is whole").expect("infallible");
+        String::from_utf8(collected.to_bytes().to_vec()).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_failure_has_all_its_headers() {
+        let response = reply(&Method::GET, &[("audit-id", "mine")]).status(&Status::too_many_requests("slow down", 3));
+        let headers = response.headers();
+        assert_eq!(response.status(), 429);
+        assert_eq!((&headers["audit-id"], &headers["retry-after"]), (&HeaderValue::from_static("mine"), &HeaderValue::from_static("3")));
+        assert_eq!(
+            (&headers["cache-control"], &headers["content-type"]),
+            (&HeaderValue::from_static("no-cache, private"), &HeaderValue::from_static("application/json"))
+        );
+        assert!(body(response).ends_with("}\n"));
+        assert_eq!(reply(&Method::GET, &[]).status(&Status::forbidden("no")).headers()["x-content-type-options"], "nosniff");
+    }
+
+    #[test]
+    fn audit_ids_are_made_when_none_is_given() {
+        let id = |headers: &[(&'static str, &'static str)]| reply(&Method::GET, headers).page_not_found().headers()["audit-id"].clone();
+        assert_eq!(id(&[]).len(), 36);
+        assert_ne!(id(&[]), id(&[]));
+        assert_eq!(id(&[("audit-id", "")]).len(), 36);
+    }
+
+    #[test]
+    fn indentation_replaces_the_newline() {
+        let mut for_curl = reply(&Method::GET, &[("user-agent", "curl/8")]);
+        assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "indented:{}");
+        for_curl.set_pretty(false);
+        assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "{}\n");
+        assert!(body(for_curl.status(&Status::not_acceptable(&["x"]))).starts_with("indented:"));
+    }
+
+    #[test]
+    fn head_has_the_length_and_no_body() {
+        let response = reply(&Method::HEAD, &[]).text(StatusCode::OK, "ok");
+        assert_eq!(response.headers()["content-length"], "2");
+        assert_eq!(body(response), "");
+    }
+
+    #[test]
+    fn tagged_documents_may_be_kept() {
+        let tag = HeaderValue::from_static("\"AB\"");
+        let response = reply(&Method::GET, &[]).tagged("application/json;g=x", &tag, b"{}".to_vec());
+        assert_eq!(
+            (&response.headers()["cache-control"], &response.headers()["content-type"]),
+            (&HeaderValue::from_static("public"), &HeaderValue::from_static("application/json;g=x"))
+        );
+        assert_eq!(reply(&Method::GET, &[]).not_modified(&tag).status(), 304);
+    }
+}

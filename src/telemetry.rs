@@ -1,0 +1,266 @@
+//! Metric families under kube-apiserver's names (spec list-watch §8), and the log. Other rooms get handles; nothing here knows what they do.
+
+mod log;
+mod process;
+mod request;
+mod resource;
+
+use std::sync::Arc;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
+};
+
+pub use log::start as start_log;
+pub use request::{RequestLabels, RequestTimer, Scope, Verb};
+pub use resource::{EtcdOperation, EtcdTimer, ResourceMetrics, ServedMetrics};
+
+/// Content-Type of `Metrics::render`.
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+/// Buckets of `etcd_request_duration_seconds` and `apiserver_request_duration_seconds`.
+const LATENCY: &[f64] =
+    &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
+/// Buckets of the freshness wait, which ends after 3 s.
+const READ_WAIT: &[f64] = &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+/// Buckets of `apiserver_watch_list_duration_seconds`.
+const WATCH_LIST: &[f64] = &[0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
+
+const G_R: &[&str] = &["group", "resource"];
+const G_V_R: &[&str] = &["group", "version", "resource"];
+const G_R_INDEX: &[&str] = &["group", "resource", "index"];
+const OPERATION: &[&str] = &["operation", "group", "resource"];
+const REQUEST: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
+const REQUEST_DRY: &[&str] = &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
+const REQUEST_CODE: &[&str] = &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"];
+
+/// Every metric family of the process, in a registry of its own.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    process: process::Process,
+    families: Families,
+    /// `watchcache_unknown_keys_total`: keys under the prefix that fit no resource; the feed counts them.
+    pub unknown_keys: IntCounter,
+    /// `etcd_lease_object_counts`: objects per lease.
+    pub lease_objects: Histogram,
+}
+
+/// The labelled families; handles are resolved from them once.
+#[derive(Debug)]
+struct Families {
+    cache_events_received: IntCounterVec,
+    cache_events_dispatched: IntCounterVec,
+    cache_initializations: IntCounterVec,
+    cache_resource_version: IntGaugeVec,
+    cache_read_wait: HistogramVec,
+    cache_consistent_read: IntCounterVec,
+    capacity: IntGaugeVec,
+    capacity_increase: IntCounterVec,
+    capacity_decrease: IntCounterVec,
+    cache_list: IntCounterVec,
+    cache_list_fetched: IntCounterVec,
+    cache_list_returned: IntCounterVec,
+    init_events: IntCounterVec,
+    terminated_watchers: IntCounterVec,
+    watch_events: IntCounterVec,
+    watch_events_sizes: HistogramVec,
+    watch_list_duration: HistogramVec,
+    storage_list: IntCounterVec,
+    storage_list_fetched: IntCounterVec,
+    storage_list_evaluated: IntCounterVec,
+    storage_list_returned: IntCounterVec,
+    storage_events_received: IntCounterVec,
+    resource_objects: IntGaugeVec,
+    storage_objects: IntGaugeVec,
+    size_estimate: IntGaugeVec,
+    storage_size: IntGaugeVec,
+    decode_errors: IntCounterVec,
+    undecodable: IntGaugeVec,
+    etcd_duration: HistogramVec,
+    etcd_requests: IntCounterVec,
+    etcd_errors: IntCounterVec,
+    etcd_bookmarks: IntCounterVec,
+    requests: IntCounterVec,
+    request_duration: HistogramVec,
+    longrunning: IntGaugeVec,
+    response_sizes: HistogramVec,
+    inflight: IntGaugeVec,
+    terminations: IntCounterVec,
+}
+
+/// Registers families while they are named; names are written once, here, so a clash is a mistake of this file.
+struct Catalogue<'a>(&'a Registry);
+
+impl Catalogue<'_> {
+    fn add<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        let family = made.expect("names and labels are constants of this file");
+        self.0.register(Box::new(family.clone())).expect("each name is used once");
+        family
+    }
+
+    fn counter(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn histogram(&self, name: &str, help: &str, labels: &[&str], buckets: Vec<f64>) -> HistogramVec {
+        self.add(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels))
+    }
+}
+
+impl Metrics {
+    /// All families, nothing counted.
+    pub fn new() -> Arc<Metrics> {
+        let registry = Registry::new();
+        let catalogue = Catalogue(&registry);
+        let families = Families::new(&catalogue);
+        let unknown_keys = catalogue
+            .add(IntCounter::new("watchcache_unknown_keys_total", "Keys under the etcd prefix that fit no resource and were ignored."));
+        let lease_objects = catalogue.add(Histogram::with_opts(
+            HistogramOpts::new("etcd_lease_object_counts", "Number of objects attached to a single etcd lease.")
+                .buckets(vec![10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0]),
+        ));
+        let process = process::Process::new(&catalogue);
+        Arc::new(Metrics { process, families, unknown_keys, lease_objects, registry })
+    }
+
+    /// Handles of one resource, for the cache and the feed. Resolve once and keep.
+    pub fn resource(self: &Arc<Metrics>, group: &str, resource: &str) -> ResourceMetrics {
+        ResourceMetrics::new(self, group, resource)
+    }
+
+    /// Handles of one served version of a resource, for requests. Resolve once and keep.
+    pub fn served(self: &Arc<Metrics>, group: &str, version: &str, resource: &str) -> ServedMetrics {
+        ServedMetrics::new(self, group, version, resource)
+    }
+
+    /// Starts a request that no `ServedMetrics` covers: health, discovery, subresources, unknown paths.
+    pub fn request(self: &Arc<Metrics>, labels: &RequestLabels<'_>) -> RequestTimer {
+        RequestTimer::start(request::Series::new(self, labels))
+    }
+
+    /// `apiserver_storage_size_bytes`: size of an etcd member's database (`etcd-0` …).
+    pub fn storage_size(&self, cluster_id: &str, bytes: u64) {
+        self.families.storage_size.with_label_values(&[cluster_id]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// The text format, with the process's figures of this moment.
+    pub fn render(&self) -> Vec<u8> {
+        self.process.refresh();
+        let mut text = String::new();
+        if let Err(error) = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
+            tracing::error!(%error, "metrics cannot be written");
+        }
+        text.into_bytes()
+    }
+}
+
+impl Families {
+    fn new(c: &Catalogue<'_>) -> Families {
+        let buckets = |start, factor, count| exponential_buckets(start, factor, count).expect("constants that make buckets");
+        Families {
+            cache_events_received: c.counter("apiserver_watch_cache_events_received_total", "Data events applied to the watch cache.", G_R),
+            cache_events_dispatched: c.counter(
+                "apiserver_watch_cache_events_dispatched_total",
+                "Events taken up for dispatch, progress included.",
+                G_R,
+            ),
+            cache_initializations: c.counter("apiserver_watch_cache_initializations_total", "Times the watch cache became ready.", G_R),
+            cache_resource_version: c.gauge("apiserver_watch_cache_resource_version", "Revision of the watch cache modulo 10^15.", G_R),
+            cache_read_wait: c.histogram(
+                "apiserver_watch_cache_read_wait_seconds",
+                "Time spent waiting for the watch cache to become fresh.",
+                G_R,
+                READ_WAIT.into(),
+            ),
+            cache_consistent_read: c.counter(
+                "apiserver_watch_cache_consistent_read_total",
+                "Consistent reads from the watch cache.",
+                &["group", "resource", "success", "fallback"],
+            ),
+            capacity: c.gauge("watch_cache_capacity", "Events that the history may hold.", G_R),
+            capacity_increase: c.counter("watch_cache_capacity_increase_total", "Times the history grew.", G_R),
+            capacity_decrease: c.counter("watch_cache_capacity_decrease_total", "Times the history shrank.", G_R),
+            cache_list: c.counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", G_R_INDEX),
+            cache_list_fetched: c.counter(
+                "apiserver_cache_list_fetched_objects_total",
+                "Objects read from the watch cache for LIST requests.",
+                G_R_INDEX,
+            ),
+            cache_list_returned: c.counter(
+                "apiserver_cache_list_returned_objects_total",
+                "Objects returned for LIST requests from the watch cache.",
+                G_R,
+            ),
+            init_events: c.counter("apiserver_init_events_total", "Initial and replayed events processed for watchers.", G_R),
+            terminated_watchers: c.counter("apiserver_terminated_watchers_total", "Watchers ended because they were too slow.", G_R),
+            watch_events: c.counter("apiserver_watch_events_total", "Events sent in watch streams.", G_V_R),
+            watch_events_sizes: c.histogram(
+                "apiserver_watch_events_sizes",
+                "Bytes of events sent in watch streams.",
+                G_V_R,
+                buckets(1024.0, 2.0, 8),
+            ),
+            watch_list_duration: c.histogram(
+                "apiserver_watch_list_duration_seconds",
+                "From the receipt of a watch-list request to its annotated bookmark.",
+                &["group", "version", "resource", "scope"],
+                WATCH_LIST.into(),
+            ),
+            storage_list: c.counter("apiserver_storage_list_total", "LIST requests served from etcd.", G_R),
+            storage_list_fetched: c.counter(
+                "apiserver_storage_list_fetched_objects_total",
+                "Objects read from etcd for LIST requests.",
+                G_R,
+            ),
+            storage_list_evaluated: c.counter(
+                "apiserver_storage_list_evaluated_objects_total",
+                "Objects tested for LIST requests from etcd.",
+                G_R,
+            ),
+            storage_list_returned: c.counter(
+                "apiserver_storage_list_returned_objects_total",
+                "Objects returned for LIST requests from etcd.",
+                G_R,
+            ),
+            storage_events_received: c.counter("apiserver_storage_events_received_total", "Events received from etcd watches.", G_R),
+            resource_objects: c.gauge("apiserver_resource_objects", "Objects stored.", G_R),
+            storage_objects: c.gauge("apiserver_storage_objects", "Objects stored (deprecated form).", &["resource"]),
+            size_estimate: c.gauge("apiserver_resource_size_estimate_bytes", "Bytes of the objects stored.", G_R),
+            storage_size: c.gauge("apiserver_storage_size_bytes", "Size of the storage database.", &["storage_cluster_id"]),
+            decode_errors: c.counter("apiserver_storage_decode_errors_total", "Stored objects that could not be decoded.", G_R),
+            undecodable: c.gauge(
+                "watchcache_undecodable_objects",
+                "Stored objects that cannot be decoded now; while there are any, lists answer 500.",
+                G_R,
+            ),
+            etcd_duration: c.histogram("etcd_request_duration_seconds", "etcd request latency.", OPERATION, LATENCY.into()),
+            etcd_requests: c.counter("etcd_requests_total", "etcd requests.", OPERATION),
+            etcd_errors: c.counter("etcd_request_errors_total", "etcd requests that failed.", OPERATION),
+            etcd_bookmarks: c.counter("etcd_bookmark_total", "Progress notifications received from etcd.", G_R),
+            requests: c.counter("apiserver_request_total", "Requests by verb, resource and code.", REQUEST_CODE),
+            request_duration: c.histogram(
+                "apiserver_request_duration_seconds",
+                "Latency of requests; a watch counts at its end.",
+                REQUEST_DRY,
+                LATENCY.into(),
+            ),
+            longrunning: c.gauge("apiserver_longrunning_requests", "Open long-running requests.", REQUEST),
+            response_sizes: c.histogram("apiserver_response_sizes", "Bytes of GET and LIST responses.", REQUEST, buckets(1000.0, 10.0, 7)),
+            inflight: c.gauge("apiserver_current_inflight_requests", "Requests being served, watches apart.", &["request_kind"]),
+            terminations: c.counter(
+                "apiserver_request_terminations_total",
+                "Requests that the server ended in self-defence.",
+                &["verb", "group", "version", "resource", "subresource", "scope", "component", "code"],
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

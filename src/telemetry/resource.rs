@@ -1,0 +1,247 @@
+//! Handles of one resource: plain counters, resolved once, so that hot paths look nothing up.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use prometheus::{Histogram, IntCounter, IntGauge};
+
+use super::Metrics;
+use super::request::{RequestLabels, RequestTimer, Scope, Series, Verb};
+
+/// Figures of one stored resource; cheap to clone.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each field is the family of its name in spec list-watch §8; help texts are in telemetry.rs")]
+pub struct ResourceMetrics {
+    pub cache_events_received: IntCounter,
+    pub cache_events_dispatched: IntCounter,
+    pub cache_initializations: IntCounter,
+    pub cache_read_wait: Histogram,
+    pub capacity: IntGauge,
+    pub capacity_increase: IntCounter,
+    pub capacity_decrease: IntCounter,
+    pub cache_list: IntCounter,
+    pub cache_list_fetched: IntCounter,
+    pub cache_list_returned: IntCounter,
+    pub init_events: IntCounter,
+    pub terminated_watchers: IntCounter,
+    pub storage_list: IntCounter,
+    pub storage_list_fetched: IntCounter,
+    pub storage_list_evaluated: IntCounter,
+    pub storage_list_returned: IntCounter,
+    pub storage_events_received: IntCounter,
+    pub size_estimate: IntGauge,
+    pub decode_errors: IntCounter,
+    pub undecodable: IntGauge,
+    pub etcd_bookmarks: IntCounter,
+    resource_version: IntGauge,
+    objects: IntGauge,
+    storage_objects: IntGauge,
+    rare: Arc<Rare>,
+}
+
+/// Series that most resources never use; made at their first use, so that `/metrics` is not full of zeros.
+#[derive(Debug)]
+struct Rare {
+    metrics: Arc<Metrics>,
+    group: String,
+    resource: String,
+    consistent_reads: [OnceLock<IntCounter>; 4],
+    etcd: [OnceLock<EtcdSeries>; EtcdOperation::COUNT],
+}
+
+#[derive(Clone, Debug)]
+struct EtcdSeries {
+    requests: IntCounter,
+    errors: IntCounter,
+    duration: Histogram,
+}
+
+/// What is asked of etcd, as the metrics call it (spec list-watch §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the label values")]
+pub enum EtcdOperation {
+    Get,
+    List,
+    ListWithCount,
+    ListOnlyKeys,
+    Create,
+    Update,
+    Delete,
+}
+
+impl EtcdOperation {
+    const COUNT: usize = 7;
+
+    fn label(self) -> &'static str {
+        match self {
+            EtcdOperation::Get => "get",
+            EtcdOperation::List => "list",
+            EtcdOperation::ListWithCount => "listWithCount",
+            EtcdOperation::ListOnlyKeys => "listOnlyKeys",
+            EtcdOperation::Create => "create",
+            EtcdOperation::Update => "update",
+            EtcdOperation::Delete => "delete",
+        }
+    }
+}
+
+impl ResourceMetrics {
+    pub(super) fn new(metrics: &Arc<Metrics>, group: &str, resource: &str) -> ResourceMetrics {
+        let f = &metrics.families;
+        let gr = &[group, resource];
+        let index = &[group, resource, ""];
+        let dotted = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        ResourceMetrics {
+            cache_events_received: f.cache_events_received.with_label_values(gr),
+            cache_events_dispatched: f.cache_events_dispatched.with_label_values(gr),
+            cache_initializations: f.cache_initializations.with_label_values(gr),
+            cache_read_wait: f.cache_read_wait.with_label_values(gr),
+            capacity: f.capacity.with_label_values(gr),
+            capacity_increase: f.capacity_increase.with_label_values(gr),
+            capacity_decrease: f.capacity_decrease.with_label_values(gr),
+            cache_list: f.cache_list.with_label_values(index),
+            cache_list_fetched: f.cache_list_fetched.with_label_values(index),
+            cache_list_returned: f.cache_list_returned.with_label_values(gr),
+            init_events: f.init_events.with_label_values(gr),
+            terminated_watchers: f.terminated_watchers.with_label_values(gr),
+            storage_list: f.storage_list.with_label_values(gr),
+            storage_list_fetched: f.storage_list_fetched.with_label_values(gr),
+            storage_list_evaluated: f.storage_list_evaluated.with_label_values(gr),
+            storage_list_returned: f.storage_list_returned.with_label_values(gr),
+            storage_events_received: f.storage_events_received.with_label_values(gr),
+            size_estimate: f.size_estimate.with_label_values(gr),
+            decode_errors: f.decode_errors.with_label_values(gr),
+            undecodable: f.undecodable.with_label_values(gr),
+            etcd_bookmarks: f.etcd_bookmarks.with_label_values(gr),
+            resource_version: f.cache_resource_version.with_label_values(gr),
+            objects: f.resource_objects.with_label_values(gr),
+            storage_objects: f.storage_objects.with_label_values(&[&dotted]),
+            rare: Arc::new(Rare {
+                metrics: Arc::clone(metrics),
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                consistent_reads: Default::default(),
+                etcd: Default::default(),
+            }),
+        }
+    }
+
+    /// The cache stands at this revision; shown modulo 10^15, as a float holds it exactly.
+    pub fn at_revision(&self, revision: u64) {
+        self.resource_version.set((revision % 1_000_000_000_000_000) as i64);
+    }
+
+    /// Objects stored, in both families that tell it; −1 when unknown.
+    pub fn set_objects(&self, count: i64) {
+        self.objects.set(count);
+        self.storage_objects.set(count);
+    }
+
+    /// A consistent read was answered: fresh in time, or by etcd instead.
+    pub fn consistent_read(&self, success: bool, fallback: bool) {
+        let rare = &self.rare;
+        let series = rare.consistent_reads[usize::from(success) * 2 + usize::from(fallback)].get_or_init(|| {
+            let word = |yes: bool| if yes { "true" } else { "false" };
+            rare.metrics.families.cache_consistent_read.with_label_values(&[&rare.group, &rare.resource, word(success), word(fallback)])
+        });
+        series.inc();
+    }
+
+    /// Starts a request to etcd.
+    pub fn etcd(&self, operation: EtcdOperation) -> EtcdTimer {
+        let rare = &self.rare;
+        let series = rare.etcd[operation as usize].get_or_init(|| {
+            let labels = &[operation.label(), rare.group.as_str(), rare.resource.as_str()];
+            let families = &rare.metrics.families;
+            EtcdSeries {
+                requests: families.etcd_requests.with_label_values(labels),
+                errors: families.etcd_errors.with_label_values(labels),
+                duration: families.etcd_duration.with_label_values(labels),
+            }
+        });
+        series.requests.inc();
+        EtcdTimer { series: series.clone(), started: Instant::now(), failed: true }
+    }
+}
+
+/// A request to etcd under way; dropped without `succeeded` it counts as failed.
+#[derive(Debug)]
+pub struct EtcdTimer {
+    series: EtcdSeries,
+    started: Instant,
+    failed: bool,
+}
+
+impl EtcdTimer {
+    /// etcd answered.
+    pub fn succeeded(mut self) {
+        self.failed = false;
+    }
+}
+
+impl Drop for EtcdTimer {
+    fn drop(&mut self) {
+        self.series.duration.observe(self.started.elapsed().as_secs_f64());
+        if self.failed {
+            self.series.errors.inc();
+        }
+    }
+}
+
+/// Figures of one served version of a resource; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ServedMetrics {
+    /// Events written to clients.
+    pub watch_events: IntCounter,
+    /// Bytes of each of them.
+    pub watch_events_sizes: Histogram,
+    lazy: Arc<Served>,
+}
+
+#[derive(Debug)]
+struct Served {
+    metrics: Arc<Metrics>,
+    group: String,
+    version: String,
+    resource: String,
+    watch_lists: [OnceLock<Histogram>; Scope::COUNT],
+    requests: [[OnceLock<Arc<Series>>; Scope::COUNT]; Verb::COUNT],
+}
+
+impl ServedMetrics {
+    pub(super) fn new(metrics: &Arc<Metrics>, group: &str, version: &str, resource: &str) -> ServedMetrics {
+        let labels = &[group, version, resource];
+        ServedMetrics {
+            watch_events: metrics.families.watch_events.with_label_values(labels),
+            watch_events_sizes: metrics.families.watch_events_sizes.with_label_values(labels),
+            lazy: Arc::new(Served {
+                metrics: Arc::clone(metrics),
+                group: group.to_owned(),
+                version: version.to_owned(),
+                resource: resource.to_owned(),
+                watch_lists: Default::default(),
+                requests: Default::default(),
+            }),
+        }
+    }
+
+    /// Starts a request on the resource itself.
+    pub fn request(&self, verb: Verb, scope: Scope) -> RequestTimer {
+        let served = &self.lazy;
+        let series = served.requests[verb as usize][scope as usize].get_or_init(|| {
+            let labels =
+                RequestLabels { verb, group: &served.group, version: &served.version, resource: &served.resource, subresource: "", scope };
+            Series::new(&served.metrics, &labels)
+        });
+        RequestTimer::start(Arc::clone(series))
+    }
+
+    /// From the receipt of a watch-list request to its annotated bookmark.
+    pub fn watch_list_duration(&self, scope: Scope) -> &Histogram {
+        let served = &self.lazy;
+        served.watch_lists[scope as usize].get_or_init(|| {
+            let labels = &[served.group.as_str(), &served.version, &served.resource, scope.label()];
+            served.metrics.families.watch_list_duration.with_label_values(labels)
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! What is counted shows up, under the right name and labels.
+
+use super::*;
+
+fn text(metrics: &Metrics) -> String {
+    String::from_utf8(metrics.render()).expect("UTF-8")
+}
+
+#[test]
+fn a_request_is_counted_whichever_way_it_ends() {
+    let metrics = Metrics::new();
+    let served = metrics.served("apps", "v1", "deployments");
+    let mut timer = served.request(Verb::List, Scope::Namespace);
+    assert!(text(&metrics).contains("apiserver_current_inflight_requests{request_kind=\"readOnly\"} 1"));
+    timer.set_code(200);
+    timer.add_bytes(1500);
+    drop(timer);
+    drop(served.request(Verb::List, Scope::Namespace));
+    served.request(Verb::Watch, Scope::Cluster).terminated(504);
+    let text = text(&metrics);
+    for line in [
+        "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0",
+        "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"apps\",resource=\"deployments\",scope=\"namespace\",subresource=\"\",verb=\"LIST\",version=\"v1\"} 1",
+        "apiserver_request_total{code=\"0\",component=\"apiserver\",dry_run=\"\",group=\"apps\",resource=\"deployments\",scope=\"namespace\",subresource=\"\",verb=\"LIST\",version=\"v1\"} 1",
+        "apiserver_response_sizes_sum{component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"namespace\",subresource=\"\",verb=\"LIST\",version=\"v1\"} 1500",
+        "apiserver_longrunning_requests{component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"cluster\",subresource=\"\",verb=\"WATCH\",version=\"v1\"} 0",
+        "apiserver_request_terminations_total{code=\"504\",component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"cluster\",subresource=\"\",verb=\"WATCH\",version=\"v1\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[test]
+fn resources_count_under_kube_apiservers_names() {
+    let metrics = Metrics::new();
+    let pods = metrics.resource("", "pods");
+    pods.cache_events_received.inc();
+    pods.at_revision(3_000_000_000_000_007);
+    pods.set_objects(5);
+    pods.consistent_read(true, false);
+    pods.etcd(EtcdOperation::Get).succeeded();
+    drop(pods.etcd(EtcdOperation::ListOnlyKeys));
+    metrics.unknown_keys.inc();
+    metrics.storage_size("etcd-0", 17);
+    metrics.served("", "v1", "pods").watch_list_duration(Scope::Resource).observe(0.3);
+    let text = text(&metrics);
+    for line in [
+        "apiserver_watch_cache_events_received_total{group=\"\",resource=\"pods\"} 1",
+        "apiserver_watch_cache_resource_version{group=\"\",resource=\"pods\"} 7",
+        "apiserver_storage_objects{resource=\"pods\"} 5",
+        "apiserver_watch_cache_consistent_read_total{fallback=\"false\",group=\"\",resource=\"pods\",success=\"true\"} 1",
+        "etcd_requests_total{group=\"\",operation=\"get\",resource=\"pods\"} 1",
+        "etcd_request_errors_total{group=\"\",operation=\"get\",resource=\"pods\"} 0",
+        "etcd_request_errors_total{group=\"\",operation=\"listOnlyKeys\",resource=\"pods\"} 1",
+        "watchcache_unknown_keys_total 1",
+        "watchcache_undecodable_objects{group=\"\",resource=\"pods\"} 0",
+        "apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 17",
+        "apiserver_watch_list_duration_seconds_bucket{group=\"\",resource=\"pods\",scope=\"resource\",version=\"v1\",le=\"0.4\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    #[cfg(target_os = "linux")]
+    assert!(!text.contains("process_resident_memory_bytes 0\n") && text.contains("process_cpu_seconds_total"));
+}
