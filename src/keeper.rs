@@ -88,7 +88,7 @@ pub enum Action {
 }
 
 /// The keeper is gone: the resource was removed, or the server is stopping.
-#[derive(Debug, Error)]
+#[derive(Clone, Copy, Debug, Error)]
 #[error("the resource is no longer served")]
 pub struct Gone;
 

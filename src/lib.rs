@@ -8,7 +8,15 @@
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
 pub mod auth;
+pub mod cache;
+pub mod catalogue;
+pub mod codec;
 pub mod config;
+pub mod dispatch;
+pub mod etcd;
 pub mod http;
+pub mod keeper;
 pub mod model;
+pub mod read;
+pub mod source;
 pub mod telemetry;

@@ -189,6 +189,11 @@ impl Published {
         &self.fed
     }
 
+    /// Ends when a picture is published after this call began. Asks etcd for nothing.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     /// Waits until the picture is known up to `revision`.
     ///
     /// # Errors

@@ -138,6 +138,12 @@ impl Subscription {
         matches!(self.state, State::Live) && revision > self.start && revision >= self.seen
     }
 
+    /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.
+    #[must_use]
+    pub fn is_past_initial(&self) -> bool {
+        !matches!(self.state, State::Initial { .. })
+    }
+
     /// Takes the count of objects and events looked at since the last call.
     pub fn take_processed(&mut self) -> u64 {
         std::mem::take(&mut self.processed)

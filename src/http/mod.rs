@@ -1,10 +1,15 @@
 //! The only room that knows axum and hyper: doors, requests, answers.
 
 pub mod accept;
+pub mod api;
+mod body;
 mod connection;
+mod failure;
 pub mod guard;
+mod health;
 pub mod listen;
 pub mod path;
+pub mod resource;
 pub mod respond;
 pub mod status;
 mod tls;

@@ -1,5 +1,9 @@
-//! LIST, GET and WATCH as decisions: what was asked, and the plan that answers it. These rooms know no socket, no clock and no tokio.
+//! LIST, GET and WATCH: `options` parses, `plan` decides, `serve` carries out, `token` pages. Knows no HTTP.
 
+mod etcd_list;
+pub mod failure;
 pub mod options;
 pub mod plan;
+pub mod serve;
+pub mod target;
 pub mod token;

@@ -1,0 +1,266 @@
+//! The router: guard, identity, then the route. Everything that is not a resource is answered here; resources go to `resource`.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+};
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode, header::IF_NONE_MATCH};
+use http_body_util::Full;
+use tokio::time::Instant;
+
+use super::{
+    accept::{self, Asked},
+    guard, health,
+    listen::{ConnInfo, Door},
+    path::{Health, PathError, Route},
+    resource,
+    respond::Reply,
+    status::Status,
+};
+use crate::{
+    auth::{Authenticator, Identity},
+    catalogue::{
+        Catalogue,
+        discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
+    },
+    codec::pretty::indent,
+    config::{Times, duration},
+    read::{options::Query, serve::Reader},
+    registry::Shelf,
+    telemetry::{CONTENT_TYPE, Metrics},
+};
+
+/// What every request may use.
+pub struct Api {
+    /// What is served now.
+    pub shelf: Arc<ArcSwap<Shelf>>,
+    /// Reads.
+    pub reader: Reader,
+    /// Who is who.
+    pub authenticator: Arc<Authenticator>,
+    /// Metric families.
+    pub metrics: Arc<Metrics>,
+    /// Time limits.
+    pub times: Times,
+    /// Whether every built-in resource has been loaded once.
+    pub loaded: AtomicBool,
+    /// Whether SIGTERM has come.
+    pub stopping: AtomicBool,
+}
+
+/// What is known about a request before its route is looked at; layers put it in.
+#[derive(Clone)]
+pub(super) struct Arrived {
+    pub(super) reply: Reply,
+    pub(super) at: Instant,
+    /// How long an answer may take: the smaller of `--request-timeout` and the `timeout` parameter. A watch has its own length.
+    pub(super) limit: Duration,
+}
+
+/// The service of both doors. Layers run outermost first: arrival, guard, identity.
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .fallback(route)
+        .layer(from_fn_with_state(api.clone(), identify))
+        .layer(from_fn_with_state(api.clone(), protect))
+        .layer(from_fn_with_state(api.clone(), arrive))
+        .with_state(api)
+}
+
+/// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
+async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+    let mut reply = Reply::new(request.method(), request.headers(), indent);
+    let query = Query::parse(request.uri().query().unwrap_or(""));
+    if let Some(pretty) = query.first("pretty") {
+        reply.set_pretty(accept::is_pretty(request.headers(), Some(pretty)));
+    }
+    let mut limit = api.times.request;
+    if let Some(text) = query.first("timeout").filter(|text| !text.is_empty())
+        && !is_long_running(&request, &query)
+    {
+        match duration::parse(text) {
+            Ok(asked) if !asked.is_zero() => limit = limit.min(asked),
+            Ok(_) => {}
+            Err(why) => return whole(reply.status(&Status::invalid_timeout(&why))),
+        }
+    }
+    request.extensions_mut().insert(Arrived { reply, at: Instant::now(), limit });
+    next.run(request).await
+}
+
+/// The plain door's checks (design §3 "Safety of the doors").
+async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let conn = connection(&request);
+    if conn.door == Door::Plain
+        && let Err(status) = guard::check(request.uri(), request.headers())
+    {
+        return whole(arrived(&request).reply.status(&status));
+    }
+    next.run(request).await
+}
+
+/// Who is it? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
+async fn identify(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let conn = connection(&request);
+    let identity = match conn.door {
+        Door::Plain => Identity::Local,
+        Door::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
+    };
+    let open = matches!(Route::parse(request.uri().path()), Ok(Route::Health { .. }));
+    match identity {
+        Identity::Local | Identity::User(_) => next.run(request).await,
+        Identity::None if open => next.run(request).await,
+        Identity::None | Identity::Invalid => whole(arrived(&request).reply.status(&Status::unauthorized())),
+    }
+}
+
+async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
+    let Arrived { reply, .. } = arrived(&request);
+    let route = match Route::parse(request.uri().path()) {
+        Ok(route) => route,
+        Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message))),
+        Err(PathError::Unresolvable(text)) => return whole(reply.text(StatusCode::INTERNAL_SERVER_ERROR, text)),
+    };
+    if let Route::Resource(path) = route {
+        return resource::serve(&api, path, request).await;
+    }
+    let shelf = api.shelf.load();
+    let catalogue = &shelf.catalogue;
+    match route {
+        Route::Health { endpoint, check } => whole(api.health(&reply, endpoint, check.as_deref(), &request)),
+        Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&shelf).into())),
+        _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
+        Route::Version => whole(reply.whole(StatusCode::OK, "application/json", version())),
+        Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
+        Route::CoreVersions => {
+            let address = connection(&request).local.to_string();
+            discovery(reply, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
+        }
+        Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
+        Route::Group(group) => document(reply, &request, catalogue.api_group(&group)),
+        Route::Resources { group, version } => document(reply, &request, catalogue.api_resource_list(&group, &version)),
+        Route::OpenApi(_) => whole(reply.page_not_found()),
+        Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref())),
+        Route::Resource(_) => unreachable!("served above"),
+    }
+}
+
+/// Paths besides the API groups that `/` lists.
+const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/readyz", "/version"];
+
+/// `/api` and `/apis`, plain or aggregated as the client accepts (spec api-surface §2.2).
+fn discovery<'a>(
+    mut reply: Reply,
+    request: &Request,
+    plain: impl FnOnce() -> Bytes,
+    aggregated: impl FnOnce() -> &'a Aggregated,
+) -> Response {
+    let form = match negotiated(&mut reply, request, Asked::Discovery) {
+        Ok(form) => form,
+        Err(status) => return whole(reply.status(&status)),
+    };
+    if !form.aggregated {
+        return whole(reply.json(StatusCode::OK, without_newline(&plain())));
+    }
+    let document = aggregated();
+    let etag = HeaderValue::from_str(&format!("\"{}\"", document.etag)).expect("hex digits in quotes");
+    if request.headers().get(IF_NONE_MATCH) == Some(&etag) {
+        return whole(reply.not_modified(&etag));
+    }
+    whole(reply.tagged(AGGREGATED_MEDIA_TYPE, &etag, without_newline(&document.body)))
+}
+
+/// A discovery document of one group or version.
+fn document(mut reply: Reply, request: &Request, document: Option<Bytes>) -> Response {
+    let Some(document) = document else { return whole(reply.page_not_found()) };
+    match negotiated(&mut reply, request, Asked::BuiltIn) {
+        Ok(_) => whole(reply.json(StatusCode::OK, without_newline(&document))),
+        Err(status) => whole(reply.status(&status)),
+    }
+}
+
+/// Negotiates, and makes the reply indent if that came out.
+pub(super) fn negotiated(reply: &mut Reply, request: &Request, asked: Asked) -> Result<accept::Form, Status> {
+    let query = Query::parse(request.uri().query().unwrap_or(""));
+    let form = accept::negotiate(request.headers(), query.first("pretty"), asked)?;
+    reply.set_pretty(form.pretty);
+    Ok(form)
+}
+
+/// 404 inside a known built-in group-version is a Status, elsewhere text (spec api-surface §1.1).
+pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group_version: Option<&(String, String)>) -> Response<Full<Bytes>> {
+    match group_version {
+        Some((group, version)) if catalogue.is_built_in_group_version(group, version) => reply.status(&Status::not_found_generic()),
+        _ => reply.page_not_found(),
+    }
+}
+
+/// Verb watch by parameter or by path: exempt from the request timeout.
+fn is_long_running(request: &Request, query: &Query) -> bool {
+    match Route::parse(request.uri().path()) {
+        Ok(Route::Resource(path)) => path.legacy_watch || (path.name.is_none() && query.is_true("watch")),
+        _ => false,
+    }
+}
+
+impl Api {
+    fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, request: &Request) -> Response<Full<Bytes>> {
+        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| "not every resource is loaded yet".to_owned());
+        let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
+        if endpoint == Health::Readyz {
+            checks.push(("poststarthook/storage-readiness", not_loaded()));
+            let stopping = self.stopping.load(Ordering::Relaxed);
+            checks.push(("shutdown", stopping.then(|| "process is shutting down".to_owned())));
+        }
+        let verdict = match check {
+            None => health::endpoint(endpoint, &checks, &Query::parse(request.uri().query().unwrap_or(""))),
+            Some(name) => match health::one(&checks, name) {
+                Some(verdict) => verdict,
+                None => return reply.page_not_found(),
+            },
+        };
+        reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
+    }
+
+    fn metrics(&self, shelf: &Shelf) -> Vec<u8> {
+        for resource in shelf.resources() {
+            let known = resource.handle.published.known();
+            resource.metrics.at_revision(known.revision.0);
+            resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
+            resource.metrics.capacity.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
+            resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
+        }
+        self.metrics.render()
+    }
+}
+
+/// What the outermost layer put in.
+pub(super) fn arrived(request: &Request) -> Arrived {
+    request.extensions().get::<Arrived>().cloned().expect("the layer `arrive` is outermost")
+}
+
+fn connection(request: &Request) -> Arc<ConnInfo> {
+    request.extensions().get::<Arc<ConnInfo>>().cloned().expect("the doors say where a request came from")
+}
+
+/// A finished body as axum's.
+pub(super) fn whole(response: Response<Full<Bytes>>) -> Response {
+    response.map(Body::new)
+}
+
+fn without_newline(document: &[u8]) -> Vec<u8> {
+    document.strip_suffix(b"\n").unwrap_or(document).to_vec()
+}

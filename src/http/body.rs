@@ -1,0 +1,323 @@
+//! Bodies that are made while they are sent: lists in frames of stored bytes, watches event by event. The only hand-written polls of the house.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame};
+use tokio::time::{Instant, Sleep};
+
+use super::status::Status;
+use crate::{
+    codec::error_event,
+    dispatch::{Step, Subscription},
+    read::{failure::ReadError, serve::List, target::Resource},
+    telemetry::{RequestTimer, Scope},
+};
+
+/// Bytes joined into one frame: what is pending for a watcher goes out in one write (design §8), and a list flows in pieces of this size.
+pub const FRAME_BYTES: usize = 128 << 10;
+
+/// A bookmark is due this often (spec list-watch §4.5).
+pub const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// The last bookmark goes out this long before the deadline (spec list-watch §4.5: 3.0–0.75 s).
+pub const LAST_BOOKMARK_BEFORE: Duration = Duration::from_secs(2);
+
+/// A plain bookmark follows the annotated one after this time, if the revision has advanced (spec list-watch §4.5: ≈ 1.3 s).
+pub const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_100);
+
+/// A list's body, piece by piece.
+pub struct ListBody {
+    list: List,
+    resource: Arc<Resource>,
+    next: usize,
+    state: ListState,
+    timer: RequestTimer,
+}
+
+#[derive(PartialEq, Eq)]
+enum ListState {
+    Open,
+    Items,
+    Done,
+}
+
+impl ListBody {
+    /// A body for this page.
+    #[must_use]
+    pub fn new(list: List, resource: Arc<Resource>, mut timer: RequestTimer) -> Self {
+        timer.set_code(200);
+        Self { list, resource, next: 0, state: ListState::Open, timer }
+    }
+
+    /// Whether the whole body fits in one frame: then it is sent with its length.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        let mut bytes = 0;
+        self.list.objects.iter().all(|object| {
+            bytes += object.tail.len() + 64;
+            bytes < FRAME_BYTES
+        })
+    }
+
+    /// The whole body, compact, without the newline at its end.
+    #[must_use]
+    pub fn whole(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        while self.state != ListState::Done {
+            self.fill(&mut out, usize::MAX);
+        }
+        out.pop();
+        self.timer.add_bytes(out.len());
+        out
+    }
+
+    fn fill(&mut self, out: &mut Vec<u8>, limit: usize) {
+        let form = &self.resource.form;
+        if self.state == ListState::Open {
+            form.list_open_into(&self.list.meta, out);
+            self.state = ListState::Items;
+        }
+        while let Some(object) = self.list.objects.get(self.next) {
+            if out.len() >= limit {
+                return;
+            }
+            if self.next > 0 {
+                out.push(b',');
+            }
+            form.item_into(object, out);
+            self.next += 1;
+        }
+        form.list_close_into(&self.list.meta, out);
+        out.push(b'\n');
+        self.state = ListState::Done;
+    }
+}
+
+impl Body for ListBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.state == ListState::Done {
+            return Poll::Ready(None);
+        }
+        let mut out = Vec::with_capacity(FRAME_BYTES + (FRAME_BYTES >> 3));
+        self.fill(&mut out, FRAME_BYTES);
+        self.timer.add_bytes(out.len());
+        Poll::Ready(Some(Ok(Frame::data(out.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == ListState::Done
+    }
+}
+
+/// A watch's body.
+pub struct WatchBody {
+    source: WatchSource,
+    resource: Arc<Resource>,
+    deadline: Instant,
+    bookmarks: Bookmarks,
+    alarm: Pin<Box<Sleep>>,
+    out: Vec<Bytes>,
+    timer: RequestTimer,
+    /// When the request came and what it spans, until the annotated bookmark is written: `apiserver_watch_list_duration_seconds`.
+    watch_list: Option<(Instant, Scope)>,
+}
+
+enum WatchSource {
+    Stream(Box<Subscription>),
+    Failed(ReadError),
+    Over,
+}
+
+/// When the next plain bookmark is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bookmarks {
+    /// The client did not ask, or the last one is out.
+    None,
+    /// After the annotated one has been written.
+    AfterAnnotated,
+    /// At this time.
+    At(Instant),
+}
+
+/// How a watch runs.
+pub struct WatchTimes {
+    /// When the request came.
+    pub began: Instant,
+    /// How long the stream may last from then on.
+    pub length: Duration,
+    /// Whether the client wants bookmarks.
+    pub bookmarks: bool,
+    /// Whether an annotated one ends the initial events.
+    pub annotated: bool,
+    /// What the request spans.
+    pub scope: Scope,
+}
+
+impl WatchBody {
+    /// A stream of a subscription.
+    #[must_use]
+    pub fn stream(subscription: Box<Subscription>, resource: Arc<Resource>, times: &WatchTimes, timer: RequestTimer) -> Self {
+        Self::new(WatchSource::Stream(subscription), resource, times, timer)
+    }
+
+    /// One ERROR event, then the end.
+    #[must_use]
+    pub fn failed(error: ReadError, resource: Arc<Resource>, times: &WatchTimes, timer: RequestTimer) -> Self {
+        Self::new(WatchSource::Failed(error), resource, times, timer)
+    }
+
+    fn new(source: WatchSource, resource: Arc<Resource>, times: &WatchTimes, mut timer: RequestTimer) -> Self {
+        timer.set_code(200);
+        let deadline = times.began + times.length;
+        let bookmarks = match (times.bookmarks, times.annotated) {
+            (false, _) => Bookmarks::None,
+            (true, true) => Bookmarks::AfterAnnotated,
+            (true, false) => next_bookmark(times.began, BOOKMARK_EVERY, deadline),
+        };
+        let mut body = Self {
+            source,
+            resource,
+            deadline,
+            bookmarks,
+            alarm: Box::pin(tokio::time::sleep_until(deadline)),
+            out: Vec::new(),
+            timer,
+            watch_list: times.annotated.then_some((times.began, times.scope)),
+        };
+        body.set_alarm();
+        body
+    }
+
+    fn set_alarm(&mut self) {
+        let at = match self.bookmarks {
+            Bookmarks::At(at) => at.min(self.deadline),
+            Bookmarks::None | Bookmarks::AfterAnnotated => self.deadline,
+        };
+        if self.alarm.deadline() != at {
+            self.alarm.as_mut().reset(at);
+        }
+    }
+
+    /// Joins what is pending into one frame. A single event is passed on as it is shared.
+    fn frame(&mut self) -> Frame<Bytes> {
+        let requests = &self.resource.requests;
+        requests.watch_events.inc_by(self.out.len() as u64);
+        self.out.iter().for_each(|event| requests.watch_events_sizes.observe(event.len() as f64));
+        let bytes = if self.out.len() == 1 {
+            self.out.pop().expect("one is there")
+        } else {
+            let mut joined = BytesMut::with_capacity(self.out.iter().map(Bytes::len).sum());
+            self.out.drain(..).for_each(|event| joined.extend_from_slice(&event));
+            joined.freeze()
+        };
+        self.timer.add_bytes(bytes.len());
+        Frame::data(bytes)
+    }
+
+    fn fail(&mut self, error: ReadError) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.source = WatchSource::Over;
+        self.out.push(error_event(&Status::from(error).to_json()));
+        Poll::Ready(Some(Ok(self.frame())))
+    }
+
+    /// Something was written: was it the end of the initial events?
+    fn wrote(&mut self, now: Instant, initial_over: bool) {
+        if !initial_over {
+            return;
+        }
+        if let Some((began, scope)) = self.watch_list.take() {
+            self.resource.requests.watch_list_duration(scope).observe((now - began).as_secs_f64());
+        }
+        if self.bookmarks == Bookmarks::AfterAnnotated {
+            self.bookmarks = next_bookmark(now, BOOKMARK_AFTER_ANNOTATED, self.deadline);
+            self.set_alarm();
+        }
+    }
+}
+
+/// The next due time: after `pause`, or shortly before the deadline if that is earlier; none once that is past.
+fn next_bookmark(now: Instant, pause: Duration, deadline: Instant) -> Bookmarks {
+    let last = deadline.checked_sub(LAST_BOOKMARK_BEFORE).filter(|last| *last > now);
+    last.map_or(Bookmarks::None, |last| Bookmarks::At(last.min(now + pause)))
+}
+
+impl Body for WatchBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        let subscription = match &mut this.source {
+            WatchSource::Stream(subscription) => subscription,
+            WatchSource::Over => return Poll::Ready(None),
+            WatchSource::Failed(_) => {
+                let WatchSource::Failed(error) = std::mem::replace(&mut this.source, WatchSource::Over) else { unreachable!("just seen") };
+                return this.fail(error);
+            }
+        };
+        let mut due = false;
+        if this.alarm.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            if now >= this.deadline {
+                this.source = WatchSource::Over;
+                return Poll::Ready(None);
+            }
+            due = true;
+        }
+        // The revision first, the log after: what the bookmark says was sent, was sent (guarantee Bookmarkable).
+        let candidate = if due { subscription.bookmark_candidate() } else { None };
+        let step = subscription.step(FRAME_BYTES, &mut this.out, cx.waker());
+        this.resource.metrics.init_events.inc_by(subscription.take_processed());
+        let initial_over = subscription.is_past_initial();
+        match step {
+            Step::More if this.out.is_empty() => {
+                // Much was looked at and nothing matched: let others run.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Step::More => {
+                this.wrote(Instant::now(), initial_over);
+                Poll::Ready(Some(Ok(this.frame())))
+            }
+            Step::Pending => {
+                if due {
+                    let send = candidate.filter(|revision| subscription.may_bookmark(*revision));
+                    let bookmark = send.map(|revision| subscription.group().form().bookmark(revision, false));
+                    this.bookmarks = next_bookmark(Instant::now(), BOOKMARK_EVERY, this.deadline);
+                    this.set_alarm();
+                    if let Some(bookmark) = bookmark {
+                        this.out.push(bookmark);
+                        return Poll::Ready(Some(Ok(this.frame())));
+                    }
+                    // The alarm was set anew and must know our waker.
+                    cx.waker().wake_by_ref();
+                }
+                this.wrote(Instant::now(), initial_over);
+                Poll::Pending
+            }
+            Step::Ended => {
+                this.source = WatchSource::Over;
+                if this.out.is_empty() { Poll::Ready(None) } else { Poll::Ready(Some(Ok(this.frame()))) }
+            }
+            Step::Expired { seen, floor } => {
+                this.resource.metrics.terminated_watchers.inc();
+                this.fail(ReadError::WatchExpired { asked: seen, floor })
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.source, WatchSource::Over) && self.out.is_empty()
+    }
+}

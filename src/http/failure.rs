@@ -1,0 +1,53 @@
+//! A read's failure becomes a `Status` (spec list-watch §2.6–2.8, §2.12, §3, §4.7).
+
+use super::status::{Status, Wrong};
+use crate::{
+    etcd::EtcdError,
+    read::{
+        failure::ReadError,
+        options::FieldErrorKind,
+        plan::{Refusal, retry_after},
+    },
+};
+
+impl From<ReadError> for Status {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Refused(refusal) => refusal.into(),
+            ReadError::NotReady(pending) => Self::too_many_requests("storage is (re)initializing", retry_after(pending).into()),
+            ReadError::TooLarge { asked, current, retry_after } => Self::too_large_revision(asked.0, current.0, retry_after),
+            // Who knows the resource says the rest: `not_found_as`.
+            ReadError::NotFound { name } => Self::not_found("", "", &name),
+            ReadError::ListExpired => Self::list_expired(),
+            ReadError::ContinueExpired(token) => Self::continue_expired(Some(token)),
+            ReadError::WatchExpired { asked, floor } => Self::watch_expired(asked.0, floor.0),
+            ReadError::InStream(message) => Self::internal_bare(message),
+            ReadError::Undecodable { .. } | ReadError::Gone(_) => Self::internal(error.to_string()),
+            ReadError::Etcd(EtcdError::Deadline) => Self::internal("context deadline exceeded"),
+            ReadError::Etcd(error) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::BadRequest(message) => Self::bad_request(message),
+            Refusal::Internal(message) => Self::internal(message),
+            Refusal::TooManyRequests => Self::too_many_requests("storage is (re)initializing", 1),
+            Refusal::Invalid(errors) => {
+                let errors: Vec<(&str, Wrong, &str)> = errors
+                    .iter()
+                    .map(|e| {
+                        let wrong = match e.kind {
+                            FieldErrorKind::Forbidden => Wrong::Forbidden,
+                            FieldErrorKind::NotSupported => Wrong::NotSupported,
+                        };
+                        (e.field, wrong, e.body.split_once(": ").map_or(e.body.as_str(), |(_, why)| why))
+                    })
+                    .collect();
+                Self::invalid_list_options(&errors)
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Requests on resources: GET, LIST and WATCH from path and query to a body. Decides nothing that `read/plan` decides.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use axum::{body::Body, extract::Request, response::Response};
+use http::{Method, StatusCode};
+use rand::Rng;
+use tokio::time::timeout;
+
+use super::{
+    accept::Asked,
+    api::{Api, Arrived, arrived, negotiated, not_found, whole},
+    body::{ListBody, WatchBody, WatchTimes},
+    path::ResourcePath,
+    respond::Reply,
+    status::Status,
+};
+use crate::{
+    catalogue::Conversion,
+    read::{
+        failure::ReadError,
+        options::{ListOptions, Query, parse_query},
+        plan::Refusal,
+        serve::Watching,
+        target::{Resource, Target, Wanted},
+    },
+    telemetry::{RequestTimer, Scope, Verb},
+};
+
+const JSON: &str = "application/json";
+
+/// Answers a request whose path names a resource.
+pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Response {
+    let Arrived { mut reply, .. } = arrived(&request);
+    let shelf = api.shelf.load_full();
+    let group_version = (path.group.clone(), path.version.clone());
+    let Some(resource) = shelf.find(&path.group, &path.version, &path.resource).cloned() else {
+        return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
+    };
+    if !is_in_scope(&resource, &path) {
+        return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
+    }
+    let call = Call { api, path: &path, resource, arrived: arrived(&request) };
+    if request.method() != Method::GET {
+        return whole(reply.status(&call.unsupported(request.method())));
+    }
+    if let Some(subresource) = path.subresource.as_deref()
+        && !call.resource.served.reads_subresource(subresource)
+    {
+        return whole(reply.status(&call.no_subresource()));
+    }
+    let query = request.uri().query().unwrap_or("");
+    let is_watch = path.legacy_watch || (path.name.is_none() && Query::parse(query).is_true("watch"));
+    let asked = match (call.resource.served.custom, is_watch) {
+        (false, false) => Asked::BuiltIn,
+        (false, true) => Asked::BuiltInWatch,
+        (true, false) => Asked::Custom,
+        (true, true) => Asked::CustomWatch,
+    };
+    if let Err(status) = negotiated(&mut reply, &request, asked) {
+        return whole(reply.status(&status));
+    }
+    let call = Call { arrived: Arrived { reply, ..call.arrived }, ..call };
+    if let Conversion::Refused(why) = &call.resource.served.conversion {
+        return whole(call.arrived.reply.status(&Status::internal(why.clone())));
+    }
+    let options = match parse_query(query) {
+        Ok(options) => options,
+        Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
+    };
+    match (&path.name, is_watch) {
+        (Some(name), false) => call.get(name, &options).await,
+        (_, true) => call.watch(options).await,
+        (None, false) => call.list(&options).await,
+    }
+}
+
+/// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1).
+fn is_in_scope(resource: &Resource, path: &ResourcePath) -> bool {
+    match (resource.served.namespaced, &path.namespace, &path.name) {
+        (false, Some(_), _) => false,
+        (true, None, Some(_)) => path.legacy_watch,
+        _ => true,
+    }
+}
+
+/// One request and what it is about.
+struct Call<'a> {
+    api: &'a Api,
+    path: &'a ResourcePath,
+    resource: Arc<Resource>,
+    arrived: Arrived,
+}
+
+/// A request's failure before its data: a selector's text, or anything else that has a Status.
+enum Early {
+    Status(Status),
+}
+
+impl From<String> for Early {
+    fn from(message: String) -> Self {
+        Self::Status(Status::bad_request(message))
+    }
+}
+
+impl Call<'_> {
+    async fn get(&self, name: &str, options: &ListOptions) -> Response {
+        let mut timer = self.resource.requests.request(Verb::Get, Scope::Resource);
+        let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
+        let read = self.api.reader.get(&target, &options.resource_version);
+        match self.in_time(read, &mut timer).await {
+            Ok(object) => {
+                let mut body = Vec::with_capacity(object.tail.len() + 64);
+                self.resource.form.object_into(&object, &mut body);
+                timer.set_code(200);
+                timer.add_bytes(body.len());
+                whole(self.reply().json(StatusCode::OK, body))
+            }
+            Err(response) => response,
+        }
+    }
+
+    async fn list(&self, options: &ListOptions) -> Response {
+        let scope = self.scope(options);
+        let mut timer = self.resource.requests.request(Verb::List, scope);
+        let target = match self.target(options) {
+            Ok(target) => target,
+            Err(Early::Status(status)) => return self.failed(&status, &mut timer),
+        };
+        let list = match self.in_time(self.api.reader.list(&target, options), &mut timer).await {
+            Ok(list) => list,
+            Err(response) => return response,
+        };
+        let mut body = ListBody::new(list, self.resource.clone(), timer);
+        if self.reply().is_pretty() || body.is_small() {
+            return whole(self.reply().json(StatusCode::OK, body.whole()));
+        }
+        self.reply().stream(JSON, Body::new(body))
+    }
+
+    async fn watch(&self, mut options: ListOptions) -> Response {
+        let scope = self.scope(&options);
+        let mut timer = self.resource.requests.request(Verb::Watch, scope);
+        if options.watch {
+            options.default_watch();
+        }
+        let target = match self.target(&options) {
+            Ok(target) => target,
+            Err(Early::Status(status)) => return self.failed(&status, &mut timer),
+        };
+        let times = WatchTimes {
+            began: self.arrived.at,
+            length: self.watch_length(options.timeout_seconds),
+            bookmarks: options.allow_bookmarks,
+            annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
+            scope,
+        };
+        // A watch may wait for etcd as long as a stream may last; its own deadline bounds it.
+        let begun = timeout(times.length.max(MIN_WATCH_WAIT), self.api.reader.watch(&target, &options)).await;
+        let body = match begun {
+            Ok(Ok(Watching::Stream(subscription))) => WatchBody::stream(subscription, self.resource.clone(), &times, timer),
+            Ok(Ok(Watching::Failed(error))) => WatchBody::failed(error, self.resource.clone(), &times, timer),
+            Ok(Err(error)) => return self.failed(&self.status(error), &mut timer),
+            Err(_) => {
+                let late = ReadError::InStream("context deadline exceeded".to_owned());
+                WatchBody::failed(late, self.resource.clone(), &times, timer)
+            }
+        };
+        self.reply().stream(JSON, Body::new(body))
+    }
+
+    /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.
+    fn watch_length(&self, seconds: Option<i64>) -> Duration {
+        let least = self.api.times.min_watch;
+        match seconds {
+            None | Some(0) => least + least.mul_f64(rand::rng().random()),
+            Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LONGEST_WATCH_SECONDS)),
+        }
+    }
+
+    fn target(&self, options: &ListOptions) -> Result<Target, Early> {
+        let wanted = Wanted {
+            namespace: self.path.namespace.as_deref(),
+            name: self.path.name.as_deref(),
+            labels: &options.label_selector,
+            fields: &options.field_selector,
+        };
+        Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
+            let wrong = options.validate();
+            if wrong.is_empty() { Ok(()) } else { Err(Early::Status(Refusal::Invalid(wrong).into())) }
+        })
+    }
+
+    /// Runs a read within the request's time (spec list-watch §2.14).
+    async fn in_time<T>(&self, read: impl Future<Output = Result<T, ReadError>>, timer: &mut RequestTimer) -> Result<T, Response> {
+        let left = (self.arrived.at + self.arrived.limit).saturating_duration_since(tokio::time::Instant::now());
+        match timeout(left, read).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.failed(&self.status(error), timer)),
+            Err(_) => {
+                timer.terminated(504);
+                Err(whole(self.reply().timed_out()))
+            }
+        }
+    }
+
+    fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {
+        timer.set_code(status.code);
+        whole(self.reply().status(status))
+    }
+
+    fn status(&self, error: ReadError) -> Status {
+        let served = &self.resource.served;
+        match error {
+            ReadError::NotFound { name } => Status::not_found(&served.group, &served.resource, &name),
+            error => error.into(),
+        }
+    }
+
+    fn scope(&self, options: &ListOptions) -> Scope {
+        match (&self.path.name, &self.path.namespace) {
+            _ if options.field_selector.split(',').any(|term| term.starts_with("metadata.name=")) => Scope::Resource,
+            (Some(_), _) => Scope::Resource,
+            (None, Some(_)) => Scope::Namespace,
+            (None, None) => Scope::Cluster,
+        }
+    }
+
+    /// 405: writes come later, and other methods never.
+    fn unsupported(&self, method: &Method) -> Status {
+        let served = &self.resource.served;
+        match (served.custom, verb(method)) {
+            (true, Some(verb)) => Status::verb_not_supported(verb, &served.group, &served.resource),
+            _ => Status::method_not_allowed(),
+        }
+    }
+
+    fn no_subresource(&self) -> Status {
+        let served = &self.resource.served;
+        match (served.custom, &self.path.name) {
+            (true, Some(name)) => Status::not_found(&served.group, &served.resource, name),
+            _ => Status::not_found_generic(),
+        }
+    }
+
+    fn reply(&self) -> &Reply {
+        &self.arrived.reply
+    }
+}
+
+/// A stream that ends at once may still take this long to say so.
+const MIN_WATCH_WAIT: Duration = Duration::from_secs(1);
+
+/// `timeoutSeconds` has no upper limit in the API; tokio's clock has one, and thirty years are enough.
+const LONGEST_WATCH_SECONDS: u64 = 30 * 365 * 86_400;
+
+/// The API verb of a method, for texts.
+fn verb(method: &Method) -> Option<&'static str> {
+    match *method {
+        Method::POST => Some("create"),
+        Method::PUT => Some("update"),
+        Method::PATCH => Some("patch"),
+        Method::DELETE => Some("delete"),
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Lists that etcd answers: while the cache is not ready, for revisions it no longer has, and when it is too late (spec list-watch §2.3, §2.13).
+
+use std::sync::Arc;
+
+use super::{
+    failure::ReadError,
+    plan::{EtcdRead, ListPlan},
+    serve::{List, Page, Reader},
+    target::Target,
+    token::{Token, TokenRevision},
+};
+use crate::{
+    codec::ingest::ingest,
+    etcd::{EtcdError, KeyValue, RangeRequest},
+    model::{Broken, Object, Revision},
+    source::ranges::KeyRange,
+};
+
+/// Largest page asked of etcd when selectors drop items (spec list-watch §0.2).
+const PAGE_MAX: u32 = 10_000;
+
+impl Reader {
+    /// Reads a page from etcd: page size = limit, doubled each round while selectors drop items; all rounds at the first answer's revision.
+    pub(super) async fn list_etcd(&self, target: &Target, plan: &ListPlan, read: EtcdRead) -> Result<List, ReadError> {
+        let metrics = &target.resource.metrics;
+        metrics.storage_list.inc();
+        let range = KeyRange::prefix(&target.prefix);
+        let single = target.key.as_ref().filter(|_| plan.start.is_none());
+        let mut start = match single {
+            Some(key) => key.to_vec(),
+            None => [&target.prefix[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat(),
+        };
+        let end = if single.is_some() { Vec::new() } else { range.end };
+        let limit = read.limit.filter(|_| single.is_none());
+        let mut size = limit.map_or(0, |l| u32::try_from(l).unwrap_or(PAGE_MAX).min(PAGE_MAX));
+        let mut at = read.at;
+        let mut page = Page { objects: Vec::new(), last: None, remaining: None };
+        let mut total = None;
+        let mut broken = Vec::new();
+        loop {
+            let request = RangeRequest { key: start.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
+            let answer = match self.etcd.range(request).await {
+                Ok(answer) => answer,
+                Err(error) => return Err(self.range_failed(error, plan, at).await),
+            };
+            let current = answer.header.revision;
+            if let Some(asked) = read.at_least.filter(|asked| *asked > current) {
+                return Err(ReadError::TooLarge { asked, current, retry_after: None });
+            }
+            at = at.or(Some(current));
+            total.get_or_insert(answer.count);
+            metrics.storage_list_fetched.inc_by(answer.kvs.len() as u64);
+            let more = answer.more;
+            let last = answer.kvs.last().map(|kv| kv.key.to_vec());
+            let full = self.take(target, answer.kvs, limit, &mut page, &mut broken);
+            if full && (more || page.last != last) {
+                break;
+            }
+            let Some(last) = last.filter(|_| more) else {
+                page.last = None;
+                break;
+            };
+            start = [&last[..], b"\0"].concat();
+            size = size.saturating_mul(2).min(PAGE_MAX);
+        }
+        if let Some(first) = broken.first() {
+            return Err(undecodable(broken.len(), first));
+        }
+        metrics.storage_list_returned.inc_by(page.objects.len() as u64);
+        if let (Some(_), Some(limit), Some(total), false) = (&page.last, limit, total, target.scope().selects) {
+            page.remaining = Some(total.saturating_sub(limit));
+        }
+        Ok(target.envelope(plan, page, at.unwrap_or(Revision::ZERO), false))
+    }
+
+    /// Takes what matches until the limit; whether it is reached.
+    fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
+        let storage = &target.resource.served.storage;
+        let prefix = target.own_prefix(&self.prefix);
+        for kv in kvs {
+            if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
+                return true;
+            }
+            page.last = Some(kv.key.to_vec());
+            match ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision) {
+                Ok(object) if target.filter.matches(&object) => page.objects.push(Arc::<Object>::new(object)),
+                Ok(_) => {}
+                Err(one) => broken.push(one),
+            }
+        }
+        limit.is_some_and(|l| page.objects.len() as u64 >= l)
+    }
+
+    async fn range_failed(&self, error: EtcdError, plan: &ListPlan, at: Option<Revision>) -> ReadError {
+        match error {
+            EtcdError::Compacted => match &plan.start {
+                None => ReadError::ListExpired,
+                Some(start) => {
+                    let token = Token { revision: TokenRevision::Newest, start: start.clone() };
+                    ReadError::ContinueExpired(token.reopened())
+                }
+            },
+            EtcdError::Future => match self.newest().await {
+                Ok(current) => ReadError::TooLarge { asked: at.unwrap_or(current), current, retry_after: None },
+                Err(error) => error,
+            },
+            error => ReadError::Etcd(error),
+        }
+    }
+}
+
+fn undecodable(count: usize, first: &Broken) -> ReadError {
+    ReadError::Undecodable { count, key: String::from_utf8_lossy(&first.key).into_owned(), why: first.why.clone() }
+}

@@ -1,0 +1,185 @@
+//! Which resources are served now and by which keeper: built-ins at start, custom resources as their definitions come, change and go.
+//!
+//! Readers look at an immutable [`Shelf`]; one task replaces it whole. Knows no HTTP.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use tokio::{runtime::Handle as Runtime, sync::mpsc};
+
+use crate::{
+    cache::{ring::RingLimits, view::Fed},
+    catalogue::{Catalogue, Conversion, Definition, Served},
+    codec::form::Form,
+    keeper::{Handle, keeper},
+    model::{ResourceId, Storage},
+    read::target::Resource,
+    source::driver::Command,
+    telemetry::{Metrics, ResourceMetrics},
+};
+
+/// The keeper of CustomResourceDefinitions.
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+
+/// Everything that is served at one moment.
+pub struct Shelf {
+    /// Names, discovery.
+    pub catalogue: Catalogue,
+    resources: HashMap<(String, String, String), Arc<Resource>>,
+}
+
+impl Shelf {
+    /// A served resource by group, version and plural name.
+    #[must_use]
+    pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
+        self.resources.get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+    }
+
+    /// Every resource once per stored kind, for readiness and metrics.
+    pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values()
+    }
+}
+
+/// What a registry works with.
+pub struct Parts {
+    /// Commands to the feed.
+    pub feed: mpsc::Sender<Command>,
+    /// The clock that keepers follow.
+    pub fed: Arc<Fed>,
+    /// Where keepers run.
+    pub runtime: Runtime,
+    /// Limits of each ring.
+    pub limits: RingLimits,
+    /// Metric families.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Starts keepers and replaces the shelf.
+pub struct Registry {
+    parts: Parts,
+    shelf: Arc<ArcSwap<Shelf>>,
+    keepers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
+    definitions: Vec<Definition>,
+}
+
+impl Registry {
+    /// Starts the built-ins' keepers. They are empty until the feed has loaded them.
+    pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<Shelf>>) {
+        let empty = Shelf { catalogue: Catalogue::new(&[]), resources: HashMap::new() };
+        let shelf = Arc::new(ArcSwap::from_pointee(empty));
+        let mut registry = Self { parts, shelf: shelf.clone(), keepers: HashMap::new(), definitions: Vec::new() };
+        registry.replace(Catalogue::new(&[])).await;
+        (registry, shelf)
+    }
+
+    /// Follows the definitions until their keeper ends.
+    pub async fn follow_definitions(mut self) {
+        let Some(handle) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
+        let form = Form::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "");
+        let mut seen = None;
+        loop {
+            let changed = handle.published.changed();
+            let known = handle.published.known();
+            let now = (known.view.epoch, known.view.applied);
+            if seen != Some(now) {
+                seen = Some(now);
+                let definitions = definitions(&known.view.store, &form);
+                if definitions != self.definitions {
+                    let catalogue = Catalogue::new(&definitions);
+                    self.definitions = definitions;
+                    self.replace(catalogue).await;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Makes keepers match the catalogue, then shows it.
+    async fn replace(&mut self, catalogue: Catalogue) {
+        let wanted: HashMap<ResourceId, Arc<Storage>> = catalogue.storages().iter().map(|s| (s.id.clone(), s.clone())).collect();
+        let stale: Vec<ResourceId> = self
+            .keepers
+            .iter()
+            .filter(|(id, (handle, _))| wanted.get(*id).is_none_or(|storage| *storage != handle.storage))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in stale {
+            self.keepers.remove(&id);
+            self.command(Command::Remove(id)).await;
+        }
+        for (id, storage) in wanted {
+            if !self.keepers.contains_key(&id) {
+                self.keep(id, storage).await;
+            }
+        }
+        let resources = catalogue.all_served().filter_map(|served| Some((name(served), self.resource(served)?))).collect();
+        self.shelf.store(Arc::new(Shelf { catalogue, resources }));
+    }
+
+    async fn keep(&mut self, id: ResourceId, storage: Arc<Storage>) {
+        let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
+        let (keeper, handle, inbox) = keeper(storage.clone(), self.parts.limits, self.parts.fed.clone(), metrics.clone());
+        self.parts.runtime.spawn(keeper.run());
+        self.keepers.insert(id, (handle, metrics));
+        self.command(Command::Add(storage, inbox)).await;
+    }
+
+    async fn command(&self, command: Command) {
+        // A feed that is gone means that the process is stopping.
+        let _ = self.parts.feed.send(command).await;
+    }
+
+    /// A served resource over its keeper; one that did not change keeps its form, so that its watchers keep their groups.
+    fn resource(&self, served: &Arc<Served>) -> Option<Arc<Resource>> {
+        let (handle, metrics) = self.keepers.get(&served.storage.id)?;
+        let before = self.shelf.load();
+        let (group, version, resource) = name(served);
+        if let Some(same) = before.find(&group, &version, &resource)
+            && same.served == *served
+            && Arc::ptr_eq(&same.handle.published, &handle.published)
+        {
+            return Some(same.clone());
+        }
+        Some(Arc::new(Resource {
+            form: Arc::new(form(served)),
+            form_name: format!("{}/{}", served.api_version(), served.resource).into(),
+            handle: handle.clone(),
+            metrics: metrics.clone(),
+            requests: Arc::new(self.parts.metrics.served(&group, &version, &resource)),
+            served: served.clone(),
+        }))
+    }
+}
+
+fn name(served: &Served) -> (String, String, String) {
+    (served.group.clone(), served.version.clone(), served.resource.clone())
+}
+
+/// How a served resource is written.
+fn form(served: &Served) -> Form {
+    let api_version = served.api_version();
+    match &served.conversion {
+        Conversion::EventsV1 => Form::events_v1(),
+        _ if served.custom => Form::custom(&api_version, &served.kind, &served.list_kind),
+        _ => Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero),
+    }
+}
+
+/// The definitions in a picture. One that cannot be read is left out, and the log says so.
+fn definitions(store: &crate::cache::store::Store, form: &Form) -> Vec<Definition> {
+    let mut found = Vec::new();
+    for object in store.scan(b"/", b"") {
+        let mut json = Vec::new();
+        form.object_into(object, &mut json);
+        match Definition::parse(&json) {
+            Ok(definition) if definition.is_served() => found.push(definition),
+            Ok(_) => {}
+            Err(why) => tracing::warn!(%why, "a definition cannot be read; its resources are not served"),
+        }
+    }
+    found
+}
