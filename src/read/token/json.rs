@@ -14,18 +14,24 @@ pub(super) enum Top<'a> {
     Other(&'a str),
 }
 
-/// Reads one JSON value.
+/// Where the one JSON value of a text starts and ends. The text need not be UTF-8: Go names the wrong byte.
 ///
 /// # Errors
 /// Go's message for the first byte that does not fit.
-pub(super) fn read(text: &str) -> Result<Top<'_>, String> {
-    let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
+pub(super) fn check(bytes: &[u8]) -> Result<(usize, usize), String> {
+    let mut scan = Scan { bytes, at: 0 };
     let value = scan.value()?;
     scan.space();
-    match scan.bytes.get(scan.at) {
-        Some(byte) => return Err(unexpected(*byte, "after top-level value")),
-        None => scan.at = value.0,
-    }
+    bytes.get(scan.at).map_or(Ok(value), |byte| Err(unexpected(*byte, "after top-level value")))
+}
+
+/// Reads one JSON value.
+///
+/// # Errors
+/// As `check`.
+pub(super) fn read(text: &str) -> Result<Top<'_>, String> {
+    let value = check(text.as_bytes())?;
+    let mut scan = Scan { bytes: text.as_bytes(), at: value.0 };
     if scan.bytes[value.0] != b'{' {
         return Ok(Top::Other(&text[value.0..value.1]));
     }
@@ -229,9 +235,9 @@ impl Scan<'_> {
         }
     }
 
-    /// Skips space; the byte behind it.
+    /// Skips space, the one at the end too; the byte behind it.
     fn space(&mut self) -> u8 {
-        while self.at < self.bytes.len() && matches!(self.peek(), b' ' | b'\t' | b'\r' | b'\n') {
+        while self.at <= self.bytes.len() && matches!(self.peek(), b' ' | b'\t' | b'\r' | b'\n') {
             self.at += 1;
         }
         self.peek()

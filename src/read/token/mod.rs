@@ -66,6 +66,7 @@ struct Raw {
 
 fn parse(text: &str) -> Result<Token, String> {
     let bytes = unbase64(text)?;
+    json::check(&bytes)?;
     let raw = members(&String::from_utf8_lossy(&bytes))?;
     if raw.v != VERSION {
         return Err(format!("server does not recognize this encoded version {}", raw.v));
@@ -208,6 +209,7 @@ mod tests {
         check("YWJjZ", "illegal base64 data at input byte 4");
         check("YWJj\u{fffd}", "illegal base64 data at input byte 4");
         check("IA", "unexpected end of JSON input");
+        check("_A", "invalid character 'ü' looking for beginning of value");
         let json = |json: &str, want: &str| check(&token(json), want);
         json(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#, "incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
         json(r#"{"v":"meta.k8s.io/v1","rv":1}"#, "encoded start key empty (version meta.k8s.io/v1)");

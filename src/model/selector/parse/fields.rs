@@ -22,7 +22,9 @@ pub fn fields(text: &str) -> Result<Vec<FieldClause>, String> {
         let (label, equal, value) = split(term).ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
         Ok(FieldClause { label: label.to_owned(), equal, value: unescaped(value)? })
     };
-    terms.into_iter().filter(|term| !term.is_empty()).map(clause).collect()
+    let clauses = terms.into_iter().filter(|term| !term.is_empty()).map(clause);
+    // An operator with nothing on either side asks for nothing.
+    clauses.filter(|clause| !matches!(clause, Ok(c) if c.label.is_empty() && c.value.is_empty())).collect()
 }
 
 /// The text between commas; a backslash takes the next character with it.
@@ -78,25 +80,25 @@ mod tests {
 
     use super::*;
 
+    fn check(text: &str, want: &[(&str, bool, &str)]) {
+        let got = fields(text).expect(text);
+        let got: Vec<_> = got.iter().map(|c| (c.label.as_str(), c.equal, c.value.as_str())).collect();
+        assert_eq!(got, want, "{text:?}");
+    }
+
     #[test]
     fn accepts() {
-        let cases: [(&str, &[(&str, bool, &str)]); 10] = [
-            ("", &[]),
-            (",,", &[]),
-            ("b=1,a!=2", &[("a", false, "2"), ("b", true, "1")]),
-            ("a==x", &[("a", true, "x")]),
-            ("metadata.name=", &[("metadata.name", true, "")]),
-            (" a = b ", &[(" a ", true, " b ")]),
-            ("=x", &[("", true, "x")]),
-            (r"a=\\\,\=", &[("a", true, r"\,=")]),
-            (r"a=x\,y,b=z", &[("a", true, "x,y"), ("b", true, "z")]),
-            ("a!b=c", &[("a!b", true, "c")]),
-        ];
-        for (text, want) in cases {
-            let got = fields(text).expect(text);
-            let got: Vec<_> = got.iter().map(|c| (c.label.as_str(), c.equal, c.value.as_str())).collect();
-            assert_eq!(got, want, "{text:?}");
-        }
+        check("", &[]);
+        check(",,", &[]);
+        check("b=1,a!=2", &[("a", false, "2"), ("b", true, "1")]);
+        check("a==x", &[("a", true, "x")]);
+        check("metadata.name=", &[("metadata.name", true, "")]);
+        check(" a = b ", &[(" a ", true, " b ")]);
+        check("=x", &[("", true, "x")]);
+        check("=,==,!=", &[]);
+        check(r"a=\\\,\=", &[("a", true, r"\,=")]);
+        check(r"a=x\,y,b=z", &[("a", true, "x,y"), ("b", true, "z")]);
+        check("a!b=c", &[("a!b", true, "c")]);
     }
 
     #[test]

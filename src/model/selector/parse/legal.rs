@@ -22,7 +22,9 @@ pub(super) fn wrong_key(key: &str) -> Option<String> {
             name
         }
         _ => {
-            return Some(format!("a valid label key {NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"));
+            return Some(format!(
+                "a valid label key {NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ));
         }
     };
     if name.is_empty() {
