@@ -1,5 +1,8 @@
 //! What a client accepts and what we answer with: JSON, indented or not, and the aggregated form of discovery (spec api-surface §3, list-watch §4.3).
 //! Clauses for YAML, protobuf, Table and PartialObjectMetadata are skipped, as a server skips what it cannot do; the 406 texts name what is left.
+//!
+//! Deviations until those forms are served: the texts list `application/json` only (kube-apiserver adds YAML and protobuf, and for watches protobuf's stream
+//! form); `Accept: application/yaml` alone gets the router's 406, where kube-apiserver answers (or, for a watch, gives the other text, in YAML).
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};

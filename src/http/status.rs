@@ -10,7 +10,7 @@ pub struct Status {
     /// HTTP status code.
     pub code: u16,
     /// `details`; `Some` of an empty one prints `{}`, as generic 404 and 405 have it.
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// `metadata.continue` of an expired list (spec list-watch §2.7).
     pub continue_token: Option<String>,
 }
@@ -85,7 +85,7 @@ impl Status {
     }
 
     fn with(mut self, details: Details) -> Status {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

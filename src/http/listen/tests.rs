@@ -217,19 +217,20 @@ async fn heads_that_are_too_long_are_refused() {
 
 #[tokio::test]
 async fn half_requests_and_silence_end() {
-    let server = plain(limits());
+    // The idle limit is far off: what ends these is the limit for a head.
+    let server = plain(Connections { idle_timeout: Duration::from_secs(30), ..limits() });
     for start in ["", "G", "PRI * HT", "GET / HTTP/1.1\r\nHost: local"] {
         let mut stream = connect(&server).await;
         stream.write_all(start.as_bytes()).await.expect("sent");
         let since = Instant::now();
         assert!(!read_all(stream).await.contains("200"), "{start:?}");
-        assert!(since.elapsed() < Duration::from_millis(2500), "{start:?} took {:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(4), "{start:?} took {:?}", since.elapsed());
     }
 }
 
 #[tokio::test]
 async fn a_second_head_has_its_own_time_and_an_idle_connection_more() {
-    let server = plain(limits());
+    let server = plain(Connections { idle_timeout: Duration::from_secs(10), ..limits() });
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut idle = connect(&server).await;
     let mut answer = [0; 512];
@@ -243,12 +244,12 @@ async fn a_second_head_has_its_own_time_and_an_idle_connection_more() {
     idle.write_all(b"GET /").await.expect("sent");
     let since = Instant::now();
     assert_eq!(read_all(idle).await, "");
-    assert!(since.elapsed() < Duration::from_millis(1200), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
 }
 
 #[tokio::test]
 async fn slow_answers_outlive_every_idle_limit() {
-    let server = plain(Connections { idle_timeout: Duration::from_millis(200), header_timeout: Duration::from_millis(200), ..limits() });
+    let server = plain(Connections { idle_timeout: Duration::from_millis(200), ..limits() });
     assert!(ask(connect(&server).await, "/slow", "").await.ends_with("local"));
 }
 
