@@ -22,6 +22,7 @@ use crate::{
     codec::form::Form,
     dispatch::{Dispatcher, Group, GroupKey, Wake},
     model::{Batch, Epoch, Event, Feed, Storage},
+    telemetry::ResourceMetrics,
 };
 
 /// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
@@ -60,7 +61,7 @@ pub struct Keeper {
     asks: mpsc::Receiver<Ask>,
     state: State,
     started: Instant,
-    applied_events: Box<dyn Fn(usize) + Send>,
+    metrics: Arc<ResourceMetrics>,
 }
 
 /// What the loop works on: no channel, no clock.
@@ -92,13 +93,13 @@ pub enum Action {
 #[error("the resource is no longer served")]
 pub struct Gone;
 
-/// Makes a keeper and both of its ends. `applied_events` is told how many events each apply brought (metrics).
+/// Makes a keeper and both of its ends. 
 #[must_use]
 pub fn keeper(
     storage: Arc<Storage>,
     limits: RingLimits,
     fed: Arc<Fed>,
-    applied_events: Box<dyn Fn(usize) + Send>,
+    metrics: Arc<ResourceMetrics>,
 ) -> (Keeper, Handle, Inbox) {
     let replica = Replica::new(limits);
     let published = Arc::new(Published::new(replica.view(), fed));
@@ -106,7 +107,7 @@ pub fn keeper(
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
     let state = State { replica, dispatcher: Dispatcher::default(), published: published.clone() };
-    let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), applied_events };
+    let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics };
     let handle = Handle { storage, published: published.clone(), since: keeper.started, asks };
     (keeper, handle, Inbox { queue, queued, published })
 }
@@ -119,9 +120,8 @@ impl Keeper {
         while let Some(action) = self.select(&mut tick).await {
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let events = self.state.apply(action, now_ms);
-            if events > 0 {
-                (self.applied_events)(events);
-            }
+            self.metrics.cache_events_received.inc_by(events as u64);
+            self.metrics.cache_events_dispatched.inc_by(events as u64);
         }
         self.state.dispatcher.end_all().now();
     }

@@ -7,6 +7,7 @@
 //!
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
+pub mod app;
 pub mod auth;
 pub mod cache;
 pub mod catalogue;
@@ -18,5 +19,6 @@ pub mod http;
 pub mod keeper;
 pub mod model;
 pub mod read;
+pub mod registry;
 pub mod source;
 pub mod telemetry;

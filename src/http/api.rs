@@ -132,7 +132,7 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     let route = match Route::parse(request.uri().path()) {
         Ok(route) => route,
         Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message))),
-        Err(PathError::Unresolvable(text)) => return whole(reply.text(StatusCode::INTERNAL_SERVER_ERROR, text)),
+        Err(PathError::NoRequestInfo(text)) => return whole(reply.text(StatusCode::INTERNAL_SERVER_ERROR, text)),
     };
     if let Route::Resource(path) = route {
         return resource::serve(&api, path, request).await;

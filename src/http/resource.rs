@@ -40,7 +40,7 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
     if !is_in_scope(&resource, &path) {
         return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
     }
-    let call = Call { api, path: &path, resource, arrived: arrived(&request) };
+    let call = Call { api, path: &path, resource: resource.clone(), arrived: arrived(&request) };
     if request.method() != Method::GET {
         return whole(reply.status(&call.unsupported(request.method())));
     }

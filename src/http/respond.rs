@@ -35,6 +35,11 @@ impl Reply {
         Reply { audit_id, head: method == Method::HEAD, pretty: super::accept::is_pretty(headers, None), indent }
     }
 
+    /// Whether JSON bodies are indented.
+    pub fn is_pretty(&self) -> bool {
+        self.pretty
+    }
+
     /// From here on JSON bodies are indented, or not: what negotiation and the `pretty` parameter said.
     pub fn set_pretty(&mut self, pretty: bool) {
         self.pretty = pretty;

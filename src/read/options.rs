@@ -269,7 +269,18 @@ impl Query {
     /// The first value of a parameter: repetitions do not count (spec list-watch §1.2).
     #[must_use]
     pub fn first(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        self.all(name).next()
+    }
+
+    /// Every value of a parameter.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a boolean parameter is there and true (spec list-watch §1.2).
+    #[must_use]
+    pub fn is_true(&self, name: &str) -> bool {
+        self.first(name).is_some_and(is_true)
     }
 }
 

@@ -21,10 +21,15 @@ use crate::{
     etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender},
     keeper::Inbox,
     model::{ResourceId, Revision, Storage},
+    telemetry::Metrics,
 };
 
 /// Pause between two progress requests while somebody waits (spec list-watch §2.9).
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Progress is asked for this often even when nobody waits, so that bookmarks of idle resources follow the cluster (etcd's own unsolicited ones
+/// come every 10 minutes by default, spec list-watch §4.5).
+pub const PROGRESS_IDLE_EVERY: Duration = Duration::from_secs(1);
 
 /// Shortest pause between two progress requests when a new waiter comes.
 pub const PROGRESS_PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -72,6 +77,9 @@ pub struct Driver {
     loads_at_once: Arc<Semaphore>,
     cluster: Option<u64>,
     asked_at: Option<Instant>,
+    metrics: Arc<Metrics>,
+    /// Unknown keys told to the metrics so far.
+    unknown_keys: u64,
 }
 
 /// A load that ended.
@@ -94,7 +102,7 @@ enum Happened {
 impl Driver {
     /// A feed that follows nothing yet, and the way to command it.
     #[must_use]
-    pub fn new(etcd: Etcd, config: SourceConfig, fed: Arc<Fed>) -> (Self, mpsc::Sender<Command>) {
+    pub fn new(etcd: Etcd, config: SourceConfig, fed: Arc<Fed>, metrics: Arc<Metrics>) -> (Self, mpsc::Sender<Command>) {
         let (commander, commands) = mpsc::channel(COMMANDS_MAX);
         let mut ranges = cover(&config.prefix, WATCHED_ALONE);
         ranges.push(KeyRange { start: COMPACT_REV_KEY.to_vec(), end: Vec::new() });
@@ -109,6 +117,8 @@ impl Driver {
             loads_at_once: Arc::new(Semaphore::new(LOADS_AT_ONCE)),
             cluster: None,
             asked_at: None,
+            metrics,
+            unknown_keys: 0,
         };
         (driver, commander)
     }
@@ -132,8 +142,8 @@ impl Driver {
             if began.elapsed() > COMPLAIN_EVERY {
                 (pause, complained) = (RECONNECT_PAUSE.0, None);
             }
-            let half = pause / 2;
-            tokio::time::sleep(half + half.mul_f64(rand::rng().random())).await;
+            let jitter: f64 = rand::rng().random();
+            tokio::time::sleep(pause.mul_f64(0.5 + jitter / 2.0)).await;
             pause = (pause * 2).min(RECONNECT_PAUSE.1);
         }
     }
@@ -259,6 +269,8 @@ impl Driver {
             }
         }
         self.machine.message(index, message, &mut out);
+        self.metrics.unknown_keys.inc_by(self.machine.unknown_keys() - self.unknown_keys);
+        self.unknown_keys = self.machine.unknown_keys();
         self.perform(out);
         Ok(())
     }
@@ -290,8 +302,8 @@ impl Driver {
     /// While somebody waits, or a load has to become ready, etcd is asked how far the stream is.
     async fn ask_progress(&mut self, sender: &mut WatchSender) -> Result<(), EtcdError> {
         let wanted = self.fed.is_awaited() || self.machine.is_loading();
-        let paused = self.asked_at.is_none_or(|at| at.elapsed() >= PROGRESS_PAUSE_MIN);
-        if wanted && paused {
+        let pause = if wanted { PROGRESS_PAUSE_MIN } else { PROGRESS_IDLE_EVERY };
+        if self.asked_at.is_none_or(|at| at.elapsed() >= pause) {
             self.asked_at = Some(Instant::now());
             sender.request_progress().await?;
         }

@@ -1,0 +1,183 @@
+//! The composition root: builds every room in order, serves, and drains them in reverse.
+//!
+//! ```text
+//! bind doors → etcd client → feed and keepers (their own runtime) → registry → serve → SIGTERM → readyz fails → streams end → drain
+//! ```
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use thiserror::Error;
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+use tower::ServiceExt;
+
+use crate::{
+    auth::{AuthError, Authenticator},
+    cache::{ring::RingLimits, view::Fed},
+    config::Config,
+    etcd::{self, Etcd, EtcdConfig},
+    http::{
+        api::{Api, router},
+        listen::{DoorError, Doors},
+    },
+    read::serve::Reader,
+    registry::{Parts, Registry, Shelf},
+    source::driver::{Driver, SourceConfig},
+    telemetry::Metrics,
+};
+
+/// How often the readiness task looks again while etcd is away.
+const READY_LOOK: Duration = Duration::from_secs(10);
+
+/// After this time `/readyz` passes whatever is still missing (spec list-watch §2.12, `--storage-initialization-timeout`).
+const READY_AT_LATEST: Duration = Duration::from_secs(60);
+
+/// Why the server did not start; one line each.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The authenticators.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// A door.
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    /// The etcd client's settings.
+    #[error(transparent)]
+    Etcd(#[from] etcd::ConfigError),
+    /// The system gave no threads, or no signal handler.
+    #[error("the runtime cannot start: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// Runs the server until SIGTERM or SIGINT, then drains it.
+///
+/// # Errors
+/// What keeps it from starting: nothing has been served then.
+pub fn run(config: Config) -> Result<(), StartError> {
+    let serving = Builder::new_multi_thread().enable_all().thread_name("serve").build()?;
+    let feeding = Builder::new_multi_thread().enable_all().worker_threads(config.memory.feed_threads).thread_name("feed").build()?;
+    let outcome = serving.block_on(serve(config, &feeding));
+    // The feed has been told to stop, or never started; what is left of it holds nothing that must be saved.
+    feeding.shutdown_background();
+    serving.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
+    let authenticator = Arc::new(Authenticator::load(&config.auth)?);
+    let doors = Doors::bind(&config.doors, authenticator.clone())?;
+    let etcd = Etcd::new(etcd_config(&config))?;
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let metrics = Metrics::new();
+    let prefix = format!("{}/", config.etcd.prefix);
+    let fed = Arc::new(Fed::default());
+    let source = SourceConfig {
+        prefix: prefix.clone(),
+        warm_start_revisions: config.memory.warm_start_revisions,
+        inbox_bytes_max: usize::try_from(config.memory.keeper_inbox_bytes_limit).unwrap_or(usize::MAX),
+    };
+    // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
+    let (driver, feed) = Driver::new(Etcd::new(etcd_config(&config))?, source, fed.clone(), metrics.clone());
+    let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
+    let feed_task = feeding.spawn(driver.run());
+    let (registry, shelf) = Registry::start(parts).await;
+    let definitions_task = feeding.spawn(registry.follow_definitions());
+    let probe = tokio::spawn({
+        let etcd = etcd.clone();
+        async move { etcd.probe_capabilities().await }
+    });
+    let api = Arc::new(Api {
+        shelf: shelf.clone(),
+        reader: Reader::new(etcd, &prefix),
+        authenticator,
+        metrics,
+        times: config.times.clone(),
+        loaded: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+    });
+    tokio::spawn(readiness(api.clone(), shelf));
+    let (stop, stopped) = watch::channel(false);
+    for (door, address) in doors.addresses() {
+        tracing::info!(?door, %address, "serving");
+    }
+    let router = router(api.clone());
+    let service = move |request: hyper::Request<hyper::body::Incoming>, conn| {
+        let router = router.clone();
+        async move {
+            let mut request = request.map(axum::body::Body::new);
+            request.extensions_mut().insert(conn);
+            router.oneshot(request).await.unwrap_or_else(|never| match never {})
+        }
+    };
+    let serving = tokio::spawn(doors.serve(config.connections.clone(), config.times.shutdown, service, stopped));
+    wait_for_signal().await?;
+    tracing::info!("stopping: readyz fails, streams end");
+    api.stopping.store(true, Ordering::Relaxed);
+    // Without a feed the keepers end, and with them every stream, cleanly.
+    feed_task.abort();
+    definitions_task.abort();
+    probe.abort();
+    // The doors may have stopped already; then there is nobody to tell.
+    let _ = stop.send(true);
+    match serving.await {
+        Ok(Ok(0)) => {}
+        Ok(Ok(dropped)) => tracing::warn!(dropped, limit = ?config.times.shutdown, "connections did not end in time"),
+        Ok(Err(error)) => return Err(error.into()),
+        Err(error) => tracing::error!(%error, "the doors failed"),
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn etcd_config(config: &Config) -> EtcdConfig {
+    EtcdConfig {
+        endpoints: config.etcd.servers.clone(),
+        ca_file: config.etcd.ca_file.clone(),
+        cert_file: config.etcd.client_cert.as_ref().map(|(cert, _)| cert.clone()),
+        key_file: config.etcd.client_cert.as_ref().map(|(_, key)| key.clone()),
+        user: config.etcd.login.clone(),
+    }
+}
+
+fn ring_limits(config: &Config) -> RingLimits {
+    RingLimits {
+        events_max: config.memory.ring_events_limit,
+        bytes_max: usize::try_from(config.memory.ring_bytes_limit).unwrap_or(usize::MAX),
+        window_ms: u64::try_from(config.memory.history_window.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// Says when every built-in resource is ready, once; and every ten seconds that it is not.
+async fn readiness(api: Arc<Api>, shelf: Arc<ArcSwap<Shelf>>) {
+    let began = tokio::time::Instant::now();
+    let resources: Vec<_> = shelf.load().resources().cloned().collect();
+    for resource in resources {
+        while resource.handle.published.wait_until(crate::cache::view::Known::is_ready, READY_LOOK).await.is_err() {
+            tracing::warn!(resource = %resource.form_name, "not ready: still loading from etcd");
+            if began.elapsed() >= READY_AT_LATEST {
+                api.loaded.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    api.loaded.store(true, Ordering::Relaxed);
+    tracing::info!(seconds = began.elapsed().as_secs_f64(), "ready: every built-in resource is loaded");
+}
+
+async fn wait_for_signal() -> std::io::Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    Ok(())
+}
