@@ -22,19 +22,19 @@ use crate::{
 };
 
 /// Bytes joined into one frame: what is pending for a watcher goes out in one write (design §8), and a list flows in pieces of this size.
-pub const FRAME_BYTES: usize = 128 << 10;
+pub(super) const FRAME_BYTES: usize = 128 << 10;
 
 /// A bookmark is due this often (spec list-watch §4.5).
-pub const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+pub(super) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// The last bookmark goes out this long before the deadline (spec list-watch §4.5: 3.0–0.75 s).
-pub const LAST_BOOKMARK_BEFORE: Duration = Duration::from_secs(2);
+pub(super) const LAST_BOOKMARK_BEFORE: Duration = Duration::from_secs(2);
 
 /// A plain bookmark follows the annotated one after this time, if the revision has advanced (spec list-watch §4.5: ≈ 1.3 s).
-pub const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_100);
+pub(super) const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_100);
 
 /// A list's body, piece by piece.
-pub struct ListBody {
+pub(super) struct ListBody {
     list: List,
     resource: Arc<Resource>,
     next: usize,
@@ -52,14 +52,14 @@ enum ListState {
 impl ListBody {
     /// A body for this page.
     #[must_use]
-    pub fn new(list: List, resource: Arc<Resource>, mut timer: RequestTimer) -> Self {
+    pub(super) fn new(list: List, resource: Arc<Resource>, mut timer: RequestTimer) -> Self {
         timer.set_code(200);
         Self { list, resource, next: 0, state: ListState::Open, timer }
     }
 
     /// Whether the whole body fits in one frame: then it is sent with its length.
     #[must_use]
-    pub fn is_small(&self) -> bool {
+    pub(super) fn is_small(&self) -> bool {
         let mut bytes = 0;
         self.list.objects.iter().all(|object| {
             bytes += object.tail.len() + 64;
@@ -69,7 +69,7 @@ impl ListBody {
 
     /// The whole body, compact, without the newline at its end.
     #[must_use]
-    pub fn whole(&mut self) -> Vec<u8> {
+    pub(super) fn whole(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         while self.state != ListState::Done {
             self.fill(&mut out, usize::MAX);
@@ -121,7 +121,7 @@ impl Body for ListBody {
 }
 
 /// A watch's body.
-pub struct WatchBody {
+pub(super) struct WatchBody {
     source: WatchSource,
     resource: Arc<Resource>,
     deadline: Instant,
@@ -151,29 +151,29 @@ enum Bookmarks {
 }
 
 /// How a watch runs.
-pub struct WatchTimes {
+pub(super) struct WatchTimes {
     /// When the request came.
-    pub began: Instant,
+    pub(super) began: Instant,
     /// How long the stream may last from then on.
-    pub length: Duration,
+    pub(super) length: Duration,
     /// Whether the client wants bookmarks.
-    pub bookmarks: bool,
+    pub(super) bookmarks: bool,
     /// Whether an annotated one ends the initial events.
-    pub annotated: bool,
+    pub(super) annotated: bool,
     /// What the request spans.
-    pub scope: Scope,
+    pub(super) scope: Scope,
 }
 
 impl WatchBody {
     /// A stream of a subscription.
     #[must_use]
-    pub fn stream(subscription: Box<Subscription>, resource: Arc<Resource>, times: &WatchTimes, timer: RequestTimer) -> Self {
+    pub(super) fn stream(subscription: Box<Subscription>, resource: Arc<Resource>, times: &WatchTimes, timer: RequestTimer) -> Self {
         Self::new(WatchSource::Stream(subscription), resource, times, timer)
     }
 
     /// One ERROR event, then the end.
     #[must_use]
-    pub fn failed(error: ReadError, resource: Arc<Resource>, times: &WatchTimes, timer: RequestTimer) -> Self {
+    pub(super) fn failed(error: ReadError, resource: Arc<Resource>, times: &WatchTimes, timer: RequestTimer) -> Self {
         Self::new(WatchSource::Failed(error), resource, times, timer)
     }
 
