@@ -7,4 +7,5 @@
 //!
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
+pub mod catalogue;
 pub mod model;
