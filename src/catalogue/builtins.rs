@@ -94,7 +94,8 @@ impl BuiltIns {
         for row in &file.resources {
             rows_of.entry(&row.prefix).or_default().push(row);
         }
-        let storages: BTreeMap<&str, Arc<Storage>> = rows_of.iter().map(|(prefix, rows)| (*prefix, Arc::new(storage(prefix, rows)))).collect();
+        let storages: BTreeMap<&str, Arc<Storage>> =
+            rows_of.iter().map(|(prefix, rows)| (*prefix, Arc::new(storage(prefix, rows)))).collect();
         let served = file.resources.iter().map(|row| Arc::new(row.served(&storages[row.prefix.as_str()]))).collect();
         Self { served, storages: storages.into_values().collect(), group_versions: file.group_versions }
     }

@@ -92,7 +92,8 @@ impl Definition {
 
     fn storage(&self) -> Storage {
         let mut fields = Vec::new();
-        for field in self.versions.iter().filter(|version| version.served).flat_map(|version| &version.selectable).map(|path| scalar(path)) {
+        for field in self.versions.iter().filter(|version| version.served).flat_map(|version| &version.selectable).map(|path| scalar(path))
+        {
             if !fields.contains(&field) {
                 fields.push(field);
             }
@@ -440,7 +441,9 @@ mod tests {
     #[test]
     fn a_version_that_prunes_is_refused() {
         let narrow = two_versions(json!({"schema": {"openAPIV3Schema": {"properties": {"b": {}}}}}));
-        assert!(matches!(&served(&narrow, "v2").conversion, Conversion::Refused(why) if why.contains("use v1") && why.contains("schema of v2")));
+        assert!(
+            matches!(&served(&narrow, "v2").conversion, Conversion::Refused(why) if why.contains("use v1") && why.contains("schema of v2"))
+        );
         let Shape::Custom { api_versions, .. } = served(&narrow, "v1").storage.shape.clone() else { panic!("a custom shape") };
         assert_eq!(api_versions, ["ex.io/v1"], "a value stored as v2 would lose b");
         let wide = two_versions(json!({"schema": {"openAPIV3Schema": {"properties": {"a": {}, "b": {}}}}}));

@@ -45,8 +45,9 @@ impl Catalogue {
     pub fn api_group_list(&self) -> Bytes {
         let mut groups = self.listed_groups(|name| !name.is_empty());
         // The real server breaks ties by the names of APIServices (`v1.ex.io`), not of groups: one with `foo.ex.io` comes before `v1.aa.io`.
+        // Versions that we refuse have one too.
         groups.sort_by_cached_key(|group| {
-            let first = group.versions.iter().map(|version| format!("{}.{}", version.version, group.name)).min();
+            let first = self.groups[group.name].iter().map(|version| format!("{}.{}", version.version, group.name)).min();
             (Reverse(group.priority()), first)
         });
         line(&Typed { kind: "APIGroupList", api_version: "v1", rest: ApiGroups { groups: groups.iter().map(Listed::api_group).collect() } })
@@ -109,7 +110,8 @@ impl Catalogue {
     /// The groups of which something is listed, by name.
     fn listed_groups(&self, wanted: impl Fn(&str) -> bool) -> Vec<Listed<'_>> {
         let groups = self.groups.iter().filter(|(name, _)| wanted(name));
-        let listed = groups.map(|(name, versions)| Listed { name, versions: versions.iter().filter(|version| version.is_listed()).collect() });
+        let listed =
+            groups.map(|(name, versions)| Listed { name, versions: versions.iter().filter(|version| version.is_listed()).collect() });
         listed.filter(|group| !group.versions.is_empty()).collect()
     }
 }
@@ -274,7 +276,12 @@ mod tests {
 
     fn definitions() -> Vec<Definition> {
         let list: Value = serde_json::from_str(&recorded("definitions.json")).expect("recorded JSON");
-        list["items"].as_array().expect("a list").iter().map(|item| Definition::parse(item.to_string().as_bytes()).expect("a definition")).collect()
+        list["items"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|item| Definition::parse(item.to_string().as_bytes()).expect("a definition"))
+            .collect()
     }
 
     fn everything() -> Catalogue {
@@ -303,7 +310,9 @@ mod tests {
         core["resources"] = stored_only(core["resources"].take(), "name");
         let ours = catalogue.api_resource_list("", "v1").expect("listed");
         assert_eq!(serde_json::from_slice::<Value>(&ours).expect("ours is JSON"), core);
-        assert!(text(&ours).starts_with(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","singularName":"#));
+        assert!(
+            text(&ours).starts_with(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","singularName":"#)
+        );
     }
 
     #[test]
@@ -333,7 +342,8 @@ mod tests {
         for item in recorded("aggregated_apis_items.jsonl").lines() {
             assert!(ours.contains(item), "not in /apis: {item}");
         }
-        let order: Vec<_> = ours.match_indices("{\"metadata\":{\"name\":\"").map(|(at, m)| ours[at + m.len()..].split('"').next()).collect();
+        let order: Vec<_> =
+            ours.match_indices("{\"metadata\":{\"name\":\"").map(|(at, m)| ours[at + m.len()..].split('"').next()).collect();
         assert_eq!(order.first(), Some(&Some("apiregistration.k8s.io")));
         assert_eq!(order[order.len() - 3..], [Some("aa.io"), Some("bb.io"), Some("ex.io")]);
     }
@@ -354,7 +364,9 @@ mod tests {
         let catalogue = Catalogue::new(&definitions());
         for verb in ["create", "update", "patch", "delete", "deletecollection"] {
             let quoted = format!("\"{verb}\"");
-            assert!(!text(&catalogue.aggregated_groups().body).contains(&quoted) && !text(&catalogue.aggregated_core().body).contains(&quoted));
+            assert!(
+                !text(&catalogue.aggregated_groups().body).contains(&quoted) && !text(&catalogue.aggregated_core().body).contains(&quoted)
+            );
         }
         assert!(!text(&catalogue.aggregated_core().body).contains("\"exec\""));
         assert!(catalogue.api_resource_list("autoscaling", "v1").is_none());

@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn ga_then_beta_then_alpha_then_the_rest() {
-        let sorted = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "bar", "foo1", "foo10", "v01", "v1gamma1"];
+        let sorted =
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "bar", "foo1", "foo10", "v01", "v1gamma1"];
         let mut shuffled = sorted;
         shuffled.reverse();
         shuffled.sort_by(|a, b| preferred_first(a, b));

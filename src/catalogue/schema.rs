@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_reader_must_know_what_was_written() {
-        let (a, b) = (json!({"type": "object", "properties": {"a": {"type": "string"}}}), json!({"type": "object", "properties": {"b": {}}}));
+        let (a, b) =
+            (json!({"type": "object", "properties": {"a": {"type": "string"}}}), json!({"type": "object", "properties": {"b": {}}}));
         let both = json!({"properties": {"a": {"type": "integer"}, "b": {}}});
         check(a.clone(), a.clone(), true);
         check(both.clone(), a.clone(), true);
