@@ -93,14 +93,9 @@ pub enum Action {
 #[error("the resource is no longer served")]
 pub struct Gone;
 
-/// Makes a keeper and both of its ends. 
+/// Makes a keeper and both of its ends.
 #[must_use]
-pub fn keeper(
-    storage: Arc<Storage>,
-    limits: RingLimits,
-    fed: Arc<Fed>,
-    metrics: Arc<ResourceMetrics>,
-) -> (Keeper, Handle, Inbox) {
+pub fn keeper(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics: Arc<ResourceMetrics>) -> (Keeper, Handle, Inbox) {
     let replica = Replica::new(limits);
     let published = Arc::new(Published::new(replica.view(), fed));
     let (queue, incoming) = mpsc::unbounded_channel();
@@ -201,13 +196,7 @@ impl State {
         count
     }
 
-    fn batch(
-        &mut self,
-        batch: &Batch,
-        now_ms: u64,
-        events: &mut Vec<Arc<Event>>,
-        wakes: &mut Vec<Wake>,
-    ) -> usize {
+    fn batch(&mut self, batch: &Batch, now_ms: u64, events: &mut Vec<Arc<Event>>, wakes: &mut Vec<Wake>) -> usize {
         let applied = self.replica.apply(batch, now_ms);
         let count = applied.events.len();
         if applied.broke {

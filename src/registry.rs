@@ -2,10 +2,7 @@
 //!
 //! Readers look at an immutable [`Shelf`]; one task replaces it whole. Knows no HTTP.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
@@ -165,7 +162,8 @@ fn form(served: &Served) -> Form {
     match &served.conversion {
         Conversion::EventsV1 => Form::events_v1(),
         _ if served.custom => Form::custom(&api_version, &served.kind, &served.list_kind),
-        _ => Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero),
+        _ => Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero)
+            .with_bookmark_annotations(&served.bookmark_annotations),
     }
 }
 

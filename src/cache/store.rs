@@ -45,10 +45,7 @@ impl Store {
     /// The objects whose key starts with `prefix` and is at or after `from`, in key order.
     pub fn scan<'a>(&'a self, prefix: &'a [u8], from: &'a [u8]) -> impl Iterator<Item = &'a Arc<Object>> + 'a {
         let start = if from > prefix { from } else { prefix };
-        self.set
-            .range::<_, [u8]>((Bound::Included(start), Bound::Unbounded))
-            .map(|e| &e.0)
-            .take_while(move |o| o.key.starts_with(prefix))
+        self.set.range::<_, [u8]>((Bound::Included(start), Bound::Unbounded)).map(|e| &e.0).take_while(move |o| o.key.starts_with(prefix))
     }
 
     /// Number of objects.

@@ -6,11 +6,7 @@
 //! The order that makes this safe, and that `tests` explore schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
 //! (Release). A reader loads `fed` (Acquire), then `handed`, then the picture.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -149,12 +145,7 @@ impl Published {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(view: View, fed: Arc<Fed>) -> Self {
-        Self {
-            view: ArcSwap::from_pointee(view),
-            handed: AtomicU64::new(WITHHELD),
-            fed,
-            changed: Notify::new(),
-        }
+        Self { view: ArcSwap::from_pointee(view), handed: AtomicU64::new(WITHHELD), fed, changed: Notify::new() }
     }
 
     /// The newest picture. Takes no lock.

@@ -6,7 +6,7 @@ use super::{encode, event_v1};
 use crate::model::{Kind, Object, Revision};
 
 /// The annotation of the bookmark that ends the initial events (spec list-watch §4.5).
-const INITIAL_EVENTS_END: &str = r#""annotations":{"k8s.io/initial-events-end":"true"}"#;
+const INITIAL_EVENTS_END: &str = r#""k8s.io/initial-events-end":"true""#;
 
 /// How one served resource is written. A stored object under several versions has one form each.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Form {
     list_kind: Vec<u8>,
     /// Built-in: what a bookmark has after `metadata`. Custom: the `"kind":K,` before it.
     bookmark: Vec<u8>,
+    /// Built-in: members that the annotations of every bookmark have besides the one that ends the initial events; sorted before it.
+    annotations: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,19 @@ impl Form {
         head.extend_from_slice(b",\"apiVersion\":");
         encode::string_into(api_version, &mut head);
         head.push(b',');
-        Self { style: Style::BuiltIn, head, list_kind: quoted(list_kind), bookmark: bookmark_zero.as_bytes().to_vec() }
+        Self {
+            style: Style::BuiltIn,
+            head,
+            list_kind: quoted(list_kind),
+            bookmark: bookmark_zero.as_bytes().to_vec(),
+            annotations: Vec::new(),
+        }
+    }
+
+    /// With annotation members that every bookmark carries: `"deprecated.daemonset.template.generation":"0"` of a DaemonSet.
+    #[must_use]
+    pub fn with_bookmark_annotations(self, members: &str) -> Self {
+        Self { annotations: members.as_bytes().to_vec(), ..self }
     }
 
     /// A version of a custom resource.
@@ -63,7 +77,7 @@ impl Form {
         let mut bookmark = b"\"kind\":".to_vec();
         encode::string_into(kind, &mut bookmark);
         bookmark.push(b',');
-        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark }
+        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark, annotations: Vec::new() }
     }
 
     /// events.k8s.io/v1, shown from stored core/v1 Events. Every object is read and rewritten each time it is shown,
@@ -113,14 +127,16 @@ impl Form {
             out.extend_from_slice(&self.bookmark);
         }
         out.extend_from_slice(b"\"metadata\":{");
-        if annotated && self.style == Style::Custom {
-            out.extend_from_slice(INITIAL_EVENTS_END.as_bytes());
+        // `annotations` sorts before `resourceVersion`, and follows it in the order of the Go struct.
+        let annotations = self.annotations(annotated);
+        if let (Some(annotations), true) = (&annotations, self.style == Style::Custom) {
+            out.extend_from_slice(annotations);
             out.push(b',');
         }
         revision_member_into(revision, &mut out);
-        if annotated && self.style != Style::Custom {
+        if let (Some(annotations), false) = (&annotations, self.style == Style::Custom) {
             out.push(b',');
-            out.extend_from_slice(INITIAL_EVENTS_END.as_bytes());
+            out.extend_from_slice(annotations);
         }
         out.push(b'}');
         if self.style != Style::Custom {
@@ -128,6 +144,13 @@ impl Form {
         }
         out.extend_from_slice(b"}}\n");
         Bytes::from(out)
+    }
+
+    /// The annotations member of a bookmark, if it has one.
+    fn annotations(&self, annotated: bool) -> Option<Vec<u8>> {
+        let end = if annotated { INITIAL_EVENTS_END.as_bytes() } else { b"" };
+        let members: Vec<&[u8]> = [&self.annotations[..], end].into_iter().filter(|m| !m.is_empty()).collect();
+        (!members.is_empty()).then(|| [b"\"annotations\":{", &members.join(&b',')[..], b"}"].concat())
     }
 
     /// Appends what stands before the first item of a list. Items are joined by `,`.

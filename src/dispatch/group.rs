@@ -87,8 +87,7 @@ pub enum Taken {
 impl Group {
     /// A group whose log begins after `floor`, the revision the replica is at.
     pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision) -> Self {
-        let log =
-            Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false };
+        let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false };
         Self { key, form, log: Mutex::new(log) }
     }
 

@@ -43,7 +43,13 @@ pub struct Subscription {
 
 enum State {
     /// Objects of the picture with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
-    Initial { view: Arc<View>, prefix: Bytes, after: Bytes, annotated: bool, revision: Revision },
+    Initial {
+        view: Arc<View>,
+        prefix: Bytes,
+        after: Bytes,
+        annotated: bool,
+        revision: Revision,
+    },
     /// Events after `seen` come from the ring.
     Catching,
     /// Events after `seen` come from the group's log.

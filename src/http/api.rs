@@ -200,10 +200,10 @@ pub(super) fn negotiated(reply: &mut Reply, request: &Request, asked: Asked) -> 
     Ok(form)
 }
 
-/// 404 inside a known built-in group-version is a Status, elsewhere text (spec api-surface §1.1).
+/// 404 inside a built-in group, whatever the version, is a Status, elsewhere text (spec api-surface §1.1).
 pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group_version: Option<&(String, String)>) -> Response<Full<Bytes>> {
     match group_version {
-        Some((group, version)) if catalogue.is_built_in_group_version(group, version) => reply.status(&Status::not_found_generic()),
+        Some((group, _)) if catalogue.is_built_in_group(group) => reply.status(&Status::not_found_generic()),
         _ => reply.page_not_found(),
     }
 }

@@ -243,8 +243,7 @@ impl Driver {
         // `low` is tried first: where nothing is compacted, one read is enough.
         let mut middle = low;
         while low < high {
-            let request =
-                RangeRequest { key: COMPACT_REV_KEY.to_vec(), revision: Some(Revision(middle)), ..RangeRequest::default() };
+            let request = RangeRequest { key: COMPACT_REV_KEY.to_vec(), revision: Some(Revision(middle)), ..RangeRequest::default() };
             match self.etcd.range(request).await {
                 Ok(_) => high = middle,
                 Err(EtcdError::Compacted) => low = middle + 1,

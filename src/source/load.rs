@@ -57,8 +57,7 @@ pub(super) async fn load(etcd: &Etcd, storage: &Storage, prefix: &str, at: LoadA
 
 async fn page(etcd: &Etcd, start: &[u8], end: &[u8], revision: Option<Revision>) -> Result<RangeAnswer, LoadFailed> {
     loop {
-        let request =
-            RangeRequest { key: start.to_vec(), end: end.to_vec(), revision, limit: LOAD_PAGE_KEYS, ..RangeRequest::default() };
+        let request = RangeRequest { key: start.to_vec(), end: end.to_vec(), revision, limit: LOAD_PAGE_KEYS, ..RangeRequest::default() };
         match etcd.range(request).await {
             Ok(answer) => return Ok(answer),
             Err(EtcdError::Compacted | EtcdError::Future) => return Err(LoadFailed),
