@@ -35,7 +35,7 @@ pub struct Subscription {
     state: State,
     /// The last revision whose events this watcher has, whole.
     seen: Revision,
-    /// A bookmark must be newer than this (spec list-watch §4.5, "Delivery filter").
+    /// A bookmark must be newer than this: where the stream began, then the last bookmark (spec list-watch §4.5, "Delivery filter").
     start: Revision,
     /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
     processed: u64,
@@ -138,10 +138,15 @@ impl Subscription {
         (known.view.epoch == self.epoch && matches!(self.state, State::Live | State::Catching)).then_some(known.revision)
     }
 
-    /// Whether a bookmark at `revision` may be sent now.
+    /// Whether a bookmark at `revision` is to be sent now; if so, the next one must be newer. What is known may go back when a resource is
+    /// loaded anew, a stream never does (guarantee Ordered).
     #[must_use]
-    pub fn may_bookmark(&self, revision: Revision) -> bool {
-        matches!(self.state, State::Live) && revision > self.start && revision >= self.seen
+    pub fn bookmark(&mut self, revision: Revision) -> bool {
+        let due = matches!(self.state, State::Live) && revision > self.start && revision >= self.seen;
+        if due {
+            self.start = revision;
+        }
+        due
     }
 
     /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.

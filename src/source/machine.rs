@@ -268,6 +268,8 @@ impl Machine {
         let Some(resource) = self.resources.get_mut(key) else { return };
         let generation = self.generation;
         resource.phase = Phase::Loading { generation, ready_at, held: Vec::new(), held_bytes: 0 };
+        // After a restored backup revisions are smaller than before: until the load is done everything is held.
+        resource.upto = Revision::ZERO;
         out.push(Out::Withhold(resource.storage.id.clone()));
         out.push(Out::Load(resource.storage.id.clone(), generation, at));
     }
