@@ -42,7 +42,7 @@ impl fmt::Display for Header {
     }
 }
 
-/// The commit of the sources that this program was built from, with a mark when files differ from it.
+/// The commit that is checked out where this program was built, with a mark when files differ from it. Build first, then run.
 fn commit() -> Option<String> {
     let git = |args: &[&str]| {
         let output = Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(args).output().ok()?;

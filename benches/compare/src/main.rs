@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::header::Header;
 use crate::load::Protocol;
 use crate::measure::{Bench, Shape, Sizes, Subject};
-use crate::peers::{Peer, Programs, Side, Stage};
+use crate::peers::{Programs, Side, Stage};
 use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
@@ -64,8 +64,11 @@ struct Run {
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     objects: u64,
     /// Watches, all of the whole namespace.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=8_000))]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=15_000))]
     watchers: u16,
+    /// Watches in each of three and a half loads that are only held open, for their memory; 0 leaves that out.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(0..=15_000))]
+    idle_watches: u16,
     /// Writes each second.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=300))]
     rate: u16,
@@ -146,15 +149,17 @@ async fn compare(args: &Run) -> Result<()> {
     let empty = empty_rss(&stage).await?;
     progress("creating objects");
     let writer = Writer::populate(stage.target(&writing), args.objects).await?;
-    let mut servers = Vec::new();
+    let (mut servers, mut subjects) = (Vec::new(), Vec::new());
     for side in Side::BOTH {
         progress(&format!("starting {}", stage.name(side)));
         let server = stage.subject(side).await?;
-        let row = Row { key: "ready".into(), title: format!("start until ready, {} objects", args.objects), unit: "s CPU", ratio: true };
-        figures.add(side, row, server.meter().cpu()?.as_secs_f64());
+        let subject = Subject { side, target: stage.target(&server), meter: server.meter() };
+        measure::caught_up(&subject, &writer).await?;
+        let title = format!("start until ready with {} objects", args.objects);
+        figures.add(side, Row { key: "ready".into(), title, unit: "s CPU", ratio: true }, subject.meter.cpu()?.as_secs_f64());
         servers.push(server);
+        subjects.push(subject);
     }
-    let subjects = [subject(&stage, Side::BOTH[0], &servers[0]), subject(&stage, Side::BOTH[1], &servers[1])];
     let meters = vec![subjects[0].meter, subjects[1].meter, writing.meter()];
     let mut bench = Bench { sizes: sizes(args), writer, figures, meters };
     let measured = measure_all(&mut bench, &subjects, empty, args.rounds).await;
@@ -173,9 +178,6 @@ async fn compare(args: &Run) -> Result<()> {
     if let Some(path) = &args.json {
         let json = serde_json::to_vec_pretty(&bench.figures.json(&header))?;
         fs::write(path, json).with_context(|| format!("write {}", path.display()))?;
-    }
-    for server in servers.into_iter().chain([writing, etcd]) {
-        server.stop().await?;
     }
     Ok(())
 }
@@ -201,7 +203,7 @@ impl Folder {
 }
 
 /// Every measurement, the subjects taking turns within each.
-async fn measure_all(bench: &mut Bench, subjects: &[Subject; 2], empty: [u64; 2], rounds: u8) -> Result<()> {
+async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: [u64; 2], rounds: u8) -> Result<()> {
     for (subject, empty) in subjects.iter().zip(empty) {
         bench.memory(subject, empty).await?;
     }
@@ -216,7 +218,7 @@ async fn measure_all(bench: &mut Bench, subjects: &[Subject; 2], empty: [u64; 2]
     Ok(())
 }
 
-async fn measure_round(bench: &mut Bench, subjects: &[Subject; 2]) -> Result<()> {
+async fn measure_round(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
     for shape in Shape::ALL {
         for subject in subjects {
             progress(&format!("watches, {}, {:?}", shape.title, subject.side));
@@ -250,19 +252,15 @@ async fn empty_rss(stage: &Stage) -> Result<[u64; 2]> {
         let server = stage.subject(side).await?;
         cpu::settle(&[server.meter()], Duration::from_secs(60)).await?;
         *empty = server.meter().rss()?;
-        server.stop().await?;
     }
     Ok(empty)
-}
-
-fn subject(stage: &Stage, side: Side, server: &Peer) -> Subject {
-    Subject { side, target: stage.target(server), meter: server.meter() }
 }
 
 fn sizes(args: &Run) -> Sizes {
     Sizes {
         objects: args.objects,
         watchers: usize::from(args.watchers),
+        idle_watches: usize::from(args.idle_watches),
         rate: u64::from(args.rate),
         seconds: args.seconds,
         lists: args.lists,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
@@ -49,6 +49,8 @@ pub(crate) struct Subject {
 pub(crate) struct Sizes {
     pub(crate) objects: u64,
     pub(crate) watchers: usize,
+    /// Watches in each load of the measurement of idle ones; 0 leaves it out.
+    pub(crate) idle_watches: usize,
     /// Writes each second.
     pub(crate) rate: u64,
     /// Seconds of measured writes.
@@ -113,7 +115,10 @@ impl Bench {
 
     /// RSS of idle watches: half a load first, which fills what the allocator has left over, then one load of each shape on top of the other.
     pub(crate) async fn idle_watches(&mut self, subject: &Subject) -> Result<()> {
-        let watches = self.sizes.watchers;
+        let watches = self.sizes.idle_watches;
+        if watches == 0 {
+            return Ok(());
+        }
         self.rest(subject).await?;
         let mut open = vec![self.open_watches(subject, Shape::ALL[0], COLLECTION_WATCH, watches.div_ceil(2)).await?];
         for shape in Shape::ALL {
@@ -139,6 +144,7 @@ impl Bench {
         let burst = self.burst(subject, &mut load).await?;
         let delivered = as_float(burst.writes.len() as u64) * as_float(watches as u64);
         let (latency, from_sent) = load.latency(burst.first_seq, burst.writes).await?;
+        let resident = subject.meter.rss()?;
         load.close().await?;
 
         let (side, figures) = (subject.side, &mut self.figures);
@@ -150,6 +156,7 @@ impl Bench {
         figures.add(side, row("latency_max", shape.key, title("… write acknowledged → client, max"), "ms"), latency.max);
         figures.add(side, row("sent_p50", shape.key, title("… write sent → client, p50"), "ms"), from_sent.p50);
         figures.add(side, plain("client", shape.key, title("… load generator, per event"), "µs CPU"), micros(burst.client) / delivered);
+        figures.add(side, row("rss", shape.key, title(&format!("… memory with {watches} watches")), "MB RSS"), as_float(resident) / 1e6);
         let what = title(&format!("{watches} watches and no writes, each second"));
         figures.add(side, row("rest", shape.key, what, "ms CPU"), burst.idle_share * 1000.0);
         Ok(())
@@ -204,10 +211,10 @@ impl Bench {
         load.requests(2).await?;
         self.rest(subject).await?;
         subject.meter.forget_peak()?;
-        let (resident, client_before) = (subject.meter.rss()?, load.meter().cpu()?);
+        let client_before = load.meter().cpu()?;
         let (server, answers) = busy(subject.meter, async || load.requests(self.sizes.lists).await).await?;
         let client = load.meter().cpu()? - client_before;
-        let peak = subject.meter.rss_peak()?.saturating_sub(resident);
+        let peak = subject.meter.rss_peak()?;
         load.close().await?;
 
         let (side, figures) = (subject.side, &mut self.figures);
@@ -226,7 +233,7 @@ impl Bench {
         let what = title("LIST resourceVersion=0, per GB of JSON");
         figures.add(side, row("list", key, what, "s CPU"), server.as_secs_f64() / gigabytes);
         figures.add(side, row("list_p50", key, title("… one list, p50"), "ms"), answers.latency.p50);
-        figures.add(side, plain("list_peak", key, title("… memory above before, peak"), "MB RSS"), as_float(peak) / 1e6);
+        figures.add(side, row("list_peak", key, title("… memory, peak"), "MB RSS"), as_float(peak) / 1e6);
         figures.add(
             side,
             plain("list_wire", key, title("… bytes on the wire, per byte of JSON"), ""),
@@ -266,27 +273,11 @@ impl Bench {
 
     /// Waits until the subject knows the last write and every server is at rest.
     async fn rest(&mut self, subject: &Subject) -> Result<()> {
-        self.caught_up(subject).await?;
+        caught_up(subject, &self.writer).await?;
         if !settle(&self.meters, Duration::from_secs(SETTLE_SECONDS)).await? {
             self.figures.note(format!("A server was still busy {SETTLE_SECONDS} s after its load; the figure that follows includes that."));
         }
         Ok(())
-    }
-
-    async fn caught_up(&self, subject: &Subject) -> Result<()> {
-        let path = format!("{}?resourceVersion=0", self.writer.last_written());
-        let end = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
-        loop {
-            let known = fetch(&subject.target, &path).await;
-            if known.as_ref().is_ok_and(|body| seq_of(body) == Some(self.writer.seq())) {
-                return Ok(());
-            }
-            if Instant::now() > end {
-                known?;
-            }
-            ensure!(Instant::now() < end, "{:?} did not catch up with write {}", subject.side, self.writer.seq());
-            sleep(Duration::from_millis(100)).await;
-        }
     }
 
     /// Opens watches from the revision that the subject's cache is at.
@@ -302,6 +293,23 @@ impl Bench {
         self.rest(subject).await?;
         let job = Job { target: subject.target.clone(), protocol, work: Work::Requests(requests) };
         Load::open(&job).await.with_context(|| format!("open a load of requests on {:?}", subject.side))
+    }
+}
+
+/// Waits until the subject's cache has the last write.
+pub(crate) async fn caught_up(subject: &Subject, writer: &Writer) -> Result<()> {
+    let path = format!("{}?resourceVersion=0", writer.last_written());
+    let end = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
+    loop {
+        let known = fetch(&subject.target, &path).await;
+        if known.as_ref().is_ok_and(|body| seq_of(body) == Some(writer.seq())) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let known = known?;
+            bail!("{:?} did not catch up with write {}: {}", subject.side, writer.seq(), String::from_utf8_lossy(&known));
+        }
+        sleep(Duration::from_millis(100)).await;
     }
 }
 

@@ -21,6 +21,10 @@ const READY_SECONDS: u64 = 180;
 /// Lines of a dead server's log that are shown.
 const LOG_LINES: usize = 15;
 
+/// How often, and at which distance, it is checked whether a killed server has ended: 5 s in all. A large heap takes a moment to be freed.
+const END_CHECKS: u32 = 500;
+const END_CHECK: Duration = Duration::from_millis(10);
+
 /// Ports of a run: etcd's two, the writer's, and one for each subject.
 const PORTS: usize = 5;
 
@@ -160,7 +164,7 @@ impl Stage {
     }
 }
 
-/// A running server. It is killed when dropped.
+/// A running server. Dropping it kills it and waits for its end, also when a run is given up in the middle: its port and folder are then free.
 pub(crate) struct Peer {
     name: String,
     address: SocketAddr,
@@ -178,7 +182,6 @@ impl Peer {
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
-            .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
         let meter = Meter::of(process.id().ok_or_else(|| anyhow!("{name} ended at once"))?)?;
@@ -194,11 +197,6 @@ impl Peer {
     pub(crate) fn still_runs(&mut self) -> Result<()> {
         let Some(status) = self.process.try_wait()? else { return Ok(()) };
         bail!("{} ended: {status}\n{}", self.name, self.last_words())
-    }
-
-    /// Kills the process and waits for its end, so that its port and its memory are free.
-    pub(crate) async fn stop(mut self) -> Result<()> {
-        self.process.kill().await.with_context(|| format!("end {}", self.name))
     }
 
     async fn listens(&mut self) -> Result<()> {
@@ -229,6 +227,19 @@ impl Peer {
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Nothing else runs when servers are dropped, so the thread may sleep. A process that has ended already cannot be killed: fine.
+        let _ = self.process.start_kill();
+        for _ in 0..END_CHECKS {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(END_CHECK);
+        }
     }
 }
 
