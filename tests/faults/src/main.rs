@@ -18,6 +18,7 @@ mod wire;
 mod writer;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Instant,
@@ -30,10 +31,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     options::{Options, Scenario},
     stage::Verdict,
+    validate::{Guarantee, Violation},
 };
 
-/// Violations that are printed of one scenario; the count is of all.
+/// Kinds of refusals that are printed of one scenario; the count is of all.
 const PRINTED: usize = 8;
+/// Violations that are printed of one guarantee; the count is of all.
+const EXAMPLES: usize = 3;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -84,6 +88,13 @@ async fn play(options: &Options) -> Result<usize> {
 async fn one(scenario: Scenario, options: &Options, root: &Path) -> Result<bool> {
     let start = Instant::now();
     let dir: PathBuf = root.join(scenario.name());
+    // Old data would be somebody else's truth.
+    match std::fs::remove_dir_all(&dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("clear {}", dir.display()));
+        }
+        _ => {}
+    }
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let seconds = |start: Instant| start.elapsed().as_secs_f64();
     match scenario::play(scenario, options, &dir).await {
@@ -120,11 +131,15 @@ fn print_verdict(scenario: Scenario, verdict: &Verdict, seconds: f64) {
     for (why, count) in refusals.iter().take(PRINTED) {
         println!("  refused {count} times: {why}");
     }
-    for violation in verdict.violations.iter().take(PRINTED) {
-        println!("  violation {violation}");
+    let mut by_guarantee: BTreeMap<Guarantee, Vec<&Violation>> = BTreeMap::new();
+    for violation in &verdict.violations {
+        by_guarantee.entry(violation.guarantee).or_default().push(violation);
     }
-    if verdict.violations.len() > PRINTED {
-        println!("  and {} more", verdict.violations.len() - PRINTED);
+    for (guarantee, violations) in by_guarantee {
+        println!("  {guarantee:?} broken {} times: {}", violations.len(), guarantee.sentence());
+        for violation in violations.iter().take(EXAMPLES) {
+            println!("    {violation}");
+        }
     }
 }
 

@@ -150,7 +150,8 @@ impl Filter {
     /// Path and query of the collection, ending so that `&more` can follow.
     #[must_use]
     pub(crate) fn target(&self) -> String {
-        let path = self.namespace.as_ref().map_or_else(|| "/api/v1/configmaps".to_owned(), |n| format!("/api/v1/namespaces/{n}/configmaps"));
+        let path =
+            self.namespace.as_ref().map_or_else(|| "/api/v1/configmaps".to_owned(), |n| format!("/api/v1/namespaces/{n}/configmaps"));
         match &self.select {
             Select::All => format!("{path}?labelSelector="),
             Select::Tier(t) => format!("{path}?labelSelector=tier%3D{}", TIERS[usize::from(*t)]),

@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Acknowledged writes a second in the fault scenarios.
     #[arg(long, global = true, default_value_t = 100)]
     pub(crate) writes_per_second: u32,
+    /// Share of those writes that are transactions of 2 to 8 objects, percent. The peer tears such revisions; 0 judges the rest of it.
+    #[arg(long, global = true, default_value_t = 5)]
+    pub(crate) transactions: u32,
     /// How long a cut of the network lasts, seconds.
     #[arg(long, global = true, default_value_t = 5)]
     pub(crate) cut_seconds: u64,

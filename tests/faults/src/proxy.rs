@@ -137,8 +137,7 @@ async fn pump(
     count: bool,
 ) -> (OwnedReadHalf, OwnedWriteHalf) {
     let mut buffer = vec![0; 32 * 1024];
-    loop {
-        let Ok(n @ 1..) = from.read(&mut buffer).await else { break };
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
         if let Some(sender) = &source
             && pipe.target.is_some()
             && let Some(member) = named(&buffer[..n])

@@ -52,7 +52,7 @@ pub(crate) struct Stage {
 #[derive(Debug)]
 pub(crate) enum Patient {
     /// One member, and the network between it and the server.
-    Single(Etcd, Proxy),
+    Single(Box<Etcd>, Proxy),
     /// Three.
     Three(Cluster),
 }
@@ -104,7 +104,7 @@ impl Stage {
         let ports = options.ports();
         let etcd = Etcd::start(&options.etcd, dir, &ports, &[]).await?;
         let network = Proxy::listen(ports.etcd_proxy(0), ports.etcd(0)).await?;
-        Self::with(options, dir, Patient::Single(etcd, network), &[ports.etcd_proxy(0)]).await
+        Self::with(options, dir, Patient::Single(Box::new(etcd), network), &[ports.etcd_proxy(0)]).await
     }
 
     /// The same with three members.
@@ -199,8 +199,7 @@ impl Stage {
     pub(crate) async fn settle(&mut self) -> Duration {
         let start = Instant::now();
         let expected = self.expected();
-        let truths: HashMap<&Filter, _> =
-            expected.iter().filter_map(|(f, eras)| eras.last().map(|e| (f, e.state_at(u64::MAX)))).collect();
+        let truths: HashMap<&Filter, _> = expected.iter().filter_map(|(f, eras)| eras.last().map(|e| (f, e.state_at(u64::MAX)))).collect();
         while start.elapsed() < self.options.settle() {
             if self.crowd.reflectors.iter().all(|r| truths.get(r.filter()).is_some_and(|t| r.believes(t))) {
                 return start.elapsed();
@@ -288,7 +287,7 @@ fn everyday(options: &Options) -> Workload {
         names: NAMES,
         writers: 8,
         rate: options.writes_per_second,
-        transactions: 5,
+        transactions: options.transactions,
         deletes: 15,
         seed: options.seed,
     }

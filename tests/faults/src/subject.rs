@@ -41,9 +41,10 @@ impl Server {
         let endpoints: Vec<String> = etcd_ports.iter().map(|p| format!("http://127.0.0.1:{p}")).collect();
         let port = options.ports().server();
         let args = match (&options.server_args, options.subject) {
-            (Some(template), _) => {
-                template.split_whitespace().map(|a| a.replace("{etcd}", &endpoints.join(",")).replace("{port}", &port.to_string())).collect()
-            }
+            (Some(template), _) => template
+                .split_whitespace()
+                .map(|a| a.replace("{etcd}", &endpoints.join(",")).replace("{port}", &port.to_string()))
+                .collect(),
             (None, Subject::Watchcache) => watchcache_args(&endpoints.join(","), port),
             (None, Subject::KubeApiserver) => peer_args(&endpoints.join(","), port, dir).await?,
         };

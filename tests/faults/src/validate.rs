@@ -65,8 +65,8 @@ pub(crate) struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.client {
-            Some(client) => write!(f, "{:?}: client {client}: {} ({})", self.guarantee, self.detail, self.guarantee.sentence()),
-            None => write!(f, "{:?}: {} ({})", self.guarantee, self.detail, self.guarantee.sentence()),
+            Some(client) => write!(f, "client {client}: {}", self.detail),
+            None => f.write_str(&self.detail),
         }
     }
 }
@@ -237,7 +237,10 @@ impl Walk<'_> {
         if truth[at] != *event {
             self.report(
                 Guarantee::Reliable,
-                format!("{:?} of {:x} at {} is not the truth: {:?}, or the body differs", event.kind, event.key, event.revision, truth[at].kind),
+                format!(
+                    "{:?} of {:x} at {} is not the truth: {:?}, or the body differs",
+                    event.kind, event.key, event.revision, truth[at].kind
+                ),
             );
         }
         match &mut self.open {
@@ -305,7 +308,13 @@ fn difference(state: &State, truth: &State) -> Option<String> {
         (None, Some((key, (revision, _))), _) => ("surplus", key, revision),
         (None, None, Some((key, (revision, _)))) => ("stale", key, revision),
     };
-    Some(format!("{} missing, {} surplus, {} stale of {}; {kind}: {key:x} at {revision}", missing.len(), surplus.len(), stale.len(), truth.len()))
+    Some(format!(
+        "{} missing, {} surplus, {} stale of {}; {kind}: {key:x} at {revision}",
+        missing.len(),
+        surplus.len(),
+        stale.len(),
+        truth.len()
+    ))
 }
 
 #[cfg(test)]

@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn foreign_objects_and_broken_lines_are_told_apart() {
-        let foreign = br#"{"type":"ADDED","object":{"metadata":{"name":"x","namespace":"kube-system","resourceVersion":"5"},"data":{"a":"b"}}}"#;
+        let foreign =
+            br#"{"type":"ADDED","object":{"metadata":{"name":"x","namespace":"kube-system","resourceVersion":"5"},"data":{"a":"b"}}}"#;
         assert!(matches!(line(foreign), Ok(Line::Foreign(5))));
         assert!(line(br#"{"type":"ADDED","object":{"metadata":{"name":"x"}}}"#).is_err());
         assert!(line(b"{").is_err());

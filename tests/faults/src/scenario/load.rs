@@ -77,7 +77,10 @@ async fn one_for_all(stage: &mut Stage, mut idle: Idle) -> Result<()> {
     stage.note("idle", format!("{shown}/{} in {}ms", idle.count, took.as_millis()));
     if ended + early > 0 || shown != idle.count {
         let count = idle.count;
-        stage.blame(Guarantee::Reliable, format!("of {count} idle watches {ended} ended, {early} showed something early, {shown} the write"));
+        stage.blame(
+            Guarantee::Reliable,
+            format!("of {count} idle watches {ended} ended, {early} showed something early, {shown} the write"),
+        );
     }
     idle.tasks.shutdown().await;
     Ok(())
