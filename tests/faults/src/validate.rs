@@ -95,6 +95,10 @@ pub(crate) fn check(history: &History, eras: &[Expected], expiry: Expiry) -> Vec
         let mut judged = candidates.map(|e| (e, walk(session, &eras[e], e, last, expiry)));
         let first = judged.next().expect("eras are never empty");
         let (chosen, mut broken) = if first.1.is_empty() { first } else { judged.find(|(_, v)| v.is_empty()).unwrap_or(first) };
+        // One sentence instead of every event of a history that no longer is.
+        if last && !broken.is_empty() && (era..chosen).any(|e| walk(session, &eras[e], e, false, expiry).is_empty()) {
+            broken = vec![(Guarantee::Complete, "it ended in a history that a restored backup has undone".to_owned())];
+        }
         era = chosen;
         found.append(&mut broken);
     }
