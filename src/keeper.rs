@@ -183,6 +183,8 @@ impl State {
                 Feed::Reset { epoch, revision, ready_at, objects, broken } => {
                     events.clear();
                     self.replica.reset(epoch, revision, ready_at, objects, broken);
+                    // Published first: a member that ends looks whether what it has seen still exists.
+                    self.published.publish(self.replica.view());
                     wakes.push(self.dispatcher.end_all());
                 }
                 Feed::Batch(batch) => count += self.batch(&batch, now_ms, &mut events, &mut wakes),

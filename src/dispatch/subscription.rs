@@ -123,7 +123,7 @@ impl Subscription {
                     Taken::Some => return Step::More,
                     Taken::Nothing => return Step::Pending,
                     Taken::Behind => self.state = State::Catching,
-                    Taken::Ended => self.state = State::Ended,
+                    Taken::Ended => return self.end(),
                 },
                 State::Ended => return Step::Ended,
             }
@@ -201,8 +201,7 @@ impl Subscription {
     fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<Step> {
         let known = self.published.known();
         if known.view.epoch != self.epoch || self.seat.is_ended() {
-            self.state = State::Ended;
-            return None;
+            return Some(self.end());
         }
         let ring = &known.view.ring;
         let Ok(start) = ring.since(self.seen) else {
@@ -229,6 +228,15 @@ impl Subscription {
         }
         // Else the log has just forgotten something newer than this picture, and so a newer picture is there: go round again.
         (!out.is_empty()).then_some(Step::More)
+    }
+
+    /// The group has ended. After a reset the client resumes where it was; when etcd was restored from a backup, where it was is no more, and it
+    /// must be told.
+    fn end(&mut self) -> Step {
+        self.state = State::Ended;
+        let known = self.published.known();
+        let lost = known.view.epoch != self.epoch && self.seen > known.revision && self.seen <= known.lost;
+        if lost { Step::Expired { seen: self.seen, floor: known.view.ring.floor() } } else { Step::Ended }
     }
 
     /// Encodes an event for this watcher alone; the bytes it added.

@@ -364,7 +364,7 @@ impl World {
         let newest = Revision(self.line.revision);
         self.machine.start(newest, newest, &mut out);
         self.perform(out);
-        self.fed.rewind(newest);
+        self.fed.rewind(newest, self.machine.newest());
         self.open_again();
     }
 
