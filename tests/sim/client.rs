@@ -161,7 +161,7 @@ impl Client {
             }
             Step::Ended => self.over = Some(Over::Cleanly),
             Step::Expired { seen, floor } => {
-                let lost = self.line != line.id && seen.0 > line.floor_of_restore;
+                let lost = self.line != line.id;
                 assert!(seen < floor || lost, "Resumable: a watch that saw {seen} was refused, and the floor is {floor}");
                 self.over = Some(Over::Expired);
             }

@@ -31,8 +31,6 @@ pub(crate) struct Line {
     pub(crate) log: BTreeMap<u64, Vec<Change>>,
     pub(crate) now: BTreeMap<String, Version>,
     pub(crate) revision: u64,
-    /// The revision that a restore went back to.
-    pub(crate) floor_of_restore: u64,
 }
 
 impl Line {
@@ -68,7 +66,7 @@ impl Line {
     /// Goes back to an earlier revision, as a restored backup does.
     pub(crate) fn restored(&self, revision: u64) -> Self {
         let log = self.log.range(..=revision).map(|(r, c)| (*r, c.clone())).collect();
-        Self { id: self.id + 1, log, now: self.at(revision), revision, floor_of_restore: revision }
+        Self { id: self.id + 1, log, now: self.at(revision), revision }
     }
 }
 
