@@ -50,7 +50,8 @@ pub(super) fn built_ins(ns: &str) -> Vec<Creation> {
 
 fn config_map(ns: &str, n: usize) -> Creation {
     let text = if n.is_multiple_of(10) { AWKWARD.to_owned() } else { "x".repeat(n % 1_500) };
-    let metadata = json!({"name": format!("cm-{n}"), "labels": {"app": if n % 2 == 0 { "red" } else { "blue" }, "n": n.to_string()}});
+    let metadata =
+        json!({"name": format!("cm-{n}"), "labels": {"app": if n.is_multiple_of(2) { "red" } else { "blue" }, "n": n.to_string()}});
     let object = json!({"metadata": metadata, "data": {"text": text, "empty": ""}, "binaryData": {"b": "AAEC"}});
     (format!("/api/v1/namespaces/{ns}/configmaps"), object)
 }
@@ -68,7 +69,8 @@ pub(super) fn pod(ns: &str, name: &str, node: Option<&str>) -> Creation {
 
 fn secret(ns: &str, n: usize) -> Creation {
     let metadata = json!({"name": format!("secret-{n}"), "annotations": {"note": AWKWARD, "n": n.to_string()}});
-    let object = json!({"metadata": metadata, "stringData": {"text": AWKWARD}, "type": if n % 2 == 0 { "Opaque" } else { "ex.io/other" }});
+    let object =
+        json!({"metadata": metadata, "stringData": {"text": AWKWARD}, "type": if n.is_multiple_of(2) { "Opaque" } else { "ex.io/other" }});
     (format!("/api/v1/namespaces/{ns}/secrets"), object)
 }
 

@@ -322,7 +322,7 @@ async fn change(client: &Client, rng: &mut StdRng, writer: usize, n: usize) -> O
     match answer.status {
         200 => Ok(()),
         404 => {
-            let (_, mut object) = objects::pod(namespace, &name, (n % 2 == 0).then_some(["node-1", "node-2"][n / 2 % 2]));
+            let (_, mut object) = objects::pod(namespace, &name, n.is_multiple_of(2).then_some(["node-1", "node-2"][n / 2 % 2]));
             match resource {
                 "pods" => {}
                 "widgets" => object = json!({"apiVersion": &root[6..], "kind": "Widget", "spec": {"size": n}}),
