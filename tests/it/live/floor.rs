@@ -1,0 +1,151 @@
+//! What every live case stands on: etcd, a kube-apiserver that writes, and the server under test; started once for those that run together.
+
+use std::{
+    env,
+    net::SocketAddr,
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, Weak},
+};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::{
+    peers::{Running, Site, free_address},
+    say,
+};
+use crate::client::Client;
+
+static SHARED: Mutex<Weak<Floor>> = Mutex::const_new(Weak::new());
+/// One case at a time: they compare revisions, which the writes of another would move.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The programs of a case. The fields are ended in this order: servers before their etcd.
+pub(super) struct Floor {
+    ours: Running,
+    theirs: Running,
+    etcd: Running,
+    pub(super) site: Site,
+    subject: Subject,
+    pub(super) theirs_at: SocketAddr,
+    pub(super) etcd_at: SocketAddr,
+}
+
+/// The server under test.
+enum Subject {
+    /// `watchcache serve`, plain HTTP.
+    Watchcache(SocketAddr),
+    /// The same behind TLS, with tokens.
+    Secured(SocketAddr),
+    /// A second kube-apiserver: shows that the cases themselves are right.
+    Apiserver(SocketAddr),
+}
+
+/// A case's right to use the floor.
+pub(super) struct Stand {
+    floor: Arc<Floor>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl std::ops::Deref for Stand {
+    type Target = Floor;
+
+    fn deref(&self) -> &Floor {
+        &self.floor
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        // A program that has ended explains most failures of a case.
+        for ended in [&self.floor.ours, &self.floor.theirs, &self.floor.etcd].into_iter().filter_map(Running::ended) {
+            say(&format!("live: {ended}"));
+        }
+    }
+}
+
+/// The floor, once it is this case's turn; `None` (and a line that says so) when no peers are named.
+pub(super) async fn stand(case: &str) -> Result<Option<Stand>, Box<dyn std::error::Error>> {
+    let Some(programs) = env::var_os("WATCHCACHE_TEST_PEERS") else {
+        say(&format!("live {case}: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver"));
+        return Ok(None);
+    };
+    let floor = shared(PathBuf::from(programs)).await?;
+    Ok(Some(Stand { floor, _turn: TURN.lock().await }))
+}
+
+async fn shared(programs: PathBuf) -> Result<Arc<Floor>, Box<dyn std::error::Error>> {
+    let mut shared = SHARED.lock().await;
+    if let Some(floor) = shared.upgrade() {
+        return Ok(floor);
+    }
+    let floor = Arc::new(Floor::start(programs).await?);
+    *shared = Arc::downgrade(&floor);
+    Ok(floor)
+}
+
+impl Floor {
+    async fn start(programs: PathBuf) -> Result<Self, Box<dyn std::error::Error>> {
+        let site = Site::prepare(&programs)?;
+        let (etcd, etcd_at) = site.etcd()?;
+        let (theirs, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
+        theirs.ready(&site.client(theirs_at)).await?;
+        let (ours, subject) = Subject::start(&site, etcd_at)?;
+        ours.ready(&subject.client(&site)).await?;
+        Ok(Self { ours, theirs, etcd, site, subject, theirs_at, etcd_at })
+    }
+
+    /// A new client of the server under test. Connections belong to the runtime of one case, so cases do not share clients.
+    pub(super) fn ours(&self) -> Client {
+        self.subject.client(&self.site)
+    }
+
+    /// A new client of the kube-apiserver that writes.
+    pub(super) fn theirs(&self) -> Client {
+        self.site.client(self.theirs_at)
+    }
+
+    /// The server under test as a URL, and whether it wants the token and the authority of this site.
+    pub(super) fn ours_url(&self) -> (String, bool) {
+        match &self.subject {
+            Subject::Watchcache(address) => (format!("http://{address}"), false),
+            Subject::Secured(address) | Subject::Apiserver(address) => (format!("https://{address}"), true),
+        }
+    }
+}
+
+impl Subject {
+    fn start(site: &Site, etcd: SocketAddr) -> Result<(Running, Self), Box<dyn std::error::Error>> {
+        let subject = env::var("WATCHCACHE_TEST_SUBJECT").unwrap_or_else(|_| "watchcache".into());
+        if subject == "kube-apiserver" {
+            let (running, address) = site.apiserver("kube-apiserver-2", etcd)?;
+            return Ok((running, Self::Apiserver(address)));
+        }
+        let address = free_address()?;
+        let port = address.port().to_string();
+        let file = |name: &str| site.path().join(name).display().to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["serve", "--etcd-servers", &format!("http://{etcd}")]);
+        let subject = match subject.as_str() {
+            "watchcache" => {
+                command.args(["--insecure-port", &port]);
+                Self::Watchcache(address)
+            }
+            "watchcache-secure" => {
+                command.args(["--insecure-port", "0", "--secure-port", &port, "--bind-address", "127.0.0.1"]);
+                command.args(["--tls-cert-file", &file("server.crt"), "--tls-private-key-file", &file("server.key")]);
+                command.args(["--client-ca-file", &file("ca.crt"), "--token-auth-file", &file("tokens.csv")]);
+                Self::Secured(address)
+            }
+            other => return Err(format!("WATCHCACHE_TEST_SUBJECT={other} is not known").into()),
+        };
+        Ok((site.start("watchcache", command)?, subject))
+    }
+
+    fn client(&self, site: &Site) -> Client {
+        match self {
+            Self::Watchcache(address) => Client::plain(*address),
+            Self::Secured(address) | Self::Apiserver(address) => site.client(*address),
+        }
+    }
+}
