@@ -489,11 +489,8 @@ impl World {
 }
 
 fn filter(wish: &Wish) -> Filter {
-    let requirements = wish
-        .app
-        .map(|app| LabelRequirement { key: "app".into(), op: LabelOp::In(vec![app.to_string().into()]) })
-        .into_iter()
-        .collect();
+    let requirements =
+        wish.app.map(|app| LabelRequirement { key: "app".into(), op: LabelOp::In(vec![app.to_string().into()]) }).into_iter().collect();
     Filter {
         namespace: wish.namespace.as_deref().map(Into::into),
         name: wish.name.as_deref().map(Into::into),

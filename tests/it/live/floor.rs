@@ -125,7 +125,8 @@ impl Subject {
         let port = address.port().to_string();
         let file = |name: &str| site.path().join(name).display().to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-        command.args(["serve", "--etcd-servers", &format!("http://{etcd}")]);
+        // A cold start, so that revision 1 is below the floor and clients can be refused with 410, as by kube-apiserver.
+        command.args(["serve", "--etcd-servers", &format!("http://{etcd}"), "--warm-start-revisions", "0"]);
         let subject = match subject.as_str() {
             "watchcache" => {
                 command.args(["--insecure-port", &port]);
