@@ -11,7 +11,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use imbl::Vector;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, futures::Notified},
+    time::Instant,
+};
 
 use super::{
     ring::Ring,
@@ -185,9 +188,9 @@ impl Published {
         &self.fed
     }
 
-    /// Ends when a picture is published after this call began. Asks etcd for nothing.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// Ends when a picture is published after this call, polled or not. Asks etcd for nothing.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Waits until the picture is known up to `revision`.

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::group::{Group, GroupKey};
 use crate::model::{
-    Event, Filter, Object,
+    Event, Filter,
     selector::{Field, LabelOp},
 };
 
@@ -80,11 +80,13 @@ impl Interest {
                 look(Term::Field(index, value.into()));
             }
         }
-        for key in self.labels.keys() {
-            let value = |o: &'_ Object| o.label(key).map(Box::<str>::from);
-            for value in two(old.and_then(value), new.and_then(value)) {
-                look(Term::Label(key.clone(), value));
-            }
+        if self.labels.is_empty() {
+            return;
+        }
+        let before = old.into_iter().flat_map(|o| &o.labels);
+        let after = new.into_iter().flat_map(|o| &o.labels).filter(|(key, value)| old.and_then(|o| o.label(key)) != Some(&**value));
+        for (key, value) in before.chain(after).filter(|(key, _)| self.labels.contains_key(key)) {
+            look(Term::Label(key.clone(), value.clone()));
         }
     }
 }
