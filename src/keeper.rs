@@ -234,6 +234,11 @@ impl Inbox {
         waiting
     }
 
+    /// What the keeper has now is of an etcd that is no more: nothing of it counts as known before a picture of this epoch is published.
+    pub fn void_before(&self, epoch: Epoch) {
+        self.published.void_before(epoch);
+    }
+
     /// Nothing may be inferred from `fed` until the next [`Inbox::hand`].
     pub fn withhold(&self) {
         self.published.withhold();

@@ -126,6 +126,8 @@ const WITHHELD: u64 = u64::MAX;
 pub struct Published {
     view: ArcSwap<View>,
     handed: AtomicU64,
+    /// Pictures of an earlier epoch are of an etcd that is no more.
+    void_before: AtomicU64,
     fed: Arc<Fed>,
     changed: Notify,
 }
@@ -153,7 +155,7 @@ impl Published {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(view: View, fed: Arc<Fed>) -> Self {
-        Self { view: ArcSwap::from_pointee(view), handed: AtomicU64::new(WITHHELD), fed, changed: Notify::new() }
+        Self { view: ArcSwap::from_pointee(view), handed: AtomicU64::new(WITHHELD), void_before: AtomicU64::new(0), fed, changed: Notify::new() }
     }
 
     /// The newest picture. Takes no lock.
@@ -161,8 +163,13 @@ impl Published {
     pub fn known(&self) -> Known {
         let fed = self.fed.revision.load(Ordering::Acquire);
         let handed = self.handed.load(Ordering::Acquire);
+        let void_before = self.void_before.load(Ordering::Acquire);
         let view = self.view.load_full();
-        let revision = if view.applied.0 >= handed { view.applied.max(Revision(fed)) } else { view.applied };
+        let revision = match view.applied {
+            _ if view.epoch.0 < void_before => Revision::ZERO,
+            applied if applied.0 >= handed => applied.max(Revision(fed)),
+            applied => applied,
+        };
         Known { view, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
     }
 
@@ -180,6 +187,11 @@ impl Published {
     /// The feed holds back this resource's changes until a load is done.
     pub fn withhold(&self) {
         self.handed.store(WITHHELD, Ordering::Release);
+    }
+
+    /// etcd went backwards: a picture of an earlier epoch than this one is not known up to any revision, and not ready.
+    pub fn void_before(&self, epoch: Epoch) {
+        self.void_before.store(epoch.0, Ordering::Release);
     }
 
     /// The clock this resource follows.

@@ -329,6 +329,7 @@ impl Driver {
                         inbox.withhold();
                     }
                 }
+                Out::Void(id, epoch) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.void_before(epoch)),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
                 Out::Fed(revision) => self.fed.advance(revision),
                 Out::Compacted(revision) => self.fed.compacted_at(revision),
@@ -343,7 +344,7 @@ impl Driver {
             match one {
                 Out::Withhold(id) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.withhold()),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
-                Out::Hand(..) | Out::Fed(_) | Out::Compacted(_) => {}
+                Out::Hand(..) | Out::Void(..) | Out::Fed(_) | Out::Compacted(_) => {}
             }
         }
     }
