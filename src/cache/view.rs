@@ -3,12 +3,11 @@
 //! `known` (K in the spec) is the revision up to which the picture is the truth. It is at least `applied`, and it follows every write in the
 //! cluster without the keeper doing anything: when the feed has handed the keeper nothing that is not applied, the picture is as new as `fed`.
 //!
-//! The order that makes this safe, and that `tests` explore schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
+//! The order that makes this safe, and that `schedule` explores schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
 //! (Release). A reader loads `fed` (Acquire), then `handed`, then the picture.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use imbl::Vector;
 use tokio::{
@@ -19,7 +18,7 @@ use tokio::{
 use super::{
     ring::Ring,
     store::Store,
-    sync::{AtomicU64, AtomicUsize, Ordering},
+    sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
 };
 use crate::model::{Broken, Epoch, Revision};
 

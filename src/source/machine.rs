@@ -412,3 +412,6 @@ fn compacted(event: &WatchEvent) -> Option<Out> {
     let revision: u64 = text.parse().ok()?;
     (revision > 0).then_some(Out::Compacted(Revision(revision)))
 }
+
+#[cfg(test)]
+mod tests;
