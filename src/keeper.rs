@@ -222,15 +222,19 @@ impl Handle {
 }
 
 impl Inbox {
-    /// Hands a message over, then says how far the resource was handed (the order that [`Published::known`] relies on). Returns the bytes that
-    /// now wait.
-    pub fn hand(&self, feed: Feed) -> usize {
-        let weight = feed.weight();
-        let revision = feed.revision();
+    /// Hands messages over, all of them, then says how far the resource was handed (the order that [`Published::known`] relies on). Returns the
+    /// bytes that now wait.
+    pub fn hand(&self, feeds: Vec<Feed>) -> usize {
+        let weight: usize = feeds.iter().map(Feed::weight).sum();
+        let last = feeds.last().map(Feed::revision);
         let waiting = self.queued.fetch_add(weight, Ordering::Relaxed) + weight;
-        // A keeper that is gone has nobody to tell.
-        let _ = self.queue.send(feed);
-        self.published.handed(revision);
+        for feed in feeds {
+            // A keeper that is gone has nobody to tell.
+            let _ = self.queue.send(feed);
+        }
+        if let Some(last) = last {
+            self.published.handed(last);
+        }
         waiting
     }
 

@@ -154,7 +154,13 @@ impl Published {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(view: View, fed: Arc<Fed>) -> Self {
-        Self { view: ArcSwap::from_pointee(view), handed: AtomicU64::new(WITHHELD), void_before: AtomicU64::new(0), fed, changed: Notify::new() }
+        Self {
+            view: ArcSwap::from_pointee(view),
+            handed: AtomicU64::new(WITHHELD),
+            void_before: AtomicU64::new(0),
+            fed,
+            changed: Notify::new(),
+        }
     }
 
     /// The newest picture. Takes no lock.

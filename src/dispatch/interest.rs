@@ -135,7 +135,7 @@ mod tests {
         codec::Form,
         dispatch::GroupLimits,
         model::{
-            Revision,
+            Object, Revision,
             selector::{FieldSelector, FieldTerm, LabelRequirement, LabelSelector},
         },
     };
@@ -195,6 +195,7 @@ mod tests {
                         key: Bytes::from(key.clone()),
                         revision: Revision(1),
                         tail: Bytes::new(),
+                        head_at: 0,
                         rv_at: (0, 0),
                         scope_at: 3,
                         name_at: u16::try_from(key.len() - name.len()).expect("short"),

@@ -318,9 +318,9 @@ impl Driver {
         let mut overloaded: Vec<ResourceId> = Vec::new();
         for one in out {
             match one {
-                Out::Hand(id, feed) => {
+                Out::Hand(id, feeds) => {
                     let Some((_, inbox)) = self.resources.get(&id) else { continue };
-                    if inbox.hand(feed) > self.config.inbox_bytes_max && !overloaded.contains(&id) {
+                    if inbox.hand(feeds) > self.config.inbox_bytes_max && !overloaded.contains(&id) {
                         overloaded.push(id);
                     }
                 }

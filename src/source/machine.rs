@@ -25,8 +25,9 @@ pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 /// What the driver must do, in order.
 #[derive(Debug)]
 pub enum Out {
-    /// Hand this to the resource's keeper.
-    Hand(ResourceId, Feed),
+    /// Hand these to the resource's keeper, all of them before anything is said about how far it was handed: `fed` may have passed a change that
+    /// was held during a load.
+    Hand(ResourceId, Vec<Feed>),
     /// Say that nothing may be inferred about this resource.
     Withhold(ResourceId),
     /// What the keeper has is of an etcd that is no more: only a picture of this epoch, or a later one, may be trusted.
@@ -225,11 +226,10 @@ impl Machine {
             objects: loaded.objects,
             broken: loaded.broken,
         };
-        out.push(Out::Hand(id.clone(), reset));
-        for batch in held.into_iter().filter(|b| b.revision > loaded.revision) {
-            resource.upto = batch.revision;
-            out.push(Out::Hand(id.clone(), Feed::Batch(batch)));
-        }
+        let held = held.into_iter().filter(|b| b.revision > loaded.revision);
+        let feeds: Vec<Feed> = std::iter::once(reset).chain(held.map(Feed::Batch)).collect();
+        resource.upto = feeds.last().map_or(loaded.revision, Feed::revision);
+        out.push(Out::Hand(id.clone(), feeds));
         self.advance(out);
     }
 
@@ -337,12 +337,12 @@ impl Machine {
             let (own, others): (Vec<&WatchEvent>, Vec<&WatchEvent>) = rest.iter().partition(|e| e.key.starts_with(prefix));
             let changes = own.iter().map(|e| change(&resource.storage, prefix.len(), e)).collect();
             let batch = Batch { revision, changes };
-            if revision > resource.upto {
-                if let Some(id) = take(resource, batch, self.held_bytes_max, out) {
-                    let key = prefix.to_vec();
-                    tracing::warn!(resource = %id, "too much changed while it was loaded; loading it again");
-                    self.load(&key, LoadAt::Newest, Revision::ZERO, out);
-                }
+            if revision > resource.upto
+                && let Some(id) = take(resource, batch, self.held_bytes_max, out)
+            {
+                let key = prefix.to_vec();
+                tracing::warn!(resource = %id, "too much changed while it was loaded; loading it again");
+                self.load(&key, LoadAt::Newest, Revision::ZERO, out);
             }
             if others.is_empty() {
                 return;
@@ -386,7 +386,7 @@ fn take(resource: &mut Resource, batch: Batch, held_bytes_max: usize, out: &mut 
         }
     };
     resource.upto = feed.revision();
-    out.push(Out::Hand(resource.storage.id.clone(), feed));
+    out.push(Out::Hand(resource.storage.id.clone(), vec![feed]));
     None
 }
 

@@ -40,13 +40,15 @@ pub(crate) struct World {
     fed: Arc<Fed>,
     keepers: Vec<Keeper>,
     form: Arc<Form>,
-    /// For each watch: the first revision not yet sent, and what is left of a response that is sent in fragments.
-    watches: Vec<(u64, VecDeque<(Vec<WatchEvent>, bool)>)>,
+    watches: Vec<Sent>,
     loads: Vec<(usize, Generation, LoadAt)>,
     clients: Vec<Client>,
     now_ms: u64,
     pub(crate) tally: Tally,
 }
+
+/// For each watch: the first revision not yet sent, and what is left of a response that is sent in fragments.
+type Sent = (u64, VecDeque<(Vec<WatchEvent>, bool)>);
 
 struct Keeper {
     storage: Arc<Storage>,
@@ -168,9 +170,9 @@ impl World {
                 break;
             }
         }
-        for index in 0..self.keepers.len() {
+        for (index, resource) in RESOURCES.iter().enumerate() {
             let known = self.keepers[index].published.known();
-            assert_eq!(known.revision.0, self.line.revision, "Fresh: everything has arrived, and {} is known", RESOURCES[index]);
+            assert_eq!(known.revision.0, self.line.revision, "Fresh: everything has arrived, and {resource} is known");
             self.compare(index);
         }
         let mut clients = std::mem::take(&mut self.clients);
@@ -305,11 +307,18 @@ impl World {
     fn perform(&mut self, out: Vec<Out>) {
         for one in out {
             match one {
-                Out::Hand(id, feed) => {
-                    let keeper = self.keepers.iter_mut().find(|k| k.storage.id == id).expect("a keeper");
-                    let revision = feed.revision();
-                    keeper.queue.push_back(feed);
-                    keeper.published.handed(revision);
+                Out::Hand(id, feeds) => {
+                    let index = RESOURCES.iter().position(|r| **r == *id).expect("a resource");
+                    let last = feeds.last().expect("something is handed").revision();
+                    for feed in feeds {
+                        self.keepers[index].queue.push_back(feed);
+                        if self.random.below(4) == 0 {
+                            // The keeper runs while the rest is still to come.
+                            self.keep_one(index, usize::MAX);
+                            self.compare(index);
+                        }
+                    }
+                    self.keepers[index].published.handed(last);
                 }
                 Out::Withhold(id) => self.keepers.iter().find(|k| k.storage.id == id).expect("a keeper").published.withhold(),
                 Out::Void(id, epoch) => self.keepers.iter().find(|k| k.storage.id == id).expect("a keeper").published.void_before(epoch),

@@ -88,7 +88,7 @@ impl Bench {
     /// What came out since the last call.
     fn lines(&mut self) -> Vec<String> {
         self.collect();
-        self.out.drain(..).map(|one| line(&one)).collect()
+        self.out.drain(..).flat_map(|one| lines(&one)).collect()
     }
 
     fn check(&mut self, want: &[&str]) {
@@ -96,19 +96,27 @@ impl Bench {
     }
 }
 
-fn line(out: &Out) -> String {
-    match out {
-        Out::Hand(id, Feed::Reset { revision, ready_at, .. }) => format!("{id} reset {revision} ready {ready_at}"),
-        Out::Hand(id, Feed::Batch(batch)) => {
-            let keys: Vec<String> =
-                batch.changes.iter().map(|c| String::from_utf8_lossy(key(c)).rsplit('/').next().unwrap_or("").to_owned()).collect();
-            format!("{id} {} {}", batch.revision, keys.join(","))
-        }
+/// What is handed over as one is joined by " + ". A void resource is left out: it comes with every start.
+fn lines(out: &Out) -> Option<String> {
+    Some(match out {
+        Out::Hand(id, feeds) => feeds.iter().map(|feed| handed(id, feed)).collect::<Vec<_>>().join(" + "),
+        Out::Void(..) => return None,
         Out::Withhold(id) => format!("{id} withheld"),
         Out::Load(id, _, LoadAt::Newest) => format!("{id} load newest"),
         Out::Load(id, _, LoadAt::Exactly(at)) => format!("{id} load {at}"),
         Out::Fed(revision) => format!("fed {revision}"),
         Out::Compacted(revision) => format!("compacted {revision}"),
+    })
+}
+
+fn handed(id: &str, feed: &Feed) -> String {
+    match feed {
+        Feed::Reset { revision, ready_at, .. } => format!("{id} reset {revision} ready {ready_at}"),
+        Feed::Batch(batch) => {
+            let keys: Vec<String> =
+                batch.changes.iter().map(|c| String::from_utf8_lossy(key(c)).rsplit('/').next().unwrap_or("").to_owned()).collect();
+            format!("{id} {} {}", batch.revision, keys.join(","))
+        }
     }
 }
 
@@ -217,7 +225,7 @@ fn a_load_drops_what_it_has_and_keeps_what_follows() {
     bench.check(&["pods withheld", "pods load newest"]);
     bench.events(RIGHT, &[("pods/a", 11), ("pods/b", 12), ("secrets/s", 12), ("pods/c", 13)], false).check(&["secrets 12 s"]);
     bench.progress(None, 13).check(&["fed 13"]);
-    bench.load("pods", 12).check(&["pods reset 12 ready 12", "pods 13 c"]);
+    bench.load("pods", 12).check(&["pods reset 12 ready 12 + pods 13 c"]);
     bench.events(RIGHT, &[("pods/d", 14)], false).check(&["pods 14 d"]);
 }
 
@@ -283,7 +291,7 @@ fn a_compacted_range_is_loaded_anew_alone() {
     bench.check(&["pods withheld", "pods load newest", "secrets withheld", "secrets load newest", "fed 40"]);
     // What was half received is in the load.
     bench.events(RIGHT, &[("pods/b", 41)], false).check(&["fed 41"]);
-    bench.load("pods", 40).check(&["pods reset 40 ready 40", "pods 41 b"]);
+    bench.load("pods", 40).check(&["pods reset 40 ready 40 + pods 41 b"]);
     bench.load("secrets", 41).check(&["secrets reset 41 ready 41"]);
     assert!(bench.machine.restart_range(9, Revision(40), &mut bench.out).is_none());
 }
@@ -327,6 +335,6 @@ fn a_new_life_forgets_the_revisions_of_the_old_one() {
     bench.machine.start(Revision(5), Revision(5), &mut bench.out);
     let _ = bench.lines();
     bench.events(RIGHT, &[("pods/b", 6)], false).check(&[]);
-    bench.load("pods", 5).check(&["pods reset 5 ready 5", "pods 6 b"]);
+    bench.load("pods", 5).check(&["pods reset 5 ready 5 + pods 6 b"]);
     bench.progress(None, 6).check(&["fed 6"]);
 }
