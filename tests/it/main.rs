@@ -1,1 +1,5 @@
-//! x
+//! Integration tests: what clients see of the server over HTTP, judged by validators that know nothing of its inside.
+
+mod client;
+mod guarantees;
+mod live;

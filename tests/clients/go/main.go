@@ -1,0 +1,244 @@
+// Command informer runs a client-go informer against a server and exits 0 only if its store equals the truth.
+//
+// The truth is what kube-apiserver (--writer) lists from etcd at the end. This program also makes the writes, cuts the informer's
+// connections, and once makes it resume from a revision that is too old, so that the server has to answer 410 and the informer to relist.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// detector makes client-go compare every streamed list with an ordinary one, and panic when they differ. It is read before main begins.
+const detector = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR"
+
+type options struct {
+	server, serverToken, serverCA string
+	writer, writerToken, writerCA string
+	namespace                     string
+	objects, changes, writers     int
+	patience                      time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.server, "server", "", "URL of the server under test")
+	flag.StringVar(&o.serverToken, "token", "", "its bearer token, if it wants one")
+	flag.StringVar(&o.serverCA, "ca", "", "file with its certificate authority, if it speaks TLS")
+	flag.StringVar(&o.writer, "writer", "", "URL of the kube-apiserver that takes the writes and tells the truth")
+	flag.StringVar(&o.writerToken, "writer-token", "", "its bearer token")
+	flag.StringVar(&o.writerCA, "writer-ca", "", "file with its certificate authority")
+	flag.StringVar(&o.namespace, "namespace", "informer", "namespace of the ConfigMaps")
+	flag.IntVar(&o.objects, "objects", 10000, "ConfigMaps to begin with")
+	flag.IntVar(&o.changes, "changes", 2000, "changes made while the informer runs")
+	flag.IntVar(&o.writers, "writers", 16, "writers at a time")
+	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long the informer may take to sync, to relist and to catch up")
+	flag.Parse()
+	if err := run(context.Background(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "informer:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if on, _ := strconv.ParseBool(os.Getenv(detector)); !on {
+		return fmt.Errorf("%s must be true: without it a streamed list that lacks objects passes", detector)
+	}
+	if o.server == "" || o.writer == "" {
+		return errors.New("--server and --writer are needed")
+	}
+	writer, err := clientFor(o.writer, o.writerToken, o.writerCA, nil)
+	if err != nil {
+		return err
+	}
+	w := &writes{client: writer, options: o}
+	began := time.Now()
+	if err := w.begin(ctx); err != nil {
+		return fmt.Errorf("create %d ConfigMaps: %w", o.objects, err)
+	}
+	fmt.Printf("informer: %d ConfigMaps created in %v\n", o.objects, time.Since(began).Round(time.Millisecond))
+
+	wire := newWire()
+	reader, err := clientFor(o.server, o.serverToken, o.serverCA, wire)
+	if err != nil {
+		return err
+	}
+	return follow(ctx, o, w, wire, reader)
+}
+
+// follow runs the informer through its life: sync, changes, a cut, a relist, and the comparison at the end.
+func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubernetes.Interface) error {
+	ctx, stop := context.WithCancel(ctx)
+	factory := informers.NewSharedInformerFactoryWithOptions(reader, 0, informers.WithNamespace(o.namespace))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	seen := &handled{}
+	registration, err := informer.AddEventHandler(seen.handler())
+	if err != nil {
+		stop()
+		return err
+	}
+	began := time.Now()
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	defer stop()
+	if err := within(ctx, o.patience, func() bool { return registration.HasSynced() }); err != nil {
+		return fmt.Errorf("the informer did not sync: %w", err)
+	}
+	fmt.Printf("informer: synced with %d objects in %v, streamed lists %d, plain lists %d\n",
+		len(informer.GetStore().ListKeys()), time.Since(began).Round(time.Millisecond), wire.streamed.Load(), wire.listed.Load())
+
+	third := o.changes / 3
+	if err := w.change(ctx, third); err != nil {
+		return err
+	}
+	cut := wire.cut()
+	if err := w.change(ctx, third); err != nil {
+		return err
+	}
+	loads := wire.loads()
+	wire.age.Store(true)
+	wire.cut()
+	if err := within(ctx, o.patience, func() bool { return wire.loads() > loads && !wire.age.Load() }); err != nil {
+		return fmt.Errorf("a watch from revision 1 was not answered with 410 and a relist: %w", err)
+	}
+	if err := w.change(ctx, o.changes-2*third); err != nil {
+		return err
+	}
+
+	truth, err := w.truth(ctx)
+	if err != nil {
+		return err
+	}
+	var difference error
+	err = within(ctx, o.patience, func() bool { difference = compare(truth, informer.GetStore()); return difference == nil })
+	if err != nil {
+		return fmt.Errorf("the store does not equal the truth: %w", difference)
+	}
+	if err := seen.compare(truth); err != nil {
+		return fmt.Errorf("what the handlers were told does not equal the truth: %w", err)
+	}
+	fmt.Printf("informer: store and handlers equal the truth: %d objects after %d changes; %d connections cut, %d loads in all, %d handler calls\n",
+		len(truth), o.changes, cut, wire.loads(), seen.count())
+	return nil
+}
+
+// compare says how the store differs from the truth.
+func compare(truth map[string]*corev1.ConfigMap, store cache.Store) error {
+	if keys := store.ListKeys(); len(keys) != len(truth) {
+		return fmt.Errorf("%d objects in the store, %d in truth", len(keys), len(truth))
+	}
+	for key, real := range truth {
+		item, ok, err := store.GetByKey(key)
+		if err != nil || !ok {
+			return fmt.Errorf("%s is not in the store (%v)", key, err)
+		}
+		if mine := item.(*corev1.ConfigMap); !reflect.DeepEqual(mine, real) {
+			return fmt.Errorf("%s is at %s in the store, at %s in truth", key, mine.ResourceVersion, real.ResourceVersion)
+		}
+	}
+	return nil
+}
+
+// handled is the state that the event handlers' calls add up to.
+type handled struct {
+	mutex sync.Mutex
+	state map[string]string
+	calls int
+}
+
+func (h *handled) handler() cache.ResourceEventHandler {
+	put := func(object any) {
+		m := object.(*corev1.ConfigMap)
+		h.note(m.Namespace+"/"+m.Name, m.ResourceVersion)
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    put,
+		UpdateFunc: func(_, object any) { put(object) },
+		DeleteFunc: func(object any) {
+			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+			if err == nil {
+				h.note(key, "")
+			}
+		},
+	}
+}
+
+func (h *handled) note(key, version string) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.state == nil {
+		h.state = map[string]string{}
+	}
+	h.calls++
+	if version == "" {
+		delete(h.state, key)
+	} else {
+		h.state[key] = version
+	}
+}
+
+func (h *handled) count() int {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return h.calls
+}
+
+// compare waits a little: handlers are called after the store has changed.
+func (h *handled) compare(truth map[string]*corev1.ConfigMap) error {
+	return within(context.Background(), 10*time.Second, func() bool {
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		for key, real := range truth {
+			if h.state[key] != real.ResourceVersion {
+				return false
+			}
+		}
+		return len(h.state) == len(truth)
+	})
+}
+
+// within waits until done says so.
+func within(ctx context.Context, patience time.Duration, done func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func clientFor(url, token, ca string, wire *wire) (*kubernetes.Clientset, error) {
+	config := &rest.Config{Host: url, BearerToken: token, QPS: -1}
+	config.TLSClientConfig.CAFile = ca
+	if wire != nil {
+		config.Dial = wire.dial
+		config.Wrap(wire.wrap)
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// created is what a new ConfigMap looks like.
+func created(namespace string, n int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("cm-%05d", n), Labels: map[string]string{"n": strconv.Itoa(n % 10)}},
+		Data:       map[string]string{"text": fmt.Sprintf("<%d>&é\u2028", n)},
+	}
+}

@@ -1,0 +1,111 @@
+//! The promises by name, one validator each: they read what clients saw and what was written, and know no server.
+
+mod history;
+mod lists;
+mod order;
+mod truth;
+mod whole;
+
+use std::fmt;
+
+pub(crate) use history::{Asked, Change, History, Item, Kind, Page, Seen, Start};
+pub(crate) use lists::{Limits, bounded, complete, fresh, together};
+pub(crate) use order::{bookmarkable, ordered, unique};
+pub(crate) use truth::{Filter, Truth, Write};
+pub(crate) use whole::{atomic, reliable, resumable};
+
+/// A promise of the server to its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guarantee {
+    Ordered,
+    Atomic,
+    Unique,
+    Reliable,
+    Resumable,
+    Bookmarkable,
+    Together,
+    Fresh,
+    Complete,
+    Bounded,
+}
+
+impl Guarantee {
+    /// The promise, as a sentence that a report can print.
+    pub(crate) fn sentence(self) -> &'static str {
+        match self {
+            Self::Ordered => "revisions on a watch never go back, initial events apart",
+            Self::Atomic => "all changes of one revision that the filter selects arrive, or none of them",
+            Self::Unique => "a watch never shows the same change (a key at a revision) twice",
+            Self::Reliable => "nothing that the filter selects is skipped between two things a watch showed, and nothing is made up",
+            Self::Resumable => "a watch from a seen revision continues exactly after it, or ends with 410, and is never silent",
+            Self::Bookmarkable => "a bookmark at R comes after every selected change up to R, and none at or below R comes after it",
+            Self::Together => "a list shows one revision: every object as it was then, none newer, and the same on each of its pages",
+            Self::Fresh => "a list asked for at least R is answered at or after R, one asked for exactly R at R",
+            Self::Complete => "after its list, its events and its relists, a client has exactly the objects that are there",
+            Self::Bounded => "every page, answer and watch keeps the limit that it was asked with",
+        }
+    }
+}
+
+/// A broken promise, with what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) guarantee: Guarantee,
+    /// Which client, and what it saw.
+    pub(crate) detail: String,
+}
+
+impl Violation {
+    fn new(guarantee: Guarantee, history: &History, detail: impl fmt::Display) -> Self {
+        Self { guarantee, detail: format!("{}: {detail}", history.client) }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is broken ({}): {}", self.guarantee, self.guarantee.sentence(), self.detail)
+    }
+}
+
+/// What a validator answers.
+pub(crate) type Verdict = Result<(), Violation>;
+
+/// Every validator over one history; what is broken, in the order of the table of names.
+pub(crate) fn broken(history: &History, truth: &Truth, limits: &Limits) -> Vec<Violation> {
+    [
+        ordered(history),
+        atomic(history, truth),
+        unique(history),
+        reliable(history, truth),
+        resumable(history, truth),
+        bookmarkable(history, truth),
+        together(history, truth),
+        fresh(history),
+        complete(history, truth),
+        bounded(history, limits),
+    ]
+    .into_iter()
+    .filter_map(Result::err)
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_prints_its_sentence() {
+        let violation = Violation::new(Guarantee::Unique, &History::new("c", Filter::all()), "a/b at 7 came twice");
+        assert_eq!(
+            violation.to_string(),
+            "Unique is broken (a watch never shows the same change (a key at a revision) twice): c: a/b at 7 came twice"
+        );
+    }
+
+    #[test]
+    fn a_faithful_history_breaks_nothing() {
+        let truth = truth::sample();
+        let history = history::faithful(&truth);
+        assert_eq!(broken(&history, &truth, &Limits::default()), []);
+    }
+}

@@ -1,0 +1,169 @@
+//! What was really written, from a source that is not the server under test, and what a filter makes of it.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use serde_json::Value;
+
+use super::{Change, Item, Kind};
+
+type Test = dyn Fn(&str, &Value) -> bool + Send + Sync;
+
+/// What a request selects: a name for messages, and the test on an object's key and JSON.
+#[derive(Clone)]
+pub(crate) struct Filter {
+    name: String,
+    test: Arc<Test>,
+}
+
+impl Filter {
+    /// Selects what the test accepts.
+    pub(crate) fn new(name: impl Into<String>, test: impl Fn(&str, &Value) -> bool + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), test: Arc::new(test) }
+    }
+
+    /// Selects everything.
+    pub(crate) fn all() -> Self {
+        Self::new("everything", |_, _| true)
+    }
+
+    fn selects(&self, key: &str, state: Option<&Item>) -> bool {
+        state.is_some_and(|item| serde_json::from_slice(&item.body).is_ok_and(|object| (self.test)(key, &object)))
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// One write of one key; no body is a deletion.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) key: String,
+    pub(crate) revision: u64,
+    /// The object's JSON as stored.
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+/// The objects of one resource at `floor`, and every write after it up to `head`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Truth {
+    pub(crate) floor: u64,
+    /// Everything up to here is known.
+    pub(crate) head: u64,
+    start: BTreeMap<String, Item>,
+    writes: Vec<Write>,
+}
+
+impl Truth {
+    /// From the objects at `floor` and the writes after it, in etcd's order.
+    pub(crate) fn new(floor: u64, start: impl IntoIterator<Item = Item>, writes: Vec<Write>, head: u64) -> Self {
+        Self { floor, head, start: start.into_iter().map(|item| (item.key.clone(), item)).collect(), writes }
+    }
+
+    /// What a watch with this filter must show after a revision (spec list-watch §5.1), in order.
+    pub(crate) fn outcomes(&self, filter: &Filter, after: u64) -> Vec<Change> {
+        let mut state = self.start.clone();
+        let mut outcomes = Vec::new();
+        for write in &self.writes {
+            let old = state.remove(&write.key);
+            let new = write.body.clone().map(|body| Item { key: write.key.clone(), revision: write.revision, body });
+            let change = match (filter.selects(&write.key, old.as_ref()), filter.selects(&write.key, new.as_ref())) {
+                (false, true) => new.clone().map(|item| Change { kind: Kind::Added, item }),
+                (true, true) => new.clone().map(|item| Change { kind: Kind::Modified, item }),
+                (true, false) => old.map(|item| Change { kind: Kind::Deleted, item: Item { revision: write.revision, ..item } }),
+                (false, false) => None,
+            };
+            state.extend(new.map(|item| (write.key.clone(), item)));
+            outcomes.extend(change.filter(|_| write.revision > after));
+        }
+        outcomes
+    }
+
+    /// The selected objects at a revision between `floor` and `head`, by key.
+    pub(crate) fn state(&self, filter: &Filter, at: u64) -> Vec<Item> {
+        let mut state = self.start.clone();
+        for write in self.writes.iter().take_while(|w| w.revision <= at) {
+            match &write.body {
+                Some(body) => {
+                    let item = Item { key: write.key.clone(), revision: write.revision, body: body.clone() };
+                    state.insert(write.key.clone(), item);
+                }
+                None => drop(state.remove(&write.key)),
+            }
+        }
+        state.into_values().filter(|item| filter.selects(&item.key, Some(item))).collect()
+    }
+
+    /// Whether the state at a revision can be told.
+    pub(crate) fn knows(&self, revision: u64) -> bool {
+        (self.floor..=self.head).contains(&revision)
+    }
+}
+
+/// An object's JSON without what a server adds to the stored form: kind, apiVersion and resourceVersion.
+pub(crate) fn essence(body: &[u8]) -> Option<Value> {
+    let mut object: Value = serde_json::from_slice(body).ok()?;
+    let members = object.as_object_mut()?;
+    members.remove("kind");
+    members.remove("apiVersion");
+    members.get_mut("metadata")?.as_object_mut()?.remove("resourceVersion");
+    Some(object)
+}
+
+/// For the validators' own tests: two objects at 10, then five writes, two of them in one transaction.
+#[cfg(test)]
+pub(super) fn sample() -> Truth {
+    let body = |name: &str, app: &str| format!(r#"{{"metadata":{{"name":"{name}","labels":{{"app":"{app}"}}}}}}"#).into_bytes();
+    let item = |name: &str, revision| Item { key: format!("ns/{name}"), revision, body: body(name, "x") };
+    let write = |name: &str, revision, app: Option<&str>| Write { key: format!("ns/{name}"), revision, body: app.map(|a| body(name, a)) };
+    let writes = vec![
+        write("a", 11, Some("y")),
+        write("c", 12, Some("x")),
+        write("a", 14, Some("x")),
+        write("b", 14, None),
+        write("c", 15, None),
+        write("d", 17, Some("y")),
+    ];
+    Truth::new(10, [item("a", 4), item("b", 9)], writes, 18)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(filter: &Filter, after: u64) -> Vec<(Kind, String, u64)> {
+        sample().outcomes(filter, after).into_iter().map(|c| (c.kind, c.item.key, c.item.revision)).collect()
+    }
+
+    #[test]
+    fn a_selector_turns_changes_into_arrivals_and_departures() {
+        let app_x = Filter::new("app=x", |_, object| object["metadata"]["labels"]["app"] == "x");
+        let change = |kind, name: &str, revision| (kind, format!("ns/{name}"), revision);
+        let expected = [
+            change(Kind::Deleted, "a", 11),
+            change(Kind::Added, "c", 12),
+            change(Kind::Added, "a", 14),
+            change(Kind::Deleted, "b", 14),
+            change(Kind::Deleted, "c", 15),
+        ];
+        assert_eq!(shown(&app_x, 10), expected);
+        assert_eq!(shown(&app_x, 14), expected[4..]);
+    }
+
+    #[test]
+    fn a_departed_object_is_shown_as_it_was_selected() {
+        let app_x = Filter::new("app=x", |_, object| object["metadata"]["labels"]["app"] == "x");
+        let gone = &sample().outcomes(&app_x, 10)[0];
+        assert_eq!(essence(&gone.item.body).expect("a sample body parses")["metadata"]["labels"]["app"], "x");
+    }
+
+    #[test]
+    fn the_state_follows_the_writes() {
+        let keys = |at| sample().state(&Filter::all(), at).into_iter().map(|i| i.key).collect::<Vec<_>>();
+        assert_eq!(keys(10), ["ns/a", "ns/b"]);
+        assert_eq!(keys(14), ["ns/a", "ns/c"]);
+        assert_eq!(keys(18), ["ns/a", "ns/d"]);
+    }
+}

@@ -1,0 +1,27 @@
+//! Cases against real peers: etcd and kube-apiserver, started here when `WATCHCACHE_TEST_PEERS` names the folder with their programs.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd` and `kube-apiserver` (`tests/peers/build.sh` makes it); without it these cases say so and return |
+//! | `WATCHCACHE_TEST_SUBJECT` | `kube-apiserver`: test the cases themselves, with a second kube-apiserver in the place of ours |
+//! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path |
+
+mod floor;
+mod kubectl;
+mod objects;
+mod parity;
+mod peers;
+mod record;
+mod watch_parity;
+
+use std::io::Write;
+
+/// What a case answers: nothing, or why it failed.
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// A line for the person who runs the tests, seen whether or not the harness captures output.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed output must not fail a test.
+    let _ = writeln!(out, "{line}");
+}

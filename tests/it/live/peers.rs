@@ -1,0 +1,162 @@
+//! Starts etcd and kube-apiservers in a temporary folder, with certificates made for the occasion, and ends them.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::CertificateDer;
+use tempfile::TempDir;
+
+use crate::client::Client;
+
+/// The bearer token of a cluster administrator.
+pub(super) const TOKEN: &str = "admintoken";
+/// How long a server may take until it is ready: kube-apiserver needs about 20 s on an idle core, several times that on a busy one.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// A started program; it is ended when this is dropped.
+pub(super) struct Running {
+    child: Child,
+    name: String,
+    log: PathBuf,
+}
+
+/// A folder with programs, certificates and logs.
+pub(super) struct Site {
+    programs: PathBuf,
+    dir: TempDir,
+    authority: CertificateDer<'static>,
+}
+
+impl Site {
+    /// Prepares the folder; `programs` has `etcd` and `kube-apiserver`.
+    pub(super) fn prepare(programs: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let authority = write_certificates(dir.path())?;
+        fs::write(dir.path().join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+        Ok(Self { programs: programs.to_owned(), dir, authority })
+    }
+
+    /// The folder.
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Starts etcd; durable only as long as the machine runs, which a test may not notice.
+    pub(super) fn etcd(&self) -> io::Result<(Running, SocketAddr)> {
+        let (client, peer) = (free_address()?, free_address()?);
+        let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
+        let mut command = Command::new(self.programs.join("etcd"));
+        command.arg("--data-dir").arg(self.path().join("etcd"));
+        command.args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url]);
+        command.args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url]);
+        command.args(["--initial-cluster", &format!("default={peer_url}"), "--unsafe-no-fsync", "--watch-progress-notify-interval", "5s"]);
+        Ok((self.start("etcd", command)?, client))
+    }
+
+    /// Starts a kube-apiserver that stores JSON; several may share one etcd.
+    pub(super) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
+        let address = free_address()?;
+        let file = |name: &str| self.path().join(name).display().to_string();
+        let mut command = Command::new(self.programs.join("kube-apiserver"));
+        for (flag, value) in [
+            ("etcd-servers", format!("http://{etcd}")),
+            ("storage-media-type", "application/json".into()),
+            ("secure-port", address.port().to_string()),
+            ("bind-address", address.ip().to_string()),
+            ("advertise-address", address.ip().to_string()),
+            ("cert-dir", file(name)),
+            ("tls-cert-file", file("server.crt")),
+            ("tls-private-key-file", file("server.key")),
+            ("client-ca-file", file("ca.crt")),
+            ("token-auth-file", file("tokens.csv")),
+            ("service-account-key-file", file("accounts.pub")),
+            ("service-account-signing-key-file", file("accounts.key")),
+            ("service-account-issuer", "https://kubernetes.default.svc".into()),
+            ("service-cluster-ip-range", "10.0.0.0/16".into()),
+            ("authorization-mode", "RBAC".into()),
+            // Pods may then be made without service accounts, which a controller would make.
+            ("disable-admission-plugins", "ServiceAccount".into()),
+        ] {
+            command.arg(format!("--{flag}={value}"));
+        }
+        Ok((self.start(name, command)?, address))
+    }
+
+    /// Starts any other program of this site, with its output in a log.
+    pub(super) fn start(&self, name: &str, mut command: Command) -> io::Result<Running> {
+        let log = self.path().join(format!("{name}.log"));
+        let out = File::create(&log)?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        Ok(Running { child: command.spawn()?, name: name.to_owned(), log })
+    }
+
+    /// A client with administrator's rights on a kube-apiserver of this site.
+    pub(super) fn client(&self, address: SocketAddr) -> Client {
+        Client::secure(address, self.authority.clone(), TOKEN)
+    }
+}
+
+impl Running {
+    /// Waits until `/readyz` answers 200.
+    pub(super) async fn ready(&mut self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+        let began = Instant::now();
+        loop {
+            if let Ok(answer) = client.fetch("/readyz").await
+                && answer.status == 200
+            {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("{} ended with {status}: {}", self.name, self.last_words()).into());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{} is not ready after {PATIENCE:?}: {}", self.name, self.last_words()).into());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(8)..].join("\n")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself; nothing is kept that a kill could harm.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address on loopback that nobody listens on now.
+pub(super) fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// Writes `ca.crt`, `server.{crt,key}` and `accounts.{key,pub}`; returns the authority.
+fn write_certificates(dir: &Path) -> Result<CertificateDer<'static>, Box<dyn std::error::Error>> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "test authority");
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    let key = KeyPair::generate()?;
+    let names = ["localhost", "kubernetes.default.svc", "127.0.0.1", "10.0.0.1"].map(String::from);
+    let server = CertificateParams::new(names)?.signed_by(&key, &authority)?;
+    fs::write(dir.join("ca.crt"), authority.pem())?;
+    fs::write(dir.join("server.crt"), server.pem())?;
+    fs::write(dir.join("server.key"), key.serialize_pem())?;
+    let accounts = KeyPair::generate()?;
+    fs::write(dir.join("accounts.key"), accounts.serialize_pem())?;
+    fs::write(dir.join("accounts.pub"), accounts.public_key_pem())?;
+    Ok(authority.der().clone())
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
+#
+# Parts: etcd, kube-apiserver, kubectl (default: all three). A part that OUT already has at the wanted version is left alone.
+# Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches.
+set -euo pipefail
+
+etcd_version=v3.7.3
+kube_version=1.36.3
+
+[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kubectl…]" >&2; exit 2; }
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+shift
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kubectl)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# wanted PART: the version a part is built at.
+wanted() { [ "$1" = etcd ] && echo "$etcd_version" || echo "v$kube_version"; }
+
+# built PART: whether OUT has it at that version.
+built() { [ -x "$out/$1" ] && [ "$(cat "$out/.$1.version" 2>/dev/null)" = "$(wanted "$1")" ]; }
+
+# program DIR IMPORT CALL: a main package around a Kubernetes command, as the project's own cmd/ folders have it.
+program() {
+  mkdir -p "$work/kubernetes/$1"
+  cat > "$work/kubernetes/$1/main.go" <<GO
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"$2"
+)
+
+func main() { os.Exit(cli.Run($3)) }
+GO
+}
+
+build_etcd() {
+  mkdir -p "$work/etcd"
+  cd "$work/etcd"
+  printf 'module peer/etcd\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/server/v3 %s\n' "$etcd_version" > go.mod
+  printf 'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n' > main.go
+  quietly go mod tidy
+  quietly go build -o "$out/etcd" .
+  echo "$etcd_version" > "$out/.etcd.version"
+}
+
+# The staging modules are published under their own versions; the kubernetes module itself names them by folder, so its own
+# replace lines tell which ones there are.
+kubernetes_module() {
+  cd "$work/kubernetes"
+  local source
+  source=$(cd "$work" && go mod download -json "k8s.io/kubernetes@v$kube_version" | sed -n 's/^\t"GoMod": "\(.*\)",\{0,1\}$/\1/p')
+  {
+    printf 'module peer/kubernetes\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v%s\n\n' "$kube_version"
+    grep -oE 'k8s\.io/[a-z0-9-]+ => \./staging' "$source" | cut -d' ' -f1 | sort -u |
+      while read -r module; do printf 'replace %s => %s v0.%s\n' "$module" "$module" "${kube_version#1.}"; done
+  } > go.mod
+  quietly go mod tidy
+}
+
+# quietly COMMAND…: print its output only when it fails.
+quietly() { "$@" > "$work/log" 2>&1 || { tail -20 "$work/log" >&2; return 1; }; }
+
+kubernetes=()
+for part in "${parts[@]}"; do
+  if built "$part"; then
+    echo "$part $(wanted "$part") is there"
+    continue
+  fi
+  case $part in
+  etcd) build_etcd && echo "$part $etcd_version built" ;;
+  kube-apiserver) program kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver/app 'app.NewAPIServerCommand()' && kubernetes+=("$part") ;;
+  kubectl) program kubectl k8s.io/kubectl/pkg/cmd 'cmd.NewDefaultKubectlCommand()' && kubernetes+=("$part") ;;
+  *) echo "unknown part $part" >&2; exit 2 ;;
+  esac
+done
+
+[ ${#kubernetes[@]} -gt 0 ] || exit 0
+kubernetes_module
+stamp="-X k8s.io/component-base/version.gitVersion=v$kube_version"
+stamp="$stamp -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${kube_version#1.}"
+stamp="${stamp%.*}"
+for part in "${kubernetes[@]}"; do
+  cd "$work/kubernetes"
+  quietly go build -ldflags "$stamp" -o "$out/$part" "./$part"
+  echo "v$kube_version" > "$out/.$part.version"
+  echo "$part v$kube_version built"
+done
