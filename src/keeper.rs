@@ -20,7 +20,7 @@ use crate::{
         view::{Fed, Published},
     },
     codec::form::Form,
-    dispatch::{Dispatcher, Group, GroupKey, Wake},
+    dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake},
     model::{Batch, Epoch, Event, Feed, Storage},
     telemetry::ResourceMetrics,
 };
@@ -96,12 +96,10 @@ pub struct Gone;
 /// Makes a keeper and both of its ends.
 #[must_use]
 pub fn keeper(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics: Arc<ResourceMetrics>) -> (Keeper, Handle, Inbox) {
-    let replica = Replica::new(limits);
-    let published = Arc::new(Published::new(replica.view(), fed));
+    let (state, published) = State::new(limits, GroupLimits::default(), fed);
     let (queue, incoming) = mpsc::unbounded_channel();
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
-    let state = State { replica, dispatcher: Dispatcher::default(), published: published.clone() };
     let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics };
     let handle = Handle { storage, published: published.clone(), since: keeper.started, asks };
     (keeper, handle, Inbox { queue, queued, published })
@@ -136,12 +134,12 @@ impl Keeper {
 }
 
 impl State {
-    /// For the simulation: the state alone, and where it publishes.
+    /// An empty replica and dispatcher, and where they publish.
     #[must_use]
-    pub fn new(limits: RingLimits, fed: Arc<Fed>) -> (Self, Arc<Published>) {
+    pub fn new(limits: RingLimits, groups: GroupLimits, fed: Arc<Fed>) -> (Self, Arc<Published>) {
         let replica = Replica::new(limits);
         let published = Arc::new(Published::new(replica.view(), fed));
-        (Self { replica, dispatcher: Dispatcher::default(), published: published.clone() }, published)
+        (Self { replica, dispatcher: Dispatcher::new(groups), published: published.clone() }, published)
     }
 
     /// Does one thing. Returns how many events it applied.
@@ -185,6 +183,8 @@ impl State {
                 Feed::Reset { epoch, revision, ready_at, objects, broken } => {
                     events.clear();
                     self.replica.reset(epoch, revision, ready_at, objects, broken);
+                    // Published first: a member that ends looks whether what it has seen still exists.
+                    self.published.publish(self.replica.view());
                     wakes.push(self.dispatcher.end_all());
                 }
                 Feed::Batch(batch) => count += self.batch(&batch, now_ms, &mut events, &mut wakes),

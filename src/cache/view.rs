@@ -65,6 +65,7 @@ impl View {
 pub struct Fed {
     revision: AtomicU64,
     compacted: AtomicU64,
+    lost: AtomicU64,
     waiters: AtomicUsize,
     grew: Notify,
     asked: Notify,
@@ -86,8 +87,10 @@ impl Fed {
     }
 
     /// etcd itself went backwards (a restored backup): the next revisions are smaller. Only after every resource was withheld.
-    pub fn rewind(&self, revision: Revision) {
+    /// `lost` is the newest revision that a client may have seen.
+    pub fn rewind(&self, revision: Revision, lost: Revision) {
         self.revision.store(revision.0, Ordering::Release);
+        self.lost.fetch_max(lost.0, Ordering::Release);
     }
 
     /// Somebody compacted etcd at `revision` (spec list-watch §10): exact reads below it are over.
@@ -131,6 +134,8 @@ pub struct Known {
     pub view: Arc<View>,
     /// K: everything up to here is in it.
     pub revision: Revision,
+    /// Revisions above K up to here belong to an etcd that was then restored from a backup.
+    pub lost: Revision,
 }
 
 impl Known {
@@ -155,7 +160,7 @@ impl Published {
         let handed = self.handed.load(Ordering::Acquire);
         let view = self.view.load_full();
         let revision = if view.applied.0 >= handed { view.applied.max(Revision(fed)) } else { view.applied };
-        Known { view, revision }
+        Known { view, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
     }
 
     /// The keeper shows a new picture.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, task::Waker};
 use bytes::Bytes;
 
 use super::{
-    group::{Frame, Group, GroupKey},
+    group::{Frame, Group, GroupKey, GroupLimits},
     interest::Interest,
 };
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 pub struct Dispatcher {
     groups: HashMap<GroupKey, Arc<Group>>,
     interest: Interest,
+    limits: GroupLimits,
     /// Frames of the batch at hand, by group: (group, frames). Kept for its allocation.
     pending: Vec<(Arc<Group>, Vec<Frame>)>,
 }
@@ -35,12 +36,18 @@ impl Wake {
 }
 
 impl Dispatcher {
+    /// No groups yet; each one's log will have these limits.
+    #[must_use]
+    pub fn new(limits: GroupLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
     /// The group for a key, made when it is new; `applied` is the revision the replica is at.
     pub fn group(&mut self, key: GroupKey, form: Arc<Form>, applied: Revision) -> Arc<Group> {
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
         }
-        let group = Arc::new(Group::new(key.clone(), form, applied));
+        let group = Arc::new(Group::new(key.clone(), form, applied, self.limits));
         self.interest.add(&group);
         self.groups.insert(key, group.clone());
         group

@@ -22,6 +22,21 @@ pub const GROUP_FRAMES_MAX: usize = 1_024;
 /// Most bytes of frames a group's log holds for members that do not keep up.
 pub const GROUP_BYTES_MAX: usize = 1 << 20;
 
+/// How much a group's log holds for members that do not keep up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// Most frames.
+    pub frames_max: usize,
+    /// Most bytes of frames.
+    pub bytes_max: usize,
+}
+
+impl Default for GroupLimits {
+    fn default() -> Self {
+        Self { frames_max: GROUP_FRAMES_MAX, bytes_max: GROUP_BYTES_MAX }
+    }
+}
+
 /// What makes two watchers the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupKey {
@@ -57,6 +72,7 @@ struct Log {
     members: Vec<Option<Member>>,
     free: Vec<usize>,
     ended: bool,
+    limits: GroupLimits,
 }
 
 struct Member {
@@ -86,8 +102,8 @@ pub enum Taken {
 
 impl Group {
     /// A group whose log begins after `floor`, the revision the replica is at.
-    pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision) -> Self {
-        let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false };
+    pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision, limits: GroupLimits) -> Self {
+        let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false, limits };
         Self { key, form, log: Mutex::new(log) }
     }
 
@@ -159,7 +175,7 @@ impl Log {
     fn trim(&mut self, published: Revision) {
         let needed = self.members.iter().flatten().filter_map(|m| m.cursor).min().unwrap_or(u64::MAX);
         while let Some(frame) = self.frames.front() {
-            let over = self.frames.len() > GROUP_FRAMES_MAX || self.bytes > GROUP_BYTES_MAX;
+            let over = self.frames.len() > self.limits.frames_max || self.bytes > self.limits.bytes_max;
             if frame.revision > published || (self.first >= needed && !over) {
                 return;
             }

@@ -9,5 +9,5 @@ pub mod interest;
 pub mod subscription;
 
 pub use dispatcher::{Dispatcher, Wake};
-pub use group::{Group, GroupKey};
+pub use group::{Group, GroupKey, GroupLimits};
 pub use subscription::{Start, Step, Subscription};

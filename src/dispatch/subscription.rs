@@ -35,7 +35,7 @@ pub struct Subscription {
     state: State,
     /// The last revision whose events this watcher has, whole.
     seen: Revision,
-    /// A bookmark must be newer than this (spec list-watch §4.5, "Delivery filter").
+    /// A bookmark must be newer than this: where the stream began, then the last bookmark (spec list-watch §4.5, "Delivery filter").
     start: Revision,
     /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
     processed: u64,
@@ -123,7 +123,7 @@ impl Subscription {
                     Taken::Some => return Step::More,
                     Taken::Nothing => return Step::Pending,
                     Taken::Behind => self.state = State::Catching,
-                    Taken::Ended => self.state = State::Ended,
+                    Taken::Ended => return self.end(),
                 },
                 State::Ended => return Step::Ended,
             }
@@ -138,10 +138,15 @@ impl Subscription {
         (known.view.epoch == self.epoch && matches!(self.state, State::Live | State::Catching)).then_some(known.revision)
     }
 
-    /// Whether a bookmark at `revision` may be sent now.
+    /// Whether a bookmark at `revision` is to be sent now; if so, the next one must be newer. What is known may go back when a resource is
+    /// loaded anew, a stream never does (guarantee Ordered).
     #[must_use]
-    pub fn may_bookmark(&self, revision: Revision) -> bool {
-        matches!(self.state, State::Live) && revision > self.start && revision >= self.seen
+    pub fn bookmark(&mut self, revision: Revision) -> bool {
+        let due = matches!(self.state, State::Live) && revision > self.start && revision >= self.seen;
+        if due {
+            self.start = revision;
+        }
+        due
     }
 
     /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.
@@ -196,8 +201,7 @@ impl Subscription {
     fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<Step> {
         let known = self.published.known();
         if known.view.epoch != self.epoch || self.seat.is_ended() {
-            self.state = State::Ended;
-            return None;
+            return Some(self.end());
         }
         let ring = &known.view.ring;
         let Ok(start) = ring.since(self.seen) else {
@@ -224,6 +228,15 @@ impl Subscription {
         }
         // Else the log has just forgotten something newer than this picture, and so a newer picture is there: go round again.
         (!out.is_empty()).then_some(Step::More)
+    }
+
+    /// The group has ended. After a reset the client resumes where it was; when etcd was restored from a backup, where it was is no more, and it
+    /// must be told.
+    fn end(&mut self) -> Step {
+        self.state = State::Ended;
+        let known = self.published.known();
+        let lost = known.view.epoch != self.epoch && self.seen > known.revision && self.seen <= known.lost;
+        if lost { Step::Expired { seen: self.seen, floor: known.view.ring.floor() } } else { Step::Ended }
     }
 
     /// Encodes an event for this watcher alone; the bytes it added.

@@ -292,7 +292,7 @@ impl Body for WatchBody {
             }
             Step::Pending => {
                 if due {
-                    let send = candidate.filter(|revision| subscription.may_bookmark(*revision));
+                    let send = candidate.filter(|revision| subscription.bookmark(*revision));
                     let bookmark = send.map(|revision| subscription.group().form().bookmark(revision, false));
                     this.bookmarks = next_bookmark(Instant::now(), BOOKMARK_EVERY, this.deadline);
                     this.set_alarm();

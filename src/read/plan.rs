@@ -18,6 +18,8 @@ pub struct State {
     pub ready: bool,
     /// The highest revision the cache is known to have applied: K.
     pub known: Revision,
+    /// Revisions above `known` up to this one are those of an etcd that was then restored from a backup: nobody has their events.
+    pub lost: Revision,
     /// Whether etcd answers progress requests (spec §2.9); without them nobody can tell how old an idle cache is.
     pub etcd_progress: bool,
 }
@@ -265,6 +267,9 @@ pub enum WatchPlan {
         /// Whether a bookmark with the annotation `k8s.io/initial-events-end` follows the initial events.
         annotated: bool,
     },
+    /// Headers, then ERROR 410, the end: the revision belongs to an etcd that is no more. The real server waits in silence for ever; clients that
+    /// are told relist and go on.
+    Lost(Revision),
     /// Headers, then one ERROR event with a 500 `InternalError` of this message, then the end.
     Error(&'static str),
 }
@@ -305,6 +310,7 @@ pub fn watch(options: &ListOptions, state: &State) -> Result<WatchPlan, Refusal>
         (Rv::Zero | Rv::At(Revision::ZERO), Some(false)) => (Wait::Nothing, Start::AfterCached), // 5
         // 9, and `00`, which is not defaulted
         (Rv::Unset | Rv::Zero | Rv::At(Revision::ZERO), None) => (Wait::Nothing, Start::Store),
+        (Rv::At(n), _) if n > state.known && n <= state.lost => return Ok(WatchPlan::Lost(n)),
         (Rv::At(n), _) => (Wait::Nothing, Start::After(n)), // 6, 7, 8
     };
     Ok(WatchPlan::Stream { wait, start, annotated })

@@ -140,6 +140,9 @@ impl Reader {
         let plan = plan::watch(options, &self.state(&known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.view)?;
         let (wait, start, annotated) = match plan {
+            WatchPlan::Lost(asked) => {
+                return Ok(Watching::Failed(ReadError::WatchExpired { asked, floor: known.view.ring.floor() }));
+            }
             WatchPlan::Error(message) => return Ok(Watching::Failed(ReadError::InStream(message.to_owned()))),
             WatchPlan::Stream { wait, start, annotated } => (wait, start, annotated),
         };
@@ -170,7 +173,7 @@ impl Reader {
     }
 
     fn state(&self, known: &Known) -> State {
-        State { ready: known.is_ready(), known: known.revision, etcd_progress: self.etcd.supports_progress() }
+        State { ready: known.is_ready(), known: known.revision, lost: known.lost, etcd_progress: self.etcd.supports_progress() }
     }
 
     /// E: etcd's newest revision, by a linearizable read (spec list-watch §2.9 step 1).

@@ -198,7 +198,7 @@ impl Driver {
         self.cluster = Some(newest.cluster_id);
         self.perform(out);
         if self.machine.fed() < self.fed.revision() {
-            self.fed.rewind(self.machine.fed());
+            self.fed.rewind(self.machine.fed(), self.machine.newest());
         }
         self.fed.advance(self.machine.fed());
         Ok(())

@@ -78,6 +78,8 @@ pub struct Machine {
     ranges: Vec<Watched>,
     resources: BTreeMap<Vec<u8>, Resource>,
     fed: Revision,
+    /// The newest revision that any answer of etcd showed.
+    newest: Revision,
     epoch: Epoch,
     generation: Generation,
     witness: Option<Witness>,
@@ -115,6 +117,7 @@ impl Machine {
             ranges,
             resources: BTreeMap::new(),
             fed: Revision::ZERO,
+            newest: Revision::ZERO,
             epoch: Epoch::default(),
             generation: Generation(0),
             witness: None,
@@ -186,6 +189,7 @@ impl Machine {
 
     /// A message of watch `index` (of all watches for a progress answer: `None`).
     pub fn message(&mut self, index: Option<usize>, message: WatchMessage, out: &mut Vec<Out>) {
+        self.newest = self.newest.max(message.header.revision);
         match message.kind {
             WatchKind::Events { events, more } => {
                 if let Some(index) = index {
@@ -251,6 +255,12 @@ impl Machine {
         self.fed
     }
 
+    /// The newest revision that any answer of etcd showed: what clients may have seen. After a restored backup it is lost.
+    #[must_use]
+    pub fn newest(&self) -> Revision {
+        self.newest
+    }
+
     /// Whether a load is under way: then the driver asks for progress, so that the loaded become ready.
     #[must_use]
     pub fn is_loading(&self) -> bool {
@@ -268,6 +278,8 @@ impl Machine {
         let Some(resource) = self.resources.get_mut(key) else { return };
         let generation = self.generation;
         resource.phase = Phase::Loading { generation, ready_at, held: Vec::new(), held_bytes: 0 };
+        // After a restored backup revisions are smaller than before: until the load is done everything is held.
+        resource.upto = Revision::ZERO;
         out.push(Out::Withhold(resource.storage.id.clone()));
         out.push(Out::Load(resource.storage.id.clone(), generation, at));
     }

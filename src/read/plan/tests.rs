@@ -8,7 +8,7 @@ use super::*;
 use crate::read::{options::parse_query, token::encode};
 
 /// The cache is at 100.
-const READY: State = State { ready: true, known: Revision(100), etcd_progress: true };
+const READY: State = State { ready: true, known: Revision(100), lost: Revision::ZERO, etcd_progress: true };
 const PENDING: State = State { ready: false, ..READY };
 const NO_PROGRESS_REQUESTS: State = State { etcd_progress: false, ..READY };
 const PENDING_NO_PROGRESS: State = State { ready: false, etcd_progress: false, ..READY };
@@ -326,7 +326,7 @@ fn watches() {
 proptest! {
     #[test]
     fn every_query_is_planned(text in "((resourceVersion|continue|limit|resourceVersionMatch|watch)=(0|5|Exact|NotOlderThan|[a-zA-Z0-9_]{0,12})&){0,5}", ready: bool, known: u64, etcd_progress: bool) {
-        let state = State { ready, known: Revision(known), etcd_progress };
+        let state = State { ready, known: Revision(known), lost: Revision::ZERO, etcd_progress };
         if let Ok(options) = parse_query(&text) {
             for scope in [COLLECTION, SELECTED, SINGLE] {
                 let _ = ListAsk::read(&options, scope).and_then(|ask| list(&ask, &state));
@@ -334,4 +334,15 @@ proptest! {
             let _ = (get(&options.resource_version, &state), watch(&options, &state));
         }
     }
+}
+
+#[test]
+fn revisions_of_an_etcd_that_is_no_more() {
+    let restored = State { lost: Revision(150), ..READY };
+    let ask = |rv: &str| watch(&parse_query(&format!("watch=1&resourceVersion={rv}")).expect("a query"), &restored);
+    assert_eq!(ask("150"), Ok(WatchPlan::Lost(Revision(150))));
+    assert_eq!(ask("101"), Ok(WatchPlan::Lost(Revision(101))));
+    let stream = |n| Ok(WatchPlan::Stream { wait: Wait::Nothing, start: Start::After(Revision(n)), annotated: false });
+    assert_eq!(ask("100"), stream(100));
+    assert_eq!(ask("151"), stream(151), "a future one waits, as ever");
 }

@@ -1,0 +1,243 @@
+//! Watches: opens them, checks that each one gets every event once and in order, and keeps when. Reads stamps, parses no JSON.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use http::Response;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use rustls::ClientConfig;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+
+use super::client::{self, Connection};
+use super::lines::LineReader;
+use super::{Command, Driver, Percentiles, Protocol, Reply, Target, Watches, WriteTimes, now_micros, seq_of};
+use crate::certs::Certificates;
+
+/// Connections that are in their handshake at the same time: enough to keep the server busy, too few for its listen queue to overflow.
+const OPENING_LIMIT: usize = 16;
+
+/// Every event of this load is a change of an object that exists.
+const EVENT_START: &[u8] = br#"{"type":"MODIFIED","#;
+
+/// Bytes of an unexpected event that are worth showing.
+const SHOWN_BYTES: usize = 300;
+
+/// Opens the watches, then answers the driver until it closes the pipe.
+pub(super) async fn serve(target: &Target, protocol: Protocol, work: Watches, driver: &mut Driver) -> Result<()> {
+    let tls = client::tls(&Certificates::at(&target.certificates), protocol)?;
+    let log = Arc::new(Log::new(work.watches, work.first_seq));
+    for open in open_all(target, &tls, protocol, &work).await? {
+        let log = Arc::clone(&log);
+        tokio::spawn(async move {
+            if let Err(error) = follow(open, &log).await {
+                log.fail(format!("{error:#}"));
+            }
+        });
+    }
+    driver.reply(&Reply::Opened).await?;
+    while let Some(command) = driver.next().await? {
+        let reply = match command {
+            Command::Reach { seq } => log.reached(seq).await.map(|()| Reply::Reached)?,
+            Command::Silent => log.silent().map(|()| Reply::Silent)?,
+            Command::Latency { first_seq, writes } => log.latency(first_seq, &writes)?,
+            Command::Requests { .. } => bail!("a load of watches makes no requests"),
+        };
+        driver.reply(&reply).await?;
+    }
+    Ok(())
+}
+
+/// One watch and the connection that carries it, which ends when nobody holds it.
+struct Open {
+    body: Incoming,
+    _connection: Arc<Connection>,
+}
+
+async fn open_all(target: &Target, tls: &Arc<ClientConfig>, protocol: Protocol, work: &Watches) -> Result<Vec<Open>> {
+    let turns = Arc::new(Semaphore::new(OPENING_LIMIT));
+    let mut tasks = JoinSet::new();
+    let mut left = work.watches;
+    while left > 0 {
+        let count = left.min(work.per_connection);
+        left -= count;
+        let (target, tls, path, turns) = (target.clone(), Arc::clone(tls), work.path.clone(), Arc::clone(&turns));
+        tasks.spawn(async move {
+            let _turn = turns.acquire().await?;
+            open_connection(&target, &tls, protocol, &path, count).await
+        });
+    }
+    let mut open = Vec::with_capacity(work.watches);
+    while let Some(opened) = tasks.join_next().await {
+        open.extend(opened.context("a task that opens watches")??);
+    }
+    Ok(open)
+}
+
+async fn open_connection(target: &Target, tls: &Arc<ClientConfig>, protocol: Protocol, path: &str, count: usize) -> Result<Vec<Open>> {
+    let mut connection = Connection::open(target, tls, protocol).await?;
+    ensure!(count == 1 || connection.share().is_some(), "HTTP/1.1 has one watch per connection");
+    let mut answers: Vec<Response<Incoming>> = Vec::with_capacity(count);
+    for _ in 0..count {
+        answers.push(connection.read(path, false).await?);
+    }
+    let connection = Arc::new(connection);
+    Ok(answers.into_iter().map(|answer| Open { body: answer.into_body(), _connection: Arc::clone(&connection) }).collect())
+}
+
+/// Reads one watch for as long as it lives. Its end is an error: the driver ends this process, not the watches.
+async fn follow(mut open: Open, log: &Log) -> Result<()> {
+    let mut reader = LineReader::default();
+    let mut next = log.first_seq;
+    while let Some(frame) = open.body.frame().await {
+        let Ok(piece) = frame.context("a watch broke")?.into_data() else { continue };
+        let now = now_micros();
+        reader.feed(&piece, |event| {
+            let seq = stamp_of_change(event)?;
+            ensure!(seq >= next, "event {seq} was repeated or came late: {next} was next");
+            ensure!(seq == next, "events {next} to {} were lost", seq - 1);
+            next += 1;
+            log.arrived(seq, now);
+            Ok(())
+        })?;
+    }
+    bail!("the server ended a watch after event {}", next - 1)
+}
+
+fn stamp_of_change(event: &[u8]) -> Result<u64> {
+    let stamp = if event.starts_with(EVENT_START) { seq_of(event) } else { None };
+    stamp.ok_or_else(|| anyhow!("an unexpected event: {}", String::from_utf8_lossy(&event[..event.len().min(SHOWN_BYTES)])))
+}
+
+/// When each event came to each watch. All tasks run on one thread, so the lock is never waited for.
+struct Log {
+    watches: usize,
+    first_seq: u64,
+    arrivals: Mutex<Arrivals>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Arrivals {
+    /// µs since the epoch, one list per event from `first_seq` on, as long as the number of watches that have seen it.
+    by_event: Vec<Vec<u64>>,
+    /// The first thing that went wrong with any watch.
+    failure: Option<String>,
+}
+
+impl Log {
+    fn new(watches: usize, first_seq: u64) -> Self {
+        Self { watches, first_seq, arrivals: Mutex::default(), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index(&self, seq: u64) -> Result<usize> {
+        let ahead = seq.checked_sub(self.first_seq).ok_or_else(|| anyhow!("event {seq} is before {}", self.first_seq))?;
+        Ok(usize::try_from(ahead)?)
+    }
+
+    /// Notes that one more watch has seen `seq`. Watches go up one by one, so the list of an event exists before its successor's.
+    fn arrived(&self, seq: u64, now: u64) {
+        let Ok(index) = self.index(seq) else { return };
+        let mut arrivals = self.lock();
+        if arrivals.by_event.len() <= index {
+            arrivals.by_event.resize_with(index + 1, || Vec::with_capacity(self.watches));
+        }
+        arrivals.by_event[index].push(now);
+        if arrivals.by_event[index].len() == self.watches {
+            self.changed.notify_one();
+        }
+    }
+
+    fn fail(&self, message: String) {
+        self.lock().failure.get_or_insert(message);
+        self.changed.notify_one();
+    }
+
+    /// Waits until every watch has seen `seq`; an error as soon as one watch fails. The driver bounds the wait.
+    async fn reached(&self, seq: u64) -> Result<()> {
+        let index = self.index(seq)?;
+        loop {
+            {
+                let arrivals = self.lock();
+                if let Some(failure) = &arrivals.failure {
+                    bail!("{failure}");
+                }
+                if arrivals.by_event.get(index).is_some_and(|seen| seen.len() == self.watches) {
+                    return Ok(());
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// An error when any watch has seen anything or failed.
+    fn silent(&self) -> Result<()> {
+        let arrivals = self.lock();
+        if let Some(failure) = &arrivals.failure {
+            bail!("{failure}");
+        }
+        ensure!(arrivals.by_event.is_empty(), "{} events came to watches that match none", arrivals.by_event.len());
+        Ok(())
+    }
+
+    /// Latencies of the events from `first_seq` on, each of which must have come to every watch, with nothing after the last.
+    fn latency(&self, first_seq: u64, writes: &[WriteTimes]) -> Result<Reply> {
+        let first = self.index(first_seq)?;
+        let arrivals = self.lock();
+        if let Some(failure) = &arrivals.failure {
+            bail!("{failure}");
+        }
+        ensure!(arrivals.by_event.len() == first + writes.len(), "{} events came, not {}", arrivals.by_event.len(), first + writes.len());
+        let measured = &arrivals.by_event[first..];
+        ensure!(measured.iter().all(|seen| seen.len() == self.watches), "an event did not come to every watch");
+        let percentiles = |since: fn(&WriteTimes) -> u64| {
+            let of_event = |(seen, write): (&Vec<u64>, &WriteTimes)| {
+                let since = since(write);
+                seen.iter().map(move |at| at.cast_signed() - since.cast_signed()).collect::<Vec<_>>()
+            };
+            Percentiles::of(measured.iter().zip(writes).flat_map(of_event).collect()).context("no events to take percentiles of")
+        };
+        Ok(Reply::Latency { from_acknowledged: percentiles(|write| write.acknowledged)?, from_sent: percentiles(|write| write.sent)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stamp;
+    use super::*;
+
+    #[test]
+    fn only_changes_with_a_stamp_count() {
+        let change = format!(r#"{{"type":"MODIFIED","object":{{"data":{{"stamp":"{}"}}}}}}"#, Stamp(7));
+        assert_eq!(stamp_of_change(change.as_bytes()).expect("a change"), 7);
+        let other = change.replace("MODIFIED", "ADDED");
+        assert!(stamp_of_change(other.as_bytes()).is_err());
+        assert!(stamp_of_change(br#"{"type":"MODIFIED","object":{}}"#).is_err());
+        assert!(stamp_of_change(b"").is_err());
+    }
+
+    #[test]
+    fn latency_wants_every_event_at_every_watch() {
+        let log = Log::new(2, 10);
+        let writes = [WriteTimes { sent: 1000, acknowledged: 3000 }];
+        assert!(log.silent().is_ok());
+        log.arrived(10, 500);
+        assert!(log.silent().is_err());
+        log.arrived(10, 500);
+        log.arrived(11, 2000);
+        assert!(log.latency(11, &writes).is_err(), "one of two has seen it");
+        log.arrived(11, 4000);
+        let Reply::Latency { from_acknowledged, from_sent } = log.latency(11, &writes).expect("both have seen it") else {
+            panic!("a latency reply")
+        };
+        assert_eq!((from_acknowledged.p50, from_acknowledged.max), (-1.0, 1.0));
+        assert_eq!((from_sent.p50, from_sent.max), (1.0, 3.0));
+        log.arrived(12, 5000);
+        assert!(log.latency(11, &writes).is_err(), "an event that nobody wrote");
+    }
+}

@@ -1,0 +1,279 @@
+//! Measures watchcache beside kube-apiserver: one run, one machine, one etcd, the subjects taking turns. The README says what the rows mean.
+
+mod certs;
+mod cpu;
+mod header;
+mod load;
+mod measure;
+mod peers;
+mod table;
+mod writer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Parser, Subcommand};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+use crate::header::Header;
+use crate::load::Protocol;
+use crate::measure::{Bench, Shape, Sizes, Subject};
+use crate::peers::{Programs, Side, Stage};
+use crate::table::{Figures, Row};
+use crate::writer::Writer;
+
+/// Measures watchcache beside kube-apiserver and prints one table.
+#[derive(Parser)]
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<Role>,
+    #[command(flatten)]
+    run: Option<Run>,
+}
+
+/// What this program is started as by itself.
+#[derive(Subcommand)]
+enum Role {
+    /// The load process of a run: reads a job from stdin.
+    #[command(hide = true)]
+    Load,
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// Path of the etcd program.
+    #[arg(long, required = true)]
+    etcd: PathBuf,
+    /// Path of the kube-apiserver program.
+    #[arg(long, required = true)]
+    kube_apiserver: PathBuf,
+    /// Path of the watchcache program; without it kube-apiserver is compared with itself, which shows the noise of the method.
+    #[arg(long)]
+    watchcache: Option<PathBuf>,
+    /// One more argument for `watchcache serve`; may be repeated.
+    #[arg(long, allow_hyphen_values = true)]
+    watchcache_arg: Vec<String>,
+    /// ConfigMaps in the namespace.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    objects: u64,
+    /// Watches, all of the whole namespace.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=15_000))]
+    watchers: u16,
+    /// Watches in each of three and a half loads that are only held open, for their memory; 0 leaves that out.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(0..=15_000))]
+    idle_watches: u16,
+    /// Writes each second.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=300))]
+    rate: u16,
+    /// Seconds of writes in each measurement.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// How often each subject gets its turn.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
+    rounds: u8,
+    /// Lists in each measurement.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    lists: u64,
+    /// Gets in each measurement.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    gets: u64,
+    /// First of five consecutive ports; 0 takes what is free.
+    #[arg(long, default_value_t = 0)]
+    base_port: u16,
+    /// Minutes after which the run is given up.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    minutes: u64,
+    /// Also write every value of every round to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Keep data and logs in this new folder instead of a temporary one.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+/// One thread: a load process must not take both cores of a small machine from the server.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match (args.command, args.run) {
+        (Some(Role::Load), _) => load::run().await,
+        (None, Some(run)) => guarded(run).await,
+        (None, None) => Err(anyhow!("--etcd and --kube-apiserver are required")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compare: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The run, bounded in time and ended by signals; whatever it started is killed when its future is dropped.
+async fn guarded(args: Run) -> Result<()> {
+    raise_file_limit()?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let limit = Duration::from_secs(args.minutes * 60);
+    tokio::select! {
+        outcome = timeout(limit, compare(&args)) => outcome.with_context(|| format!("not done after {} minutes", args.minutes))?,
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        _ = terminate.recv() => bail!("terminated"),
+    }
+}
+
+async fn compare(args: &Run) -> Result<()> {
+    // Dropped last, after the processes that write there.
+    let dir = match &args.dir {
+        Some(dir) => Folder::keep(dir)?,
+        None => Folder::Temporary(TempDir::new().context("create a temporary folder")?),
+    };
+    let programs = Programs {
+        etcd: args.etcd.clone(),
+        kube_apiserver: args.kube_apiserver.clone(),
+        watchcache: args.watchcache.clone(),
+        watchcache_args: args.watchcache_arg.clone(),
+    };
+    let stage = Stage::build(programs, dir.path(), args.base_port)?;
+    let mut figures = Figures::default();
+
+    progress("starting etcd and the writer");
+    let mut etcd = stage.etcd().await?;
+    let mut writing = stage.writer().await?;
+    let empty = empty_rss(&stage).await?;
+    progress("creating objects");
+    let writer = Writer::populate(stage.target(&writing), args.objects).await?;
+    let (mut servers, mut subjects) = (Vec::new(), Vec::new());
+    for side in Side::BOTH {
+        progress(&format!("starting {}", stage.name(side)));
+        let server = stage.subject(side).await?;
+        let subject = Subject { side, target: stage.target(&server), meter: server.meter() };
+        measure::caught_up(&subject, &writer).await?;
+        let title = format!("start until ready with {} objects", args.objects);
+        figures.add(side, Row { key: "ready".into(), title, unit: "s CPU", ratio: true }, subject.meter.cpu()?.as_secs_f64());
+        servers.push(server);
+        subjects.push(subject);
+    }
+    let meters = vec![subjects[0].meter, subjects[1].meter, writing.meter()];
+    let mut bench = Bench { sizes: sizes(args), writer, figures, meters };
+    let measured = measure_all(&mut bench, &subjects, empty, args.rounds).await;
+
+    // A server that has died explains the failure of a load better than the load can.
+    for server in servers.iter_mut().chain([&mut etcd, &mut writing]) {
+        server.still_runs()?;
+    }
+    measured?;
+    let Run { objects, watchers, rate, seconds, rounds, .. } = args;
+    let load = format!(
+        "{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s; rounds: {rounds}; TLS with client certificates"
+    );
+    let header = Header::of_this_run(load, Side::BOTH.map(|side| stage.name(side).to_owned()));
+    println!("{}", bench.figures.markdown(&header));
+    if let Some(path) = &args.json {
+        let json = serde_json::to_vec_pretty(&bench.figures.json(&header))?;
+        fs::write(path, json).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Where a run keeps certificates, logs and etcd's data.
+enum Folder {
+    Temporary(TempDir),
+    Kept(PathBuf),
+}
+
+impl Folder {
+    fn keep(dir: &Path) -> Result<Self> {
+        fs::create_dir(dir).with_context(|| format!("create {}", dir.display()))?;
+        Ok(Self::Kept(dir.canonicalize()?))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(dir) => dir.path(),
+            Self::Kept(dir) => dir,
+        }
+    }
+}
+
+/// Every measurement, the subjects taking turns within each.
+async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: [u64; 2], rounds: u8) -> Result<()> {
+    for (subject, empty) in subjects.iter().zip(empty) {
+        bench.memory(subject, empty).await?;
+    }
+    for subject in subjects {
+        progress(&format!("idle watches, {:?}", subject.side));
+        bench.idle_watches(subject).await?;
+    }
+    for round in 1..=rounds {
+        progress(&format!("round {round} of {rounds}"));
+        measure_round(bench, subjects).await?;
+    }
+    Ok(())
+}
+
+async fn measure_round(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
+    for shape in Shape::ALL {
+        for subject in subjects {
+            progress(&format!("watches, {}, {:?}", shape.title, subject.side));
+            bench.fan_out(subject, shape).await?;
+        }
+    }
+    for subject in subjects {
+        progress(&format!("watches with another label, {:?}", subject.side));
+        bench.pass_over(subject).await?;
+    }
+    for (protocol, gzip) in [(Protocol::Http1, false), (Protocol::Http2, false), (Protocol::Http2, true)] {
+        for subject in subjects {
+            progress(&format!("lists, {protocol:?}, gzip {gzip}, {:?}", subject.side));
+            bench.lists(subject, protocol, gzip).await?;
+        }
+    }
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        for subject in subjects {
+            progress(&format!("gets, {protocol:?}, {:?}", subject.side));
+            bench.gets(subject, protocol).await?;
+        }
+    }
+    Ok(())
+}
+
+/// RSS of each subject on an empty cluster, bytes, at rest.
+async fn empty_rss(stage: &Stage) -> Result<[u64; 2]> {
+    let mut empty = [0; 2];
+    for (side, empty) in Side::BOTH.into_iter().zip(&mut empty) {
+        progress(&format!("starting {} without objects", stage.name(side)));
+        let server = stage.subject(side).await?;
+        cpu::settle(&[server.meter()], Duration::from_secs(60)).await?;
+        *empty = server.meter().rss()?;
+    }
+    Ok(empty)
+}
+
+fn sizes(args: &Run) -> Sizes {
+    Sizes {
+        objects: args.objects,
+        watchers: usize::from(args.watchers),
+        idle_watches: usize::from(args.idle_watches),
+        rate: u64::from(args.rate),
+        seconds: args.seconds,
+        lists: args.lists,
+        gets: args.gets,
+    }
+}
+
+/// Thousands of connections need as many files, here and in the servers, which inherit the limit.
+fn raise_file_limit() -> Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("raise the limit of open files")
+}
+
+fn progress(what: &str) {
+    eprintln!("compare: {what}");
+}

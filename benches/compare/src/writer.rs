@@ -1,0 +1,175 @@
+//! The only writer of a run: fills the namespace with ConfigMaps, then changes them at a steady pace. Knows the writing server only.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::Method;
+use rustls::ClientConfig;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::certs::Certificates;
+use crate::load::{Connection, Protocol, Stamp, Target, WriteTimes, now_micros, tls};
+
+/// The collection that everything is measured on.
+pub(crate) const COLLECTION: &str = "/api/v1/namespaces/compare/configmaps";
+
+/// Connections that create objects at the same time; more only queue on etcd's disk.
+const CREATORS: u64 = 8;
+
+/// Bytes of text in each object. With metadata and managed fields an object is then served as about 1.5 KB.
+const TEXT_BYTES: usize = 960;
+
+/// The words of the text: it should compress about as well as configuration does.
+const WORDS: [&str; 16] = [
+    "replicas",
+    "endpoint",
+    "timeout",
+    "10.42.0.17",
+    "enabled",
+    "true",
+    "false",
+    "cluster.local",
+    "max-connections",
+    "4096",
+    "cache",
+    "level",
+    "region-eu-1",
+    "retry",
+    "backoff",
+    "https://",
+];
+
+/// Writes through one server; every write has the next number as its stamp.
+pub(crate) struct Writer {
+    target: Target,
+    tls: Arc<ClientConfig>,
+    connection: Connection,
+    objects: u64,
+    seq: u64,
+}
+
+impl Writer {
+    /// Connects and creates the namespace with `objects` ConfigMaps, stamped 1 to `objects`.
+    pub(crate) async fn populate(target: Target, objects: u64) -> Result<Self> {
+        let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
+        let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
+        let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"compare"}}"#;
+        connection.write(Method::POST, "/api/v1/namespaces", Bytes::from_static(namespace.as_bytes())).await?;
+        let mut creators = JoinSet::new();
+        for first in 0..CREATORS {
+            let (target, tls) = (target.clone(), Arc::clone(&tls));
+            creators.spawn(async move {
+                let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
+                for index in (first..objects).step_by(CREATORS as usize) {
+                    connection.write(Method::POST, COLLECTION, object(index, index + 1)).await?;
+                }
+                anyhow::Ok(())
+            });
+        }
+        while let Some(creator) = creators.join_next().await {
+            creator.context("a task that creates objects")??;
+        }
+        Ok(Self { target, tls, connection, objects, seq: objects })
+    }
+
+    /// The stamp of the last write.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The path of the object that was written last.
+    pub(crate) fn last_written(&self) -> String {
+        object_path(index_of(self.seq, self.objects))
+    }
+
+    /// Changes `count` objects, `per_second` of them each second, one after another: their order in etcd is the order of their stamps.
+    pub(crate) async fn paced(&mut self, count: u64, per_second: f64) -> Result<Vec<WriteTimes>> {
+        // A connection that was idle during a long phase may have been closed by the server.
+        self.connection = Connection::open(&self.target, &self.tls, Protocol::Http1).await?;
+        let mut ticks = interval(Duration::from_secs_f64(1.0 / per_second));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut times = Vec::new();
+        for _ in 0..count {
+            ticks.tick().await;
+            let seq = self.seq + 1;
+            let index = index_of(seq, self.objects);
+            let sent = now_micros();
+            self.connection.write(Method::PUT, &object_path(index), object(index, seq)).await?;
+            times.push(WriteTimes { sent, acknowledged: now_micros() });
+            self.seq = seq;
+        }
+        Ok(times)
+    }
+
+    /// An error when writes took so long that the pace was not kept: the figures would then be of another load.
+    pub(crate) fn kept_pace(times: &[WriteTimes], per_second: f64) -> Result<()> {
+        let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(()) };
+        #[expect(clippy::cast_precision_loss, reason = "a run has seconds, not centuries")]
+        let (took, wanted) = ((last.sent - first.sent) as f64 / 1e6, (times.len() - 1) as f64 / per_second);
+        ensure!(took < wanted * 1.05 + 0.5, "{} writes took {took:.1} s instead of {wanted:.1} s", times.len());
+        Ok(())
+    }
+}
+
+/// The path of the object `index`.
+pub(crate) fn object_path(index: u64) -> String {
+    format!("{COLLECTION}/cm-{index:06}")
+}
+
+/// The object that carries the stamp `seq`: those that were created, then all of them in turn.
+fn index_of(seq: u64, objects: u64) -> u64 {
+    (seq - 1) % objects
+}
+
+fn object(index: u64, seq: u64) -> Bytes {
+    let mut body = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"compare","labels":{{"app":"compare","shard":"s{}"}}}},"data":{{"stamp":"{}","text":""#,
+        index % 16,
+        Stamp(seq)
+    );
+    let end = body.len() + TEXT_BYTES;
+    let mut state = index + 1;
+    while body.len() < end {
+        // Knuth's MMIX generator: the same text for the same object in every run.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let word = WORDS[(state >> 60) as usize];
+        let _ = write!(body, "{word}={} ", (state >> 33) % 1000);
+    }
+    body.truncate(end);
+    body.push_str("\"}}");
+    Bytes::from(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::seq_of;
+
+    #[test]
+    fn objects_are_json_of_one_size_with_their_stamp() {
+        let objects: Vec<_> = (0..200).map(|index| object(index, index + 7)).collect();
+        for (index, body) in objects.iter().enumerate() {
+            let parsed: serde_json::Value = serde_json::from_slice(body).expect("an object is JSON");
+            assert_eq!(parsed["metadata"]["name"], format!("cm-{index:06}"));
+            assert_eq!(seq_of(body), Some(index as u64 + 7));
+            assert!(body.len().abs_diff(objects[0].len()) <= 1, "s9 and s10 differ by one digit");
+        }
+        assert_ne!(objects[1][200..], objects[2][200..], "texts differ, or lists would compress too well");
+    }
+
+    #[test]
+    fn writes_go_round() {
+        assert_eq!([1, 3, 4, 7].map(|seq| index_of(seq, 3)), [0, 2, 0, 0]);
+    }
+
+    #[test]
+    fn a_lost_pace_is_an_error() {
+        let at = |sent| WriteTimes { sent, acknowledged: sent };
+        assert!(Writer::kept_pace(&[at(0), at(100_000), at(200_000)], 10.0).is_ok());
+        assert!(Writer::kept_pace(&[at(0), at(100_000), at(900_000)], 10.0).is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! What the command line says: programs, ports, sizes. Every default and unit is here.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Breaks the world around a watch cache and validates what its watchers saw.
+#[derive(Clone, Debug, Parser)]
+#[command(version, about)]
+pub(crate) struct Options {
+    /// Which scenario to run.
+    #[command(subcommand)]
+    pub(crate) scenario: Scenario,
+    /// etcd's binary.
+    #[arg(long, global = true, env = "FAULTS_ETCD", default_value = "etcd")]
+    pub(crate) etcd: PathBuf,
+    /// Binary of the server under test.
+    #[arg(long, global = true, env = "FAULTS_SERVER", default_value = "watchcache")]
+    pub(crate) server: PathBuf,
+    /// What the binary is: decides its arguments, and whether a restart may answer 410.
+    #[arg(long, global = true, value_enum, default_value_t = Subject::Watchcache)]
+    pub(crate) subject: Subject,
+    /// Arguments of the server instead of the subject's own; {etcd} and {port} are replaced. Plain HTTP.
+    #[arg(long, global = true)]
+    pub(crate) server_args: Option<String>,
+    /// First of the 40 ports that a run uses.
+    #[arg(long, global = true, default_value_t = 21700)]
+    pub(crate) base_port: u16,
+    /// Folder for data and logs; a temporary one that vanishes when all is well otherwise.
+    #[arg(long, global = true)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Watchers in the fault scenarios.
+    #[arg(long, global = true, default_value_t = 200)]
+    pub(crate) watchers: usize,
+    /// Acknowledged writes a second in the fault scenarios.
+    #[arg(long, global = true, default_value_t = 100)]
+    pub(crate) writes_per_second: u32,
+    /// Share of those writes that are transactions of 2 to 8 objects, percent. The peer tears such revisions; 0 judges the rest of it.
+    #[arg(long, global = true, default_value_t = 5)]
+    pub(crate) transactions: u32,
+    /// How long a cut of the network lasts, seconds.
+    #[arg(long, global = true, default_value_t = 5)]
+    pub(crate) cut_seconds: u64,
+    /// How long the watchers may take to reach the truth after the last fault and the last write, seconds.
+    #[arg(long, global = true, default_value_t = 45)]
+    pub(crate) settle_seconds: u64,
+    /// Seed of the workload.
+    #[arg(long, global = true, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Idle watches of the load scenario, idle connections of the hostile one.
+    #[arg(long, global = true, default_value_t = 10_000)]
+    pub(crate) idle: usize,
+    /// Watchers that see every write of the load scenario.
+    #[arg(long, global = true, default_value_t = 100)]
+    pub(crate) load_watchers: usize,
+    /// Writes a second of the load scenario.
+    #[arg(long, global = true, default_value_t = 1000)]
+    pub(crate) load_rate: u32,
+    /// Length of the load, seconds.
+    #[arg(long, global = true, default_value_t = 30)]
+    pub(crate) load_seconds: u64,
+    /// How much the server may grow under the hostile scenario, MiB. 10,000 connections at 32 KiB are 312 MiB.
+    #[arg(long, global = true, default_value_t = 512)]
+    pub(crate) hostile_mib: u64,
+}
+
+/// What runs as the server under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Subject {
+    /// This project's server: plain HTTP, warm start.
+    Watchcache,
+    /// The peer: TLS and a token, no warm start.
+    KubeApiserver,
+}
+
+/// The scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum Scenario {
+    /// Every one below, in this order.
+    All,
+    /// etcd is killed and started again under writes.
+    EtcdKilled,
+    /// The connection to etcd falls silent, writes go on, it heals.
+    CutSilent,
+    /// The connection to etcd is reset and refused, writes go on, it heals.
+    CutReset,
+    /// Compaction passes the server while it is cut off.
+    Compaction,
+    /// Of three members the leader is killed, and comes back.
+    LeaderKilled,
+    /// Of three members the one that the server follows loses its peers.
+    MemberIsolated,
+    /// etcd is restored from an older backup; the server sees revisions go back.
+    Restored,
+    /// The same while the server is cut off, until revisions have passed the old ones.
+    RestoredUnseen,
+    /// The server gets SIGTERM and starts again.
+    Restarted,
+    /// The server gets SIGKILL and starts again.
+    Crashed,
+    /// A lease revoke and a transaction arrive whole.
+    Whole,
+    /// Responses that etcd cuts into fragments arrive whole.
+    Fragments,
+    /// Idle watches, and a stream of writes that others see.
+    Load,
+    /// Huge headers, half requests, idle connections.
+    Hostile,
+}
+
+impl Scenario {
+    /// What `all` runs.
+    pub(crate) const ALL: [Self; 14] = [
+        Self::EtcdKilled,
+        Self::CutSilent,
+        Self::CutReset,
+        Self::Compaction,
+        Self::LeaderKilled,
+        Self::MemberIsolated,
+        Self::Restored,
+        Self::RestoredUnseen,
+        Self::Restarted,
+        Self::Crashed,
+        Self::Whole,
+        Self::Fragments,
+        Self::Load,
+        Self::Hostile,
+    ];
+
+    /// As typed on the command line.
+    #[must_use]
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::EtcdKilled => "etcd-killed",
+            Self::CutSilent => "cut-silent",
+            Self::CutReset => "cut-reset",
+            Self::Compaction => "compaction",
+            Self::LeaderKilled => "leader-killed",
+            Self::MemberIsolated => "member-isolated",
+            Self::Restored => "restored",
+            Self::RestoredUnseen => "restored-unseen",
+            Self::Restarted => "restarted",
+            Self::Crashed => "crashed",
+            Self::Whole => "whole",
+            Self::Fragments => "fragments",
+            Self::Load => "load",
+            Self::Hostile => "hostile",
+        }
+    }
+}
+
+impl Options {
+    /// How long a cut lasts.
+    #[must_use]
+    pub(crate) fn cut(&self) -> Duration {
+        Duration::from_secs(self.cut_seconds)
+    }
+
+    /// How long the watchers may take to settle.
+    #[must_use]
+    pub(crate) fn settle(&self) -> Duration {
+        Duration::from_secs(self.settle_seconds)
+    }
+
+    /// The ports of a run.
+    #[must_use]
+    pub(crate) fn ports(&self) -> Ports {
+        Ports { base: self.base_port }
+    }
+}
+
+/// Which port is whose. Nothing else in the harness picks one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    base: u16,
+}
+
+impl Ports {
+    /// Where etcd's member answers clients.
+    #[must_use]
+    pub(crate) fn etcd(&self, member: usize) -> u16 {
+        self.nth(0, member)
+    }
+
+    /// Where etcd's member answers its peers.
+    #[must_use]
+    pub(crate) fn peer(&self, member: usize) -> u16 {
+        self.nth(5, member)
+    }
+
+    /// The proxy between the server and the member.
+    #[must_use]
+    pub(crate) fn etcd_proxy(&self, member: usize) -> u16 {
+        self.nth(10, member)
+    }
+
+    /// The proxy between the member and its peers.
+    #[must_use]
+    pub(crate) fn peer_proxy(&self, member: usize) -> u16 {
+        self.nth(15, member)
+    }
+
+    /// The server under test.
+    #[must_use]
+    pub(crate) fn server(&self) -> u16 {
+        self.base + 20
+    }
+
+    fn nth(self, group: u16, member: usize) -> u16 {
+        self.base + group + u16::try_from(member).expect("a handful of members")
+    }
+}

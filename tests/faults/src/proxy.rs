@@ -1,0 +1,231 @@
+//! A TCP proxy that can fall silent or break: the network between two processes. Knows one thing of HTTP, the header by which etcd's
+//! members name themselves, so that one member can be cut off from its peers in both directions.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+};
+
+/// What the network does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Everything passes.
+    Open,
+    /// Nothing passes, nothing is refused: bytes wait until the gate opens, connections stay (a black hole that heals).
+    Silent,
+    /// Connections are reset, new ones too.
+    Broken,
+    /// etcd's peers only: nothing passes from or to one member.
+    Isolated {
+        /// Its id, by which it names itself to its peers.
+        id: u64,
+        /// Its index, by which the proxy in front of it is known.
+        index: usize,
+    },
+}
+
+/// A listening proxy. Dropping it ends its connections.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    gate: watch::Sender<Gate>,
+    bytes: Arc<AtomicU64>,
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on `127.0.0.1:port` and passes to `127.0.0.1:to`.
+    pub(crate) async fn listen(port: u16, to: u16) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.with_context(|| format!("proxy on port {port}"))?;
+        let (gate, changes) = watch::channel(Gate::Open);
+        let bytes = Arc::new(AtomicU64::new(0));
+        let pipe = Pipe { gate: changes, bytes: bytes.clone(), target: None };
+        let accepting = tokio::spawn(accept(listener, SocketAddr::from(([127, 0, 0, 1], to)), pipe));
+        Ok(Self { gate, bytes, accepting })
+    }
+
+    /// The same, in front of the peer port of etcd's member `index`; `gate` is shared by the proxies of all members.
+    pub(crate) async fn listen_for_member(port: u16, to: u16, index: usize, gate: &watch::Sender<Gate>) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.with_context(|| format!("peer proxy on port {port}"))?;
+        let bytes = Arc::new(AtomicU64::new(0));
+        let pipe = Pipe { gate: gate.subscribe(), bytes: bytes.clone(), target: Some(index) };
+        let accepting = tokio::spawn(accept(listener, SocketAddr::from(([127, 0, 0, 1], to)), pipe));
+        Ok(Self { gate: gate.clone(), bytes, accepting })
+    }
+
+    /// Changes what passes, for old and new connections.
+    pub(crate) fn set(&self, gate: Gate) {
+        self.gate.send_replace(gate);
+    }
+
+    /// Bytes passed towards the clients of this proxy since it listens.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Pipe {
+    gate: watch::Receiver<Gate>,
+    bytes: Arc<AtomicU64>,
+    /// Index of the member behind this proxy, when it is a peer port.
+    target: Option<usize>,
+}
+
+async fn accept(listener: TcpListener, to: SocketAddr, pipe: Pipe) {
+    // Connections end with this task: the set aborts what it holds when it is dropped.
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((client, _)) => { connections.spawn(connection(client, to, pipe.clone())); }
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(client: TcpStream, to: SocketAddr, pipe: Pipe) {
+    // With a linger of zero whatever is dropped without a shutdown is a reset for its peer.
+    let _still_closed_without = client.set_zero_linger();
+    if *pipe.gate.borrow() == Gate::Broken {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(to).await else { return };
+    let _slower_without = (client.set_nodelay(true), server.set_nodelay(true), server.set_zero_linger());
+    let mut gate = pipe.gate.clone();
+    let (source, known) = watch::channel(None);
+    let (client_read, client_write) = client.into_split();
+    let (server_read, server_write) = server.into_split();
+    let up = pump(client_read, server_write, pipe.clone(), known.clone(), Some(source), false);
+    let down = pump(server_read, client_write, pipe, known, None, true);
+    tokio::select! {
+        _both_closed = async { tokio::join!(up, down) } => {}
+        _broken_or_dropped = gate.wait_for(|g| *g == Gate::Broken) => {}
+    }
+}
+
+/// Copies one direction as long as the gate lets it; gives the halves back at the end.
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut pipe: Pipe,
+    mut known: watch::Receiver<Option<u64>>,
+    mut source: Option<watch::Sender<Option<u64>>>,
+    count: bool,
+) -> (OwnedReadHalf, OwnedWriteHalf) {
+    let mut buffer = vec![0; 32 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
+        if let Some(sender) = &source
+            && pipe.target.is_some()
+            && let Some(member) = named(&buffer[..n])
+        {
+            sender.send_replace(Some(member));
+            source = None;
+        }
+        pipe.pass(&mut known).await;
+        if to.write_all(&buffer[..n]).await.is_err() {
+            break;
+        }
+        if count {
+            pipe.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        }
+    }
+    let _peer_may_be_gone = to.shutdown().await;
+    (from, to)
+}
+
+impl Pipe {
+    /// Waits until the gate lets a connection with this source pass.
+    async fn pass(&mut self, known: &mut watch::Receiver<Option<u64>>) {
+        loop {
+            let gate = *self.gate.borrow_and_update();
+            let source = *known.borrow_and_update();
+            let passes = match gate {
+                Gate::Open => true,
+                Gate::Silent | Gate::Broken => false,
+                // A connection that has not named its member yet waits: it could be the isolated one's.
+                Gate::Isolated { id, index } => self.target != Some(index) && source.is_some_and(|s| s != id),
+            };
+            if passes {
+                return;
+            }
+            tokio::select! {
+                changed = self.gate.changed() => if changed.is_err() { return std::future::pending().await },
+                Ok(()) = known.changed() => {}
+            }
+        }
+    }
+}
+
+/// The member that an etcd peer request names itself to be (`X-Server-From`, hexadecimal, etcd server/etcdserver/api/rafthttp).
+fn named(bytes: &[u8]) -> Option<u64> {
+    const HEADER: &[u8] = b"x-server-from: ";
+    let at = bytes.windows(HEADER.len()).position(|w| w.eq_ignore_ascii_case(HEADER))? + HEADER.len();
+    let end = bytes[at..].iter().position(|b| *b == b'\r')?;
+    u64::from_str_radix(std::str::from_utf8(&bytes[at..at + end]).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_etcd_peer_names_itself() {
+        let request = b"GET /raft/stream/msgappv2/8e9e05c52164694d HTTP/1.1\r\nHost: x\r\nX-Server-From: 91bc3c398fb3c146\r\n\r\n";
+        assert_eq!(named(request), Some(0x91bc_3c39_8fb3_c146));
+        assert_eq!(named(b"GET /version HTTP/1.1\r\n\r\n"), None);
+    }
+
+    #[tokio::test]
+    async fn silence_holds_bytes_and_a_break_resets() {
+        let echo = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let to = echo.local_addr().expect("bound").port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = echo.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = stream.split();
+                    tokio::io::copy(&mut read, &mut write).await
+                });
+            }
+        });
+        let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound").port();
+        let proxy = Proxy::listen(free, to).await.expect("the port was free");
+        let mut client = TcpStream::connect(("127.0.0.1", free)).await.expect("it listens");
+        let mut byte = [0];
+        client.write_all(b"a").await.expect("open");
+        client.read_exact(&mut byte).await.expect("echo");
+        proxy.set(Gate::Silent);
+        client.write_all(b"b").await.expect("a silent network takes bytes");
+        let silence = tokio::time::timeout(Duration::from_millis(200), client.read_exact(&mut byte)).await;
+        assert!(silence.is_err(), "bytes passed a silent gate");
+        proxy.set(Gate::Open);
+        client.read_exact(&mut byte).await.expect("healed");
+        assert_eq!(&byte, b"b");
+        proxy.set(Gate::Broken);
+        let end = tokio::time::timeout(Duration::from_secs(2), client.read(&mut byte)).await.expect("a reset is at once");
+        assert!(matches!(end, Err(_) | Ok(0)), "{end:?}");
+    }
+}

@@ -1,0 +1,39 @@
+//! The scenarios: each tells one story of things going wrong, and asks for a verdict.
+
+mod hostile;
+mod load;
+mod network;
+mod restart;
+mod restore;
+mod store;
+mod whole;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    options::{Options, Scenario},
+    stage::Verdict,
+};
+
+/// Plays one scenario in a folder of its own.
+pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> Result<Verdict> {
+    match scenario {
+        Scenario::All => anyhow::bail!("`all` is a list, not a scenario"),
+        Scenario::EtcdKilled => store::etcd_killed(options, dir).await,
+        Scenario::LeaderKilled => store::leader_killed(options, dir).await,
+        Scenario::MemberIsolated => store::member_isolated(options, dir).await,
+        Scenario::CutSilent => network::cut(options, dir, crate::proxy::Gate::Silent).await,
+        Scenario::CutReset => network::cut(options, dir, crate::proxy::Gate::Broken).await,
+        Scenario::Compaction => network::compaction(options, dir).await,
+        Scenario::Restored => restore::seen(options, dir).await,
+        Scenario::RestoredUnseen => restore::unseen(options, dir).await,
+        Scenario::Restarted => restart::terminated(options, dir).await,
+        Scenario::Crashed => restart::crashed(options, dir).await,
+        Scenario::Whole => whole::lease_and_transaction(options, dir).await,
+        Scenario::Fragments => whole::fragments(options, dir).await,
+        Scenario::Load => load::load(options, dir).await,
+        Scenario::Hostile => hostile::hostile(options, dir).await,
+    }
+}

@@ -1,0 +1,162 @@
+//! The server under test: how it is started, found and spoken to. Knows no scenario.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer, pki_types::pem::PemObject};
+
+use crate::{
+    http::Door,
+    options::{Options, Subject},
+    process::{Cost, Process},
+};
+
+/// Token of the peer's only user.
+const TOKEN: &str = "faults-token";
+
+/// A running server under test.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Option<Process>,
+    /// How clients reach it.
+    pub(crate) door: Arc<Door>,
+    plan: Plan,
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    binary: PathBuf,
+    args: Vec<String>,
+    log: PathBuf,
+    patience: Duration,
+}
+
+impl Server {
+    /// Starts it on these etcd endpoints and waits until it is ready.
+    pub(crate) async fn start(options: &Options, dir: &Path, etcd_ports: &[u16]) -> Result<Self> {
+        let endpoints: Vec<String> = etcd_ports.iter().map(|p| format!("http://127.0.0.1:{p}")).collect();
+        let port = options.ports().server();
+        let args = match (&options.server_args, options.subject) {
+            (Some(template), _) => template
+                .split_whitespace()
+                .map(|a| a.replace("{etcd}", &endpoints.join(",")).replace("{port}", &port.to_string()))
+                .collect(),
+            (None, Subject::Watchcache) => watchcache_args(&endpoints.join(","), port),
+            (None, Subject::KubeApiserver) => peer_args(&endpoints.join(","), port, dir).await?,
+        };
+        let tls = options.subject == Subject::KubeApiserver && options.server_args.is_none();
+        let patience = Duration::from_secs(if tls { 120 } else { 30 });
+        let plan = Plan { binary: options.server.clone(), args, log: dir.join("server.log"), patience };
+        let mut process = Process::start(&plan.binary, &plan.args, &plan.log)?;
+        let door = if tls { peer_door(port, dir, &mut process).await? } else { Door::plain(port) };
+        let mut server = Self { process: Some(process), door: Arc::new(door), plan };
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// SIGTERM, wait, start again with the same arguments, wait until ready.
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        self.process.take().context("the server is running")?.terminate(Duration::from_secs(70)).await?;
+        self.start_again().await
+    }
+
+    /// SIGKILL, start again with the same arguments, wait until ready.
+    pub(crate) async fn crash(&mut self) -> Result<()> {
+        self.process.take().context("the server is running")?.kill().await?;
+        self.start_again().await
+    }
+
+    /// Ends it: SIGKILL, for what it leaves behind is nobody's.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        self.alive()?;
+        self.process.take().context("the server is running")?.kill().await
+    }
+
+    /// Fails when it has ended by itself.
+    pub(crate) fn alive(&mut self) -> Result<()> {
+        self.process.as_mut().context("the server is running")?.alive()
+    }
+
+    /// Its memory and processor time.
+    pub(crate) fn cost(&self) -> Result<Cost> {
+        self.process.as_ref().context("the server is running")?.cost()
+    }
+
+    async fn start_again(&mut self) -> Result<()> {
+        self.process = Some(Process::start(&self.plan.binary, &self.plan.args, &self.plan.log)?);
+        self.ready().await
+    }
+
+    async fn ready(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < self.plan.patience {
+            self.alive()?;
+            if self.door.get("/readyz", Duration::from_secs(2)).await.is_ok_and(|(status, _)| status == 200) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        bail!("the server was not ready within {:?}", self.plan.patience)
+    }
+}
+
+fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
+    let fixed = ["serve", "--warm-start-revisions", "100000", "--etcd-servers"].map(str::to_owned);
+    fixed.into_iter().chain([endpoints.to_owned(), "--insecure-port".to_owned(), port.to_string()]).collect()
+}
+
+async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>> {
+    let (key, public) = (dir.join("sa.key"), dir.join("sa.pub"));
+    openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &key.to_string_lossy()]).await?;
+    openssl(&["pkey", "-pubout", "-in", &key.to_string_lossy(), "-out", &public.to_string_lossy()]).await?;
+    let tokens = dir.join("tokens.csv");
+    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+    let (key, public, tokens, certs) = (key.display(), public.display(), tokens.display(), dir.join("certs"));
+    Ok(vec![
+        format!("--etcd-servers={endpoints}"),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".into(),
+        "--advertise-address=127.0.0.1".into(),
+        format!("--cert-dir={}", certs.display()),
+        format!("--token-auth-file={tokens}"),
+        format!("--service-account-key-file={public}"),
+        format!("--service-account-signing-key-file={key}"),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        "--service-cluster-ip-range=10.0.0.0/16".into(),
+        "--authorization-mode=RBAC".into(),
+        "--disable-admission-plugins=ServiceAccount".into(),
+        "--storage-media-type=application/json".into(),
+        // The scenarios decide when history goes away.
+        "--etcd-compaction-interval=0".into(),
+    ])
+}
+
+/// Keys of the peer's service accounts, which nobody uses.
+async fn openssl(args: &[&str]) -> Result<()> {
+    let made = tokio::process::Command::new("openssl").args(args).output().await.context("openssl, for the peer's service account keys")?;
+    anyhow::ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
+/// The peer signs its own certificate at start; the file holds its authority too.
+async fn peer_door(port: u16, dir: &Path, process: &mut Process) -> Result<Door> {
+    let path = dir.join("certs/apiserver.crt");
+    let start = Instant::now();
+    while !path.exists() {
+        process.alive()?;
+        anyhow::ensure!(start.elapsed() < Duration::from_secs(30), "the peer made no certificate");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(&path)? {
+        roots.add(certificate?)?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Door::tls(port, config.with_root_certificates(roots).with_no_client_auth(), TOKEN))
+}
