@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    definition, encode, field,
+    definition, encode, field, job,
     members::Members,
     pretty,
     scan::{self, Order, Place, Scan},
@@ -64,7 +64,8 @@ fn body(storage: &Storage, value: &[u8], revision: Revision) -> Result<Body, Str
     match &storage.shape {
         Shape::BuiltIn { kind, api_version } => {
             let head = Head::BuiltIn { kind, api_version };
-            shaped(text, head, splice)
+            let labelled = if (kind.as_str(), api_version.as_str()) == job::JOB { job::labelled(text) } else { None };
+            shaped(labelled.as_deref().unwrap_or(text), head, splice)
         }
         Shape::Custom { kind, api_versions } => {
             let head = Head::Custom { kind, api_versions };

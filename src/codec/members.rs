@@ -21,6 +21,11 @@ impl<'a> Members<'a> {
         Ok(serde_json::from_str::<Option<Self>>(json)?.unwrap_or_default())
     }
 
+    /// Whether there is no member.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The text of a member; `None` when it is missing or `null`.
     pub(crate) fn raw(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.get()).filter(|v| *v != "null")
