@@ -6,7 +6,7 @@
 //! | `WATCHCACHE_TEST_SUBJECT` | `kube-apiserver`: test the cases themselves, with a second kube-apiserver in the place of ours |
 //! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path |
 
-mod floor;
+pub(crate) mod floor;
 mod kubectl;
 mod objects;
 mod parity;
@@ -17,10 +17,10 @@ mod watch_parity;
 use std::io::Write;
 
 /// What a case answers: nothing, or why it failed.
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// A line for the person who runs the tests, seen whether or not the harness captures output.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     // A closed output must not fail a test.
     let _ = writeln!(out, "{line}");
