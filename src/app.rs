@@ -89,8 +89,9 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
     let (driver, feed) = Driver::new(Etcd::new(etcd_config(&config))?, source, fed.clone(), metrics.clone());
     let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
-    let feed_task = feeding.spawn(driver.run());
+    // Every built-in is there before the feed begins, so that all of them are loaded warm.
     let (registry, shelf) = Registry::start(parts).await;
+    let feed_task = feeding.spawn(driver.run());
     let definitions_task = feeding.spawn(registry.follow_definitions());
     let probe = tokio::spawn({
         let etcd = etcd.clone();

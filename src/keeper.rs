@@ -234,8 +234,144 @@ impl Inbox {
         waiting
     }
 
+    /// What the keeper has now is of an etcd that is no more: nothing of it counts as known before a picture of this epoch is published.
+    pub fn void_before(&self, epoch: Epoch) {
+        self.published.void_before(epoch);
+    }
+
     /// Nothing may be inferred from `fed` until the next [`Inbox::hand`].
     pub fn withhold(&self) {
         self.published.withhold();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        cache::replica::test_object,
+        dispatch::{Start, Step, Subscription},
+        model::{Broken, Change, Filter, Revision},
+    };
+
+    struct Bench {
+        state: State,
+        published: Arc<Published>,
+        fed: Arc<Fed>,
+    }
+
+    impl Bench {
+        /// Loaded, empty, at 10.
+        fn live() -> Self {
+            let fed = Arc::new(Fed::default());
+            let limits = RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 };
+            let (state, published) = State::new(limits, GroupLimits::default(), fed.clone());
+            let mut bench = Self { state, published, fed };
+            bench.hand(vec![reset(1, 10)]);
+            bench
+        }
+
+        fn hand(&mut self, messages: Vec<Feed>) -> usize {
+            let last = messages.last().map(Feed::revision).expect("something is handed");
+            let count = self.state.apply(Action::Fed(messages), 0);
+            self.published.handed(last);
+            self.fed.advance(last);
+            count
+        }
+
+        /// A watch of everything, live after `seen`.
+        fn watch(&mut self, seen: u64) -> Subscription {
+            let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default() };
+            let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+            let group = self.state.subscribe(key, form);
+            Subscription::new(self.published.clone(), &group, self.state.epoch(), Start::After(Revision(seen)))
+        }
+    }
+
+    fn reset(epoch: u64, revision: u64) -> Feed {
+        let (revision, objects, broken) = (Revision(revision), Vec::new(), Vec::new());
+        Feed::Reset { epoch: Epoch(epoch), revision, ready_at: revision, objects, broken }
+    }
+
+    fn batch(revision: u64, change: Change) -> Feed {
+        Feed::Batch(Batch { revision: Revision(revision), changes: vec![change] })
+    }
+
+    fn put(name: &str, revision: u64) -> Feed {
+        batch(revision, Change::Put(Arc::new(test_object(name, revision))))
+    }
+
+    fn broken(name: &str, revision: u64) -> Feed {
+        let key = Bytes::from(format!("/registry/configmaps/ns/{name}"));
+        batch(revision, Change::Broken(Broken { key, revision: Revision(revision), why: "not JSON".to_owned() }))
+    }
+
+    /// Everything up to the next pause: how many frames, and what then.
+    fn drain(watch: &mut Subscription) -> (usize, Step) {
+        let mut out = Vec::new();
+        loop {
+            match watch.step(usize::MAX, &mut out, Waker::noop()) {
+                Step::More => {}
+                step => return (out.len(), step),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_applied_is_heard_and_seen() {
+        let mut bench = Bench::live();
+        let mut watch = bench.watch(10);
+        assert_eq!(drain(&mut watch), (0, Step::Pending));
+        assert_eq!(bench.hand(vec![put("a", 11), put("b", 13)]), 2);
+        assert_eq!(drain(&mut watch), (2, Step::Pending));
+        let known = bench.published.known();
+        assert_eq!((known.revision, known.view.store.len()), (Revision(13), 2));
+        bench.fed.advance(Revision(20));
+        assert_eq!(bench.published.known().revision, Revision(20), "nothing of this resource came until 20");
+    }
+
+    #[test]
+    fn a_reset_ends_what_was_before_it() {
+        let mut bench = Bench::live();
+        let mut watch = bench.watch(10);
+        assert_eq!(drain(&mut watch), (0, Step::Pending));
+        bench.hand(vec![put("a", 11)]);
+        // Even with a change before it in the same turn: nothing is made up, the watch ends after what it was given.
+        bench.hand(vec![put("b", 12), reset(2, 15), put("c", 16)]);
+        assert_eq!(drain(&mut watch), (1, Step::Ended));
+        assert_eq!(drain(&mut watch), (0, Step::Ended));
+        let known = bench.published.known();
+        assert_eq!((known.view.epoch, known.view.store.len(), known.view.ring.floor()), (Epoch(2), 1, Revision(15)));
+        assert_eq!(drain(&mut bench.watch(15)), (1, Step::Pending));
+        assert_eq!(drain(&mut bench.watch(14)), (0, Step::Expired { seen: Revision(14), floor: Revision(15) }));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_shown_ends_the_streams() {
+        let mut bench = Bench::live();
+        let mut watch = bench.watch(10);
+        assert_eq!(drain(&mut watch), (0, Step::Pending));
+        bench.hand(vec![broken("a", 11), put("b", 12)]);
+        assert_eq!(drain(&mut watch), (0, Step::Ended));
+        assert_eq!(bench.published.known().view.broken.len(), 1);
+        bench.hand(vec![put("a", 13)]);
+        assert!(bench.published.known().view.broken.is_empty());
+        assert_eq!(drain(&mut bench.watch(12)), (0, Step::Expired { seen: Revision(12), floor: Revision(13) }), "12 was not shown");
+        assert_eq!(drain(&mut bench.watch(13)), (0, Step::Pending));
+    }
+
+    #[test]
+    fn a_tick_forgets_groups_nobody_is_in() {
+        let mut bench = Bench::live();
+        let watch = bench.watch(10);
+        bench.state.apply(Action::Tick, 0);
+        assert_eq!(bench.state.dispatcher.len(), 1);
+        drop(watch);
+        bench.state.apply(Action::Tick, 0);
+        assert!(bench.state.dispatcher.is_empty());
     }
 }

@@ -1,1 +1,305 @@
-//! x
+//! Checks on the code itself: which room may use which, what quiet rooms must not know, and the form of files. The tables here are the law.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Lines a file may have, tests included.
+const LINES_MAX: usize = 600;
+
+/// Which rooms a room uses (design §5; `docs/architecture.md` tells why). A room that is not named on the left does not exist.
+const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("config", &[]),
+    ("codec", &["model"]),
+    ("etcd", &["model"]),
+    ("cache", &["model"]),
+    ("dispatch", &["cache", "codec", "model"]),
+    ("catalogue", &["model"]),
+    ("telemetry", &["config"]),
+    ("auth", &["config"]),
+    // A keeper is known to the feed by its inbox.
+    ("keeper", &["cache", "codec", "dispatch", "model", "telemetry"]),
+    // `driver` moves `fed` of `cache::view` and fills inboxes; `machine` and `ranges` use neither.
+    ("source", &["cache", "codec", "etcd", "keeper", "model", "telemetry"]),
+    // Of `source` only `ranges`: the key range of a prefix.
+    ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "source", "telemetry"]),
+    ("registry", &["cache", "catalogue", "codec", "keeper", "model", "read", "source", "telemetry"]),
+    ("http", &["auth", "catalogue", "codec", "config", "dispatch", "etcd", "read", "registry", "telemetry"]),
+    ("app", &["auth", "cache", "config", "etcd", "http", "read", "registry", "source", "telemetry"]),
+];
+
+/// The pure parts: paths under `src/`.
+const QUIET: &[&str] =
+    &["model/", "codec/", "cache/", "dispatch/", "source/machine.rs", "source/ranges.rs", "read/plan.rs", "read/token/", "read/options.rs"];
+
+/// The one file of a quiet room that may wait.
+const WAITS: &str = "cache/view.rs";
+
+/// What quiet rooms do not know: scheduler, clock, sockets.
+const NOISE: &[&str] = &["tokio", "Instant", "SystemTime", "std::net", "net::", "TcpStream", "UdpSocket", "UnixStream"];
+
+/// Crates that belong to one room: crate, places under `src/` that may name it.
+const HOMES: &[(&str, &[&str])] =
+    &[("axum", &["http/", "app.rs"]), ("hyper", &["http/", "app.rs"]), ("hyper_util", &["http/"]), ("etcd_client", &["etcd/"])];
+
+#[test]
+fn rooms_use_what_the_table_allows() {
+    let allowed: BTreeMap<&str, &[&str]> = DIRECTIONS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (path, code) in sources() {
+        let room = room(&path);
+        if room == "lib" || room == "main" {
+            continue;
+        }
+        let Some(may) = allowed.get(&*room) else {
+            wrong.push(format!("{path}: {room} is no room of the table"));
+            continue;
+        };
+        for used in uses(&code).into_iter().filter(|used| *used != room && !may.contains(&&**used)) {
+            wrong.push(format!("{path}: {room} uses {used}"));
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn the_table_has_no_room_or_way_too_many() {
+    let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, code) in sources() {
+        used.entry(room(&path)).or_default().extend(uses(&code));
+    }
+    let mut wrong = Vec::new();
+    for (room, may) in DIRECTIONS {
+        let Some(used) = used.get(*room) else {
+            wrong.push(format!("{room} does not exist"));
+            continue;
+        };
+        wrong.extend(may.iter().filter(|to| !used.contains(**to)).map(|to| format!("{room} does not use {to}")));
+    }
+    none(&wrong);
+}
+
+#[test]
+fn no_two_rooms_use_each_other() {
+    let mut left: BTreeMap<&str, &[&str]> = DIRECTIONS.iter().copied().collect();
+    while let Some(room) = left.iter().find(|(_, may)| may.iter().all(|to| !left.contains_key(to))).map(|(room, _)| *room) {
+        left.remove(room);
+    }
+    assert!(left.is_empty(), "a circle among {:?}", left.keys());
+}
+
+#[test]
+fn quiet_rooms_know_no_clock_no_socket_no_tokio() {
+    let quiet = |path: &str| path != WAITS && QUIET.iter().any(|room| path.starts_with(room));
+    let mut wrong = Vec::new();
+    for (path, code) in sources().filter(|(path, _)| quiet(path)) {
+        wrong.extend(NOISE.iter().filter(|word| names(&code, word)).map(|word| format!("{path}: {word}")));
+    }
+    none(&wrong);
+    for place in QUIET {
+        assert!(sources().any(|(path, _)| path.starts_with(place)), "{place} is not there");
+    }
+}
+
+#[test]
+fn crates_stay_at_home() {
+    let mut wrong = Vec::new();
+    for (path, code) in sources() {
+        for (name, homes) in HOMES {
+            if names(&code, name) && !homes.iter().any(|home| path.starts_with(home)) {
+                wrong.push(format!("{path}: {name}"));
+            }
+        }
+        if makes_status(&code) && !path.starts_with("http/") {
+            wrong.push(format!("{path}: a Status is made in http only"));
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn files_begin_with_what_they_are_for_and_end_in_time() {
+    let mut wrong = Vec::new();
+    let mut lengths = Vec::new();
+    for file in files(&["src", "tests", "benches"]).filter(|f| f.extension().is_some_and(|e| e == "rs")) {
+        let text = read(&file);
+        let lines = text.lines().count();
+        lengths.push(lines);
+        if !text.starts_with("//! ") {
+            wrong.push(format!("{}: no `//!` sentence", file.display()));
+        }
+        if lines > LINES_MAX {
+            wrong.push(format!("{}: {lines} lines, more than {LINES_MAX}", file.display()));
+        }
+        if text.lines().any(|line| line.trim_start().starts_with("#[ignore")) {
+            wrong.push(format!("{}: an ignored test", file.display()));
+        }
+    }
+    none(&wrong);
+    lengths.sort_unstable();
+    let shown = format!("{} files, median {} lines, longest {}\n", lengths.len(), lengths[lengths.len() / 2], lengths[lengths.len() - 1]);
+    std::io::Write::write_all(&mut std::io::stdout(), shown.as_bytes()).expect("stdout");
+}
+
+#[test]
+fn nothing_names_a_registry_or_a_machine() {
+    let dotted = |parts: &[&str]| parts.join(".");
+    let hosts = [
+        dotted(&["docker", "io"]),
+        dotted(&["gcr", "io"]),
+        dotted(&["ghcr", "io"]),
+        dotted(&["quay", "io"]),
+        dotted(&["registry", "k8s", "io"]),
+        dotted(&["index", "crates", "io"]),
+        dotted(&["static", "crates", "io"]),
+        dotted(&["proxy", "golang", "org"]),
+        dotted(&["pypi", "org"]),
+    ];
+    let roots = ["work", "tmp", "home", "root", "Users"].map(|name| format!("/{name}/"));
+    let mut wrong = Vec::new();
+    for file in files(&["src", "tests", "benches", "docs", "deploy", "proto", ".ci", ".cargo", "README.md", "Cargo.toml", "deny.toml"]) {
+        // A lock file names where every package comes from; data that a peer wrote is its own.
+        if file.ends_with("Cargo.lock") || file.starts_with(root().join("tests/data")) {
+            continue;
+        }
+        let text = read(&file);
+        for (number, line) in text.lines().enumerate() {
+            let host = hosts.iter().find(|host| line.contains(&***host));
+            let path = roots.iter().find(|root| begins_a_path(line, root));
+            if let Some(found) = host.or(path) {
+                wrong.push(format!("{}:{}: {found}", file.display(), number + 1));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+/// The checks themselves see what they look for.
+#[test]
+fn the_checks_see() {
+    let code = code(
+        "use crate::{\n    cache::view::{Fed, Known},\n    model::{Batch, codec},\n    etcd,\n};\nfn f() { crate::http::g() } // crate::app\n",
+    );
+    let found: Vec<String> = uses(&code).into_iter().collect();
+    assert_eq!(found, ["cache", "etcd", "http", "model"]);
+    assert!(names("use hyper::body;", "hyper") && !names("use hyper_util::rt;", "hyper") && !names("// tokios", "tokio"));
+    assert!(makes_status("return Status { code: 1 }") && !makes_status("impl Status {") && !makes_status("fn f() -> Status {"));
+    assert!(!makes_status("struct RawStatus {"));
+    let path = ["", "tmp", "x"].join("/");
+    let root = ["", "tmp", ""].join("/");
+    assert!(begins_a_path(&format!("open {path}"), &root) && !begins_a_path(&format!("target{path}"), &root));
+}
+
+fn none(wrong: &[String]) {
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(file: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))).into_owned()
+}
+
+/// Every file under these places of the project, without what was built.
+fn files(places: &[&str]) -> impl Iterator<Item = PathBuf> {
+    let mut found = Vec::new();
+    let mut ahead: Vec<PathBuf> = places.iter().map(|place| root().join(place)).collect();
+    while let Some(path) = ahead.pop() {
+        if path.is_dir() && !path.ends_with("target") {
+            let entries = fs::read_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            ahead.extend(entries.map(|entry| entry.expect("an entry of a directory that is there").path()));
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found.into_iter()
+}
+
+/// Path under `src/` and code of every file that is not only for tests.
+fn sources() -> impl Iterator<Item = (String, String)> {
+    let src = root().join("src");
+    let tests = ["tests.rs", "live_test.rs", "golden.rs", "schedule.rs"];
+    files(&["src"]).filter(|f| f.extension().is_some_and(|e| e == "rs")).filter_map(move |file| {
+        let path = file.strip_prefix(&src).ok()?.to_str()?.replace('\\', "/");
+        let only_tests = tests.iter().any(|name| path.ends_with(name)) || path.contains("/tests/");
+        (!only_tests).then(|| (path, code(&read(&file))))
+    })
+}
+
+/// Without comments, and without the tests at the bottom.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    text.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// `cache/view.rs` is of `cache`, `keeper.rs` of `keeper`.
+fn room(path: &str) -> String {
+    path.split(['/', '.']).next().unwrap_or(path).to_owned()
+}
+
+/// The rooms that code names by `crate::`.
+fn uses(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = code[at + "crate::".len()..].trim_start();
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(heads(group)),
+            None => found.extend(head(rest)),
+        }
+    }
+    found
+}
+
+/// The first names of a braced group of paths.
+fn heads(group: &str) -> Vec<String> {
+    let (mut depth, mut found, mut fresh) = (0, Vec::new(), true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => fresh = true,
+            c if fresh && depth == 0 && !c.is_whitespace() => {
+                fresh = false;
+                found.extend(head(&group[at..]));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The name a path begins with; types and macros of the crate's root are none.
+fn head(path: &str) -> Option<String> {
+    let name: String = path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!name.is_empty() && name.chars().all(|c| !c.is_uppercase())).then_some(name)
+}
+
+/// Whether a word stands there, not as a part of a longer one.
+fn names(code: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let after = &code[at + word.len()..];
+        !code[..at].ends_with(part) && (word.ends_with("::") || !after.starts_with(part))
+    })
+}
+
+/// Whether a `Status` is written out: not its definition, an `impl` or the end of a signature.
+fn makes_status(code: &str) -> bool {
+    code.match_indices("Status {").any(|(at, _)| {
+        let before = code[..at].trim_end();
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        !code[..at].ends_with(part) && !["struct", "impl", "for", "->"].iter().any(|word| before.ends_with(word))
+    })
+}
+
+/// Whether an absolute path begins with `root` in this line: nothing of a longer path stands before it.
+fn begins_a_path(line: &str, root: &str) -> bool {
+    line.match_indices(root).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "/._-}{*".contains(c)))
+}

@@ -4,6 +4,8 @@
 
 pub mod replica;
 pub mod ring;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedule;
 pub mod store;
 pub mod sync;
 pub mod view;

@@ -178,6 +178,7 @@ pub(crate) fn test_object_with(name: &str, revision: u64, labels: &[(&str, &str)
     Object {
         key: Bytes::from(key),
         revision: Revision(revision),
+        head_at: 0,
         rv_at: (at as u32, (at + digits) as u32),
         tail: Bytes::from(tail),
         scope_at: "/registry/configmaps/".len() as u16,

@@ -3,20 +3,22 @@
 //! `known` (K in the spec) is the revision up to which the picture is the truth. It is at least `applied`, and it follows every write in the
 //! cluster without the keeper doing anything: when the feed has handed the keeper nothing that is not applied, the picture is as new as `fed`.
 //!
-//! The order that makes this safe, and that `tests` explore schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
+//! The order that makes this safe, and that `schedule` explores schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
 //! (Release). A reader loads `fed` (Acquire), then `handed`, then the picture.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use imbl::Vector;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, futures::Notified},
+    time::Instant,
+};
 
 use super::{
     ring::Ring,
     store::Store,
-    sync::{AtomicU64, AtomicUsize, Ordering},
+    sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
 };
 use crate::model::{Broken, Epoch, Revision};
 
@@ -123,6 +125,8 @@ const WITHHELD: u64 = u64::MAX;
 pub struct Published {
     view: ArcSwap<View>,
     handed: AtomicU64,
+    /// Pictures of an earlier epoch are of an etcd that is no more.
+    void_before: AtomicU64,
     fed: Arc<Fed>,
     changed: Notify,
 }
@@ -150,7 +154,7 @@ impl Published {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(view: View, fed: Arc<Fed>) -> Self {
-        Self { view: ArcSwap::from_pointee(view), handed: AtomicU64::new(WITHHELD), fed, changed: Notify::new() }
+        Self { view: ArcSwap::from_pointee(view), handed: AtomicU64::new(WITHHELD), void_before: AtomicU64::new(0), fed, changed: Notify::new() }
     }
 
     /// The newest picture. Takes no lock.
@@ -158,8 +162,13 @@ impl Published {
     pub fn known(&self) -> Known {
         let fed = self.fed.revision.load(Ordering::Acquire);
         let handed = self.handed.load(Ordering::Acquire);
+        let void_before = self.void_before.load(Ordering::Acquire);
         let view = self.view.load_full();
-        let revision = if view.applied.0 >= handed { view.applied.max(Revision(fed)) } else { view.applied };
+        let revision = match view.applied {
+            _ if view.epoch.0 < void_before => Revision::ZERO,
+            applied if applied.0 >= handed => applied.max(Revision(fed)),
+            applied => applied,
+        };
         Known { view, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
     }
 
@@ -179,15 +188,20 @@ impl Published {
         self.handed.store(WITHHELD, Ordering::Release);
     }
 
+    /// etcd went backwards: a picture of an earlier epoch than this one is not known up to any revision, and not ready.
+    pub fn void_before(&self, epoch: Epoch) {
+        self.void_before.store(epoch.0, Ordering::Release);
+    }
+
     /// The clock this resource follows.
     #[must_use]
     pub fn fed(&self) -> &Arc<Fed> {
         &self.fed
     }
 
-    /// Ends when a picture is published after this call began. Asks etcd for nothing.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// Ends when a picture is published after this call, polled or not. Asks etcd for nothing.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Waits until the picture is known up to `revision`.

@@ -89,8 +89,7 @@ impl Form {
 
     /// Appends the body of a GET: compact, without a newline (kube-apiserver ends it with one).
     pub fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
-        self.tail_into(object, object.revision, out);
+        self.body_into(object, object.revision, out);
     }
 
     /// Appends the object as an item of a list.
@@ -111,8 +110,7 @@ impl Form {
         let digits = encode::revision_len(revision.0);
         let mut out = Vec::with_capacity(AROUND + self.head.len() + object.tail.len() + digits);
         frame_into(kind, &mut out);
-        out.extend_from_slice(&self.head);
-        self.tail_into(object, revision, &mut out);
+        self.body_into(object, revision, &mut out);
         out.extend_from_slice(b"}\n");
         Bytes::from(out)
     }
@@ -195,6 +193,19 @@ impl Form {
             out.push(b'}');
         }
         out.push(b'}');
+    }
+
+    /// The whole object under a revision.
+    fn body_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.head);
+        self.tail_into(object, revision, out);
+        // Members that sort before `apiVersion` change places with the head, between its brace and them.
+        let early = object.head_at as usize;
+        if early > 0 && self.style == Style::Custom {
+            let head = self.head.len();
+            out[start + 1..start + head + early].rotate_left(head - 1);
+        }
     }
 
     fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    definition, encode, field, job,
+    defaults, definition, encode, field,
     members::Members,
     pretty,
     scan::{self, Order, Place, Scan},
@@ -29,8 +29,8 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
     let made = parts(storage.namespaced, prefix_len, &key).and_then(|at| Ok((at, body(storage, value, revision)?)));
     match made {
-        Ok(((scope_at, name_at), Body { tail, rv_at, labels, fields })) => {
-            Ok(Object { key, revision, tail, rv_at, scope_at, name_at, labels, fields })
+        Ok(((scope_at, name_at), Body { tail, head_at, rv_at, labels, fields })) => {
+            Ok(Object { key, revision, tail, head_at, rv_at, scope_at, name_at, labels, fields })
         }
         Err(why) => Err(Broken { key, revision, why }),
     }
@@ -39,6 +39,7 @@ pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], re
 /// What becomes of the value.
 struct Body {
     tail: Bytes,
+    head_at: u32,
     rv_at: (u32, u32),
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Box<[Box<str>]>,
@@ -64,8 +65,7 @@ fn body(storage: &Storage, value: &[u8], revision: Revision) -> Result<Body, Str
     match &storage.shape {
         Shape::BuiltIn { kind, api_version } => {
             let head = Head::BuiltIn { kind, api_version };
-            let labelled = if (kind.as_str(), api_version.as_str()) == job::JOB { job::labelled(text) } else { None };
-            shaped(labelled.as_deref().unwrap_or(text), head, splice)
+            shaped(&defaults::applied(kind, text), head, splice)
         }
         Shape::Custom { kind, api_versions } => {
             let head = Head::Custom { kind, api_versions };
@@ -202,9 +202,30 @@ fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], r
         let found = scan.kind.as_ref().map_or("", |found| &*found.0);
         return Err(format!("kind {found:?} where {kind:?} is expected: another resource's value under this prefix"));
     }
+    let head_at = match head {
+        Head::BuiltIn { .. } => 0,
+        Head::Custom { .. } => before_head(text, head_len)?,
+    };
     let (tail, rv_at) = tail(text, head_len, scan.place, revision)?;
     let Scan { labels, found, .. } = scan;
-    Ok(Some(Body { tail, rv_at, labels: labels.into(), fields: field::rendered(&storage.fields, &found) }))
+    Ok(Some(Body { tail, head_at, rv_at, labels: labels.into(), fields: field::rendered(&storage.fields, &found) }))
+}
+
+/// Bytes after the head of members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right after
+/// the head only when the value was written anew, which puts `apiVersion` first.
+fn before_head(text: &str, head_len: usize) -> Result<u32, String> {
+    let after = text[head_len..].strip_prefix('"').unwrap_or("");
+    if after >= "apiVersion" {
+        return Ok(0);
+    }
+    let members = Members::read(text).map_err(|e| invalid(&e))?;
+    let early = members.iter().filter(|(name, _)| *name < "apiVersion");
+    let len = |(name, value): (&str, &str)| {
+        let mut quoted = Vec::new();
+        encode::string_into(name, &mut quoted);
+        quoted.len() + ":".len() + value.len() + ",".len()
+    };
+    u32::try_from(early.map(len).sum::<usize>()).map_err(|_| "the value is larger than 4 GiB".to_owned())
 }
 
 /// What follows the head, with the revision in its place: one allocation of the exact size.
@@ -244,5 +265,31 @@ pub(crate) fn invalid(e: &serde_json::Error) -> String {
         format!("not a Kubernetes object: {e}: write the object again")
     } else {
         format!("not valid JSON: {e}: write the object again")
+    }
+}
+
+#[cfg(test)]
+mod early_tests {
+    use super::*;
+    use crate::codec::Form;
+
+    #[test]
+    fn members_before_api_version_come_first() {
+        let storage = Storage {
+            id: "ex.io/things".into(),
+            group: "ex.io".into(),
+            resource: "things".into(),
+            namespaced: false,
+            shape: Shape::Custom { kind: "Thing".into(), api_versions: vec!["ex.io/v1".into()] },
+            fields: Vec::new(),
+        };
+        let stored = br#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","uid":"u"}}"#;
+        let key = Bytes::from_static(b"/registry/ex.io/things/t");
+        let object = ingest(&storage, "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
+        let mut body = Vec::new();
+        Form::custom("ex.io/v2", "Thing", "ThingList").object_into(&object, &mut body);
+        let want =
+            r#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v2","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"}}"#;
+        assert_eq!(String::from_utf8_lossy(&body), want);
     }
 }

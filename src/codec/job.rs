@@ -1,12 +1,9 @@
-//! The one default that kube-apiserver adds to stored built-ins as it reads them: a Job without labels shows those of its pod template.
+//! A default of `defaults`: a Job without labels is shown with those of its pod template.
 //!
 //! It generates the template's labels (`job-name`, `controller-uid`) after it has filled in defaults, so a new Job is stored without labels and
 //! read with them (`SetDefaults_Job` of `pkg/apis/batch/v1`). Selectors see the labels that are shown.
 
 use super::members::Members;
-
-/// The kind and apiVersion this is about.
-pub(super) const JOB: (&str, &str) = ("Job", "batch/v1");
 
 /// Members of `metadata` that follow `labels` in the order of its Go struct.
 const AFTER_LABELS: [&str; 4] = ["annotations", "ownerReferences", "finalizers", "managedFields"];
@@ -38,7 +35,7 @@ pub(super) fn labelled(job: &str) -> Option<String> {
 
 /// Where a part of the text begins in it.
 fn offset(text: &str, part: &str) -> usize {
-    part.as_ptr() as usize - text.as_ptr() as usize
+    part.as_ptr().addr() - text.as_ptr().addr()
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ impl<'a> Members<'a> {
         self.0.is_empty()
     }
 
+    /// Names and texts, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, value)| (&**name, value.get()))
+    }
+
     /// The text of a member; `None` when it is missing or `null`.
     pub(crate) fn raw(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.get()).filter(|v| *v != "null")

@@ -5,6 +5,7 @@
 //! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1)
 //! ```
 
+mod defaults;
 mod definition;
 pub mod encode;
 mod event_v1;

@@ -139,3 +139,121 @@ pub(super) fn body(event: &Event, outcome: Outcome) -> &Object {
     };
     object.expect("an outcome is decided by the object it shows")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cache::replica::test_object_with,
+        dispatch::group::{Seat, Taken},
+        model::{
+            Filter,
+            selector::{LabelOp, LabelRequirement, LabelSelector},
+        },
+    };
+
+    fn form(api_version: &str) -> Arc<Form> {
+        Arc::new(Form::built_in(api_version, "ConfigMap", "ConfigMapList", ""))
+    }
+
+    fn key(form: &str, filter: Filter) -> GroupKey {
+        GroupKey { form: form.into(), filter }
+    }
+
+    fn in_namespace() -> Filter {
+        Filter { namespace: Some("ns".into()), ..Filter::default() }
+    }
+
+    fn labelled(value: &str) -> Filter {
+        let requirement = LabelRequirement { key: "app".into(), op: LabelOp::In(vec![value.into()]) };
+        Filter { labels: LabelSelector { requirements: vec![requirement] }, ..Filter::default() }
+    }
+
+    fn object(revision: u64, app: &str) -> Arc<Object> {
+        Arc::new(test_object_with("a", revision, &[("app", app)], &[]))
+    }
+
+    fn live(dispatcher: &mut Dispatcher, key: GroupKey, form: &Arc<Form>) -> Seat {
+        let seat = dispatcher.group(key, form.clone(), Revision(1)).sit();
+        assert!(seat.join(Revision(1)));
+        seat
+    }
+
+    fn heard(seat: &Seat) -> Vec<Bytes> {
+        let mut out = Vec::new();
+        while seat.take(&mut Revision(1), usize::MAX, &mut out, Waker::noop()) == Taken::Some {}
+        out
+    }
+
+    fn text(frame: &Bytes) -> &str {
+        std::str::from_utf8(frame).expect("JSON")
+    }
+
+    #[test]
+    fn an_event_is_encoded_once_per_form_and_outcome() {
+        let mut dispatcher = Dispatcher::default();
+        let (one, other) = (form("v1"), form("v2"));
+        let all = live(&mut dispatcher, key("v1/configmaps", Filter::default()), &one);
+        let namespace = live(&mut dispatcher, key("v1/configmaps", in_namespace()), &one);
+        let version = live(&mut dispatcher, key("v2/configmaps", Filter::default()), &other);
+        let left = live(&mut dispatcher, key("v1/configmaps", labelled("x")), &one);
+        let came = live(&mut dispatcher, key("v1/configmaps", labelled("y")), &one);
+        let event = Event { revision: Revision(3), old: Some(object(2, "x")), new: Some(object(3, "y")), at_ms: 0 };
+        dispatcher.dispatch(&[Arc::new(event)], Revision(1)).now();
+        let first = |seat: &Seat| {
+            let frames = heard(seat);
+            assert_eq!(frames.len(), 1);
+            frames[0].clone()
+        };
+        let (all, namespace, version, left, came) = (first(&all), first(&namespace), first(&version), first(&left), first(&came));
+        assert_eq!(all.as_ptr(), namespace.as_ptr(), "the same bytes, not equal ones");
+        assert_ne!(all.as_ptr(), version.as_ptr());
+        let starts = |frame: &Bytes, outcome: &str, version: &str| {
+            text(frame).starts_with(&format!(r#"{{"type":"{outcome}","object":{{"kind":"ConfigMap","apiVersion":"{version}","#))
+        };
+        assert!(starts(&all, "MODIFIED", "v1") && starts(&version, "MODIFIED", "v2"));
+        assert!(starts(&left, "DELETED", "v1") && starts(&came, "ADDED", "v1"));
+        assert!(text(&left).contains(r#""resourceVersion":"3""#), "a deletion shows its own revision: {}", text(&left));
+    }
+
+    #[test]
+    fn who_does_not_match_hears_nothing_and_sleeps() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("z")), &form);
+        assert!(heard(&seat).is_empty());
+        let event = Event { revision: Revision(2), old: None, new: Some(object(2, "x")), at_ms: 0 };
+        assert!(dispatcher.dispatch(&[Arc::new(event)], Revision(1)).0.is_empty());
+        let event = Event { revision: Revision(3), old: None, new: Some(object(3, "z")), at_ms: 0 };
+        assert_eq!(dispatcher.dispatch(&[Arc::new(event)], Revision(2)).0.len(), 1);
+    }
+
+    #[test]
+    fn a_group_stays_as_long_as_somebody_has_it() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        let handed_out = dispatcher.group(key("v1/configmaps", Filter::default()), form.clone(), Revision(1));
+        dispatcher.tidy(Revision(1));
+        assert_eq!(dispatcher.len(), 1, "a subscriber was just handed it");
+        let seat = handed_out.sit();
+        drop(handed_out);
+        dispatcher.tidy(Revision(1));
+        assert_eq!(dispatcher.len(), 1, "it has a member");
+        assert!(Arc::ptr_eq(&dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1)), seat.group()));
+        drop(seat);
+        dispatcher.tidy(Revision(1));
+        assert!(dispatcher.is_empty());
+    }
+
+    #[test]
+    fn the_end_is_for_all_and_a_new_group_begins_anew() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        let seats = [Filter::default(), in_namespace()].map(|filter| live(&mut dispatcher, key("v1/configmaps", filter), &form));
+        assert!(seats.iter().all(|seat| heard(seat).is_empty()));
+        assert_eq!(dispatcher.end_all().0.len(), 2);
+        assert!(seats.iter().all(Seat::is_ended) && dispatcher.is_empty());
+        let again = dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1));
+        assert!(!again.sit().is_ended());
+    }
+}

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::group::{Group, GroupKey};
 use crate::model::{
-    Event, Filter, Object,
+    Event, Filter,
     selector::{Field, LabelOp},
 };
 
@@ -80,11 +80,13 @@ impl Interest {
                 look(Term::Field(index, value.into()));
             }
         }
-        for key in self.labels.keys() {
-            let value = |o: &'_ Object| o.label(key).map(Box::<str>::from);
-            for value in two(old.and_then(value), new.and_then(value)) {
-                look(Term::Label(key.clone(), value));
-            }
+        if self.labels.is_empty() {
+            return;
+        }
+        let before = old.into_iter().flat_map(|o| &o.labels);
+        let after = new.into_iter().flat_map(|o| &o.labels).filter(|(key, value)| old.and_then(|o| o.label(key)) != Some(&**value));
+        for (key, value) in before.chain(after).filter(|(key, _)| self.labels.contains_key(key)) {
+            look(Term::Label(key.clone(), value.clone()));
         }
     }
 }
@@ -121,4 +123,141 @@ fn most_selective(filter: &Filter) -> Term {
         _ => None,
     });
     single.or_else(|| filter.namespace.clone().map(Term::Namespace)).unwrap_or(Term::All)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        codec::Form,
+        dispatch::GroupLimits,
+        model::{
+            Revision,
+            selector::{FieldSelector, FieldTerm, LabelRequirement, LabelSelector},
+        },
+    };
+
+    /// Few values, so that random filters and objects meet often.
+    fn value() -> impl Strategy<Value = Box<str>> {
+        prop::sample::select(vec!["", "a", "b", "1"]).prop_map(Box::from)
+    }
+
+    fn named() -> impl Strategy<Value = Box<str>> {
+        prop::sample::select(vec!["a", "b"]).prop_map(Box::from)
+    }
+
+    fn requirement() -> impl Strategy<Value = LabelRequirement> {
+        let op = prop_oneof![
+            1 => Just(LabelOp::Exists),
+            1 => Just(LabelOp::Absent),
+            4 => prop::collection::vec(value(), 1..3).prop_map(LabelOp::In),
+            1 => prop::collection::vec(value(), 1..3).prop_map(LabelOp::NotIn),
+            1 => Just(LabelOp::Greater(0)),
+            1 => Just(LabelOp::Less(2)),
+        ];
+        (named(), op).prop_map(|(key, op)| LabelRequirement { key, op })
+    }
+
+    fn term() -> impl Strategy<Value = FieldTerm> {
+        let field = prop::sample::select(vec![Field::Name, Field::Namespace, Field::Declared(0), Field::Declared(1), Field::Declared(2)]);
+        (field, any::<bool>(), value()).prop_map(|(field, equal, value)| FieldTerm { field, equal, value })
+    }
+
+    fn filter() -> impl Strategy<Value = Filter> {
+        let labels = prop::collection::vec(requirement(), 0..3).prop_map(|requirements| LabelSelector { requirements });
+        let fields = prop::collection::vec(term(), 0..3).prop_map(|terms| FieldSelector { terms });
+        (prop::option::of(named()), prop::option::weighted(0.2, named()), labels, fields)
+            .prop_map(|(namespace, name, labels, fields)| Filter { namespace, name, labels, fields })
+    }
+
+    /// What may change between two revisions of an object: its labels and two declared fields.
+    type Content = (Vec<(Box<str>, Box<str>)>, [Box<str>; 2]);
+
+    fn content() -> impl Strategy<Value = Content> {
+        let labels = (prop::option::of(value()), prop::option::of(value())).prop_map(|(a, b)| {
+            let present = [("a", a), ("b", b)].into_iter();
+            present.filter_map(|(key, value)| Some((key.into(), value?))).collect()
+        });
+        (labels, [value(), value()])
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let scope = prop_oneof![4 => named().prop_map(Some), 1 => Just(None)];
+        (scope, named(), prop::option::of(content()), prop::option::of(content())).prop_filter_map(
+            "an object before or after",
+            |(namespace, name, old, new)| {
+                let key = namespace.map_or_else(|| format!("/r/{name}"), |namespace| format!("/r/{namespace}/{name}"));
+                let object = |(labels, fields): Content| {
+                    Arc::new(Object {
+                        key: Bytes::from(key.clone()),
+                        revision: Revision(1),
+                        tail: Bytes::new(),
+                        rv_at: (0, 0),
+                        scope_at: 3,
+                        name_at: u16::try_from(key.len() - name.len()).expect("short"),
+                        labels: labels.into(),
+                        fields: Box::new(fields),
+                    })
+                };
+                let (old, new) = (old.map(object), new.map(object));
+                (old.is_some() || new.is_some()).then_some(Event { revision: Revision(2), old, new, at_ms: 0 })
+            },
+        )
+    }
+
+    fn group(filter: Filter) -> Arc<Group> {
+        let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter }, form, Revision(1), GroupLimits::default()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+        /// Whoever sees something of an event is found, once; and who has left is not, nor does the index remember anybody.
+        #[test]
+        fn who_can_match_is_found_once(
+            filters in prop::collection::hash_set(filter(), 1..24),
+            events in prop::collection::vec(event(), 1..12),
+            stay in prop::collection::vec(any::<bool>(), 24),
+        ) {
+            let groups: Vec<Arc<Group>> = filters.into_iter().map(group).collect();
+            let mut interest = Interest::default();
+            groups.iter().for_each(|group| interest.add(group));
+            let (staying, leaving): (Vec<_>, Vec<_>) = groups.iter().zip(&stay).partition(|(_, stay)| **stay);
+            for round in [&groups.iter().collect::<Vec<_>>(), &staying.iter().map(|(g, _)| *g).collect()] {
+                for event in &events {
+                    let mut found: Vec<*const Group> = Vec::new();
+                    interest.candidates(event, |group| found.push(Arc::as_ptr(group)));
+                    let times = |group: &Arc<Group>| found.iter().filter(|f| **f == Arc::as_ptr(group)).count();
+                    for group in &groups {
+                        let here = round.iter().any(|g| Arc::ptr_eq(g, group));
+                        prop_assert!(times(group) <= usize::from(here), "{:?} found {} times", group.key(), times(group));
+                        if here && group.key().filter.outcome(event).is_some() {
+                            prop_assert_eq!(times(group), 1, "{:?} is not found", group.key());
+                        }
+                    }
+                }
+                leaving.iter().for_each(|(group, _)| interest.remove(group.key()));
+            }
+            staying.iter().for_each(|(group, _)| interest.remove(group.key()));
+            prop_assert!(interest.groups.is_empty() && interest.fields.is_empty() && interest.labels.is_empty());
+        }
+    }
+
+    /// What the index is for: a thousand groups that ask for another value of a label are not looked at.
+    #[test]
+    fn who_asks_for_another_value_is_not_looked_at() {
+        let asking = |value: String| {
+            let requirement = LabelRequirement { key: "app".into(), op: LabelOp::In(vec![value.into()]) };
+            group(Filter { labels: LabelSelector { requirements: vec![requirement] }, ..Filter::default() })
+        };
+        let mut interest = Interest::default();
+        (0..1_000).for_each(|n| interest.add(&asking(format!("app-{n}"))));
+        let object = crate::cache::replica::test_object_with("a", 2, &[("app", "app-7")], &[]);
+        let mut found = 0;
+        interest.candidates(&Event { revision: Revision(2), old: None, new: Some(Arc::new(object)), at_ms: 0 }, |_| found += 1);
+        assert_eq!(found, 1);
+    }
 }

@@ -6,6 +6,8 @@
 pub mod dispatcher;
 pub mod group;
 pub mod interest;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedule;
 pub mod subscription;
 
 pub use dispatcher::{Dispatcher, Wake};

@@ -19,6 +19,8 @@ pub struct Object {
     pub revision: Revision,
     /// Everything after the type head; starts with a member name, ends with `}`, no newline.
     pub tail: Bytes,
+    /// Bytes of `tail` that stand before the type head: members of a custom resource that sort before `apiVersion`. Mostly 0.
+    pub head_at: u32,
     /// Where in `tail` the digits of `resourceVersion` stand (start, end), so that a DELETED event can show another one.
     pub rv_at: (u32, u32),
     /// Byte offset in `key` where the namespace starts (namespaced resources) or the name (cluster-scoped).

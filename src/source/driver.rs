@@ -43,7 +43,7 @@ pub const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Du
 /// How often an unreachable etcd is mentioned in the log.
 pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Commands that may wait.
+/// Commands that may wait; more than there are built-in resources, which are all added before the feed runs.
 const COMMANDS_MAX: usize = 256;
 
 /// What the feed needs to know.
@@ -123,8 +123,12 @@ impl Driver {
         (driver, commander)
     }
 
-    /// Runs until every commander is gone. Every failure leads back to a new session.
+    /// Runs until every commander is gone. Every failure leads back to a new session. Resources added before this begins are loaded warm; later
+    /// ones as etcd has them then.
     pub async fn run(mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.command(command);
+        }
         let mut pause = RECONNECT_PAUSE.0;
         let mut complained: Option<Instant> = None;
         loop {
@@ -325,6 +329,7 @@ impl Driver {
                         inbox.withhold();
                     }
                 }
+                Out::Void(id, epoch) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.void_before(epoch)),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
                 Out::Fed(revision) => self.fed.advance(revision),
                 Out::Compacted(revision) => self.fed.compacted_at(revision),
@@ -339,7 +344,7 @@ impl Driver {
             match one {
                 Out::Withhold(id) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.withhold()),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
-                Out::Hand(..) | Out::Fed(_) | Out::Compacted(_) => {}
+                Out::Hand(..) | Out::Void(..) | Out::Fed(_) | Out::Compacted(_) => {}
             }
         }
     }

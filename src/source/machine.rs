@@ -29,6 +29,8 @@ pub enum Out {
     Hand(ResourceId, Feed),
     /// Say that nothing may be inferred about this resource.
     Withhold(ResourceId),
+    /// What the keeper has is of an etcd that is no more: only a picture of this epoch, or a later one, may be trusted.
+    Void(ResourceId, Epoch),
     /// Read every object of this resource, and answer with [`Machine::loaded`] or [`Machine::load_failed`] of this generation.
     Load(ResourceId, Generation, LoadAt),
     /// Everything up to here is handed over.
@@ -139,6 +141,8 @@ impl Machine {
         for id in ids {
             self.load(&id, LoadAt::Exactly(base), newest, out);
         }
+        let next = self.epoch.next();
+        out.extend(self.resources.values().map(|resource| Out::Void(resource.storage.id.clone(), next)));
     }
 
     /// A resource appeared (a CustomResourceDefinition, or at start).
@@ -408,3 +412,6 @@ fn compacted(event: &WatchEvent) -> Option<Out> {
     let revision: u64 = text.parse().ok()?;
     (revision > 0).then_some(Out::Compacted(Revision(revision)))
 }
+
+#[cfg(test)]
+mod tests;

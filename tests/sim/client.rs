@@ -202,14 +202,18 @@ impl Client {
                 if let Some(want) = left.pop_front() {
                     assert_eq!(seen, want, "the initial events are the picture at {revision}");
                 } else {
-                    assert!(text.contains(r#""k8s.io/initial-events-end":"true""#), "the annotated bookmark ends the initial events: {text}");
+                    assert!(
+                        text.contains(r#""k8s.io/initial-events-end":"true""#),
+                        "the annotated bookmark ends the initial events: {text}"
+                    );
                     assert_eq!(seen.revision, *revision, "the annotated bookmark is of the picture");
                     self.seen = *revision;
                     self.initial = None;
                 }
                 continue;
             }
-            let want = self.expected.pop_front().unwrap_or_else(|| panic!("Unique: nothing was to come after {}, and came {seen:?}", self.seen));
+            let want =
+                self.expected.pop_front().unwrap_or_else(|| panic!("Unique: nothing was to come after {}, and came {seen:?}", self.seen));
             assert_eq!(seen, want, "Ordered, Unique, Reliable: the next event after {}", self.seen);
             self.seen = want.revision;
             last = Some(want.revision);

@@ -312,6 +312,7 @@ impl World {
                     keeper.published.handed(revision);
                 }
                 Out::Withhold(id) => self.keepers.iter().find(|k| k.storage.id == id).expect("a keeper").published.withhold(),
+                Out::Void(id, epoch) => self.keepers.iter().find(|k| k.storage.id == id).expect("a keeper").published.void_before(epoch),
                 Out::Load(id, generation, at) => {
                     let index = RESOURCES.iter().position(|r| **r == *id).expect("a resource");
                     self.loads.push((index, generation, at));
@@ -391,7 +392,7 @@ impl World {
     /// A watch from a revision, or with the initial objects.
     fn watch(&mut self, wish: Wish, from: Option<u64>) {
         let keeper = &self.keepers[wish.resource];
-        if !keeper.published.known().is_ready() || self.may_be_of_an_old_line(wish.resource) {
+        if !keeper.published.known().is_ready() {
             return;
         }
         let keeper = &mut self.keepers[wish.resource];
@@ -409,6 +410,10 @@ impl World {
             return;
         }
         let k = known.revision.0;
+        if from.is_some_and(|n| n > k && n <= known.lost.0) {
+            // The plan refuses it: those revisions are of an etcd that is no more.
+            return;
+        }
         let start = match from {
             Some(revision) => Start::After(Revision(revision)),
             None => Start::Initial { known, prefix: Bytes::from(keeper.prefix.clone()), annotated: true },
@@ -463,7 +468,7 @@ impl World {
     fn compare(&mut self, index: usize) {
         let keeper = &self.keepers[index];
         let known = keeper.published.known();
-        if !known.is_ready() || self.may_be_of_an_old_line(index) {
+        if !known.is_ready() {
             return;
         }
         let picture = |store: &watchcache::cache::store::Store| -> Vec<(String, u64)> {
@@ -480,20 +485,11 @@ impl World {
         assert_eq!(picture(&exact), truth(at), "the exact picture at {at}");
         self.tally.exact += 1;
     }
-
-    /// A picture of the old line is true of the old line only; until it is replaced it is withheld, and nothing is judged by it.
-    fn may_be_of_an_old_line(&self, index: usize) -> bool {
-        let queued = self.keepers[index].queue.iter().any(|feed| matches!(feed, Feed::Reset { .. }));
-        queued || self.loads.iter().any(|(loading, _, _)| *loading == index)
-    }
 }
 
 fn filter(wish: &Wish) -> Filter {
-    let requirements = wish
-        .app
-        .map(|app| LabelRequirement { key: "app".into(), op: LabelOp::In(vec![app.to_string().into()]) })
-        .into_iter()
-        .collect();
+    let requirements =
+        wish.app.map(|app| LabelRequirement { key: "app".into(), op: LabelOp::In(vec![app.to_string().into()]) }).into_iter().collect();
     Filter {
         namespace: wish.namespace.as_deref().map(Into::into),
         name: wish.name.as_deref().map(Into::into),

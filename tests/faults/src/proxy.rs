@@ -50,7 +50,7 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Listens on `127.0.0.1:port` and passes to `127.0.0.1:to`.
     pub(crate) async fn listen(port: u16, to: u16) -> Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.with_context(|| format!("proxy on port {port}"))?;
+        let listener = bind(port).await.with_context(|| format!("proxy on port {port}"))?;
         let (gate, changes) = watch::channel(Gate::Open);
         let bytes = Arc::new(AtomicU64::new(0));
         let pipe = Pipe { gate: changes, bytes: bytes.clone(), target: None };
@@ -60,7 +60,7 @@ impl Proxy {
 
     /// The same, in front of the peer port of etcd's member `index`; `gate` is shared by the proxies of all members.
     pub(crate) async fn listen_for_member(port: u16, to: u16, index: usize, gate: &watch::Sender<Gate>) -> Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.with_context(|| format!("peer proxy on port {port}"))?;
+        let listener = bind(port).await.with_context(|| format!("peer proxy on port {port}"))?;
         let bytes = Arc::new(AtomicU64::new(0));
         let pipe = Pipe { gate: gate.subscribe(), bytes: bytes.clone(), target: Some(index) };
         let accepting = tokio::spawn(accept(listener, SocketAddr::from(([127, 0, 0, 1], to)), pipe));
@@ -76,6 +76,18 @@ impl Proxy {
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Listens on a port. The proxy of the scenario before may hold it for a moment still: its task ends when the runtime gets to it.
+async fn bind(port: u16) -> std::io::Result<TcpListener> {
+    let mut tries = 0;
+    loop {
+        match TcpListener::bind(("127.0.0.1", port)).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && tries < 20 => tries += 1,
+            bound => return bound,
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 

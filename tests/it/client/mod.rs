@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 client, so that tests see the server's bytes as they came and no library hides a mistake. Knows no Kubernetes but JSON heads.
 
-mod wire;
 mod watch;
+mod wire;
 mod witness;
 
 use std::{io, net::SocketAddr, sync::Arc, sync::Mutex};

@@ -124,7 +124,8 @@ mod tests {
         let line = br#"{"type":"DELETED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"}}}"#;
         let Ok(Frame { seen: Seen::Event(change), .. }) = frame(line.to_vec()) else { panic!("an event with an object") };
         assert_eq!((change.kind, change.item.key.as_str(), change.item.revision), (Kind::Deleted, "n/a", 7));
-        let line = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+        let line =
+            br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
         assert_eq!(frame(line.to_vec()).expect("a bookmark").seen, Seen::Bookmark { revision: 9, initial_end: true });
         let line = br#"{"type":"ERROR","object":{"kind":"Status","message":"m","code":410}}"#;
         assert_eq!(frame(line.to_vec()).expect("an error").seen, Seen::Error { code: 410, message: "m".into() });

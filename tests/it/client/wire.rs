@@ -238,7 +238,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_is_cut_off_is_an_error() {
-        for bytes in ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", "SSH-2.0\r\n\r\n"] {
+        for bytes in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab",
+            "SSH-2.0\r\n\r\n",
+        ] {
             assert!(answered(bytes).await.is_err(), "{bytes}");
         }
     }

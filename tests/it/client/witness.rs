@@ -151,6 +151,16 @@ impl Witness {
         self.watch.is_some()
     }
 
+    /// Whether the last thing it saw is that its revision is too old.
+    pub(crate) fn expired(&self) -> bool {
+        self.history
+            .seen
+            .iter()
+            .rev()
+            .find(|s| !matches!(s, Seen::Ended { .. }))
+            .is_some_and(|s| matches!(s, Seen::Error { code: 410, .. }))
+    }
+
     /// Closes the watch from the client's side.
     pub(crate) fn leave(&mut self) {
         self.watch = None;

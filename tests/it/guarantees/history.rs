@@ -20,18 +20,34 @@ pub(crate) enum Seen {
     /// One page of a list.
     Listed(Page),
     /// A list or a watch was refused with an HTTP error.
-    Refused { code: u16, took: Duration },
+    Refused {
+        code: u16,
+        took: Duration,
+    },
     /// A watch was accepted; what follows until `Error` or `Ended` is its stream.
-    Watching { start: Start, timeout: Option<Duration> },
+    Watching {
+        start: Start,
+        timeout: Option<Duration>,
+    },
     Event(Change),
     /// `initial_end` is the annotation that ends the initial events.
-    Bookmark { revision: u64, initial_end: bool },
+    Bookmark {
+        revision: u64,
+        initial_end: bool,
+    },
     /// An ERROR event, the last of its stream.
-    Error { code: u16, message: String },
+    Error {
+        code: u16,
+        message: String,
+    },
     /// The stream ended without an error.
-    Ended { took: Duration },
+    Ended {
+        took: Duration,
+    },
     /// Not from the server: the client waited as long as it is willing to, and the writers were done at this revision before.
-    Settled { revision: u64 },
+    Settled {
+        revision: u64,
+    },
 }
 
 /// Where a watch was asked to start.

@@ -1,6 +1,10 @@
 //! What was really written, from a source that is not the server under test, and what a filter makes of it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -26,8 +30,8 @@ impl Filter {
         Self::new("everything", |_, _| true)
     }
 
-    fn selects(&self, key: &str, state: Option<&Item>) -> bool {
-        state.is_some_and(|item| serde_json::from_slice(&item.body).is_ok_and(|object| (self.test)(key, &object)))
+    fn selects(&self, state: Option<&Stored>) -> bool {
+        state.is_some_and(|stored| (self.test)(&stored.item.key, &stored.object))
     }
 }
 
@@ -52,48 +56,78 @@ pub(crate) struct Truth {
     pub(crate) floor: u64,
     /// Everything up to here is known.
     pub(crate) head: u64,
-    start: BTreeMap<String, Item>,
-    writes: Vec<Write>,
+    start: BTreeMap<String, Arc<Stored>>,
+    writes: Vec<Written>,
+}
+
+/// An object with its JSON, parsed once for all filters.
+#[derive(Debug)]
+struct Stored {
+    item: Item,
+    object: Value,
+}
+
+/// A write, its object ready for filters.
+#[derive(Clone, Debug)]
+struct Written {
+    key: String,
+    revision: u64,
+    after: Option<Arc<Stored>>,
+}
+
+impl Stored {
+    /// Null when the body is no JSON: then no filter but the widest selects it.
+    fn new(item: Item) -> Arc<Self> {
+        let object = serde_json::from_slice(&item.body).unwrap_or(Value::Null);
+        Arc::new(Self { item, object })
+    }
 }
 
 impl Truth {
     /// From the objects at `floor` and the writes after it, in etcd's order.
     pub(crate) fn new(floor: u64, start: impl IntoIterator<Item = Item>, writes: Vec<Write>, head: u64) -> Self {
-        Self { floor, head, start: start.into_iter().map(|item| (item.key.clone(), item)).collect(), writes }
+        let start = start.into_iter().map(|item| (item.key.clone(), Stored::new(item))).collect();
+        let writes = writes.into_iter().map(|Write { key, revision, body }| {
+            let after = body.map(|body| Stored::new(Item { key: key.clone(), revision, body }));
+            Written { key, revision, after }
+        });
+        Self { floor, head, start, writes: writes.collect() }
     }
 
     /// What a watch with this filter must show after a revision (spec list-watch §5.1), in order.
     pub(crate) fn outcomes(&self, filter: &Filter, after: u64) -> Vec<Change> {
-        let mut state = self.start.clone();
+        let mut state: HashMap<&str, &Stored> = self.start.iter().map(|(key, stored)| (key.as_str(), &**stored)).collect();
         let mut outcomes = Vec::new();
         for write in &self.writes {
-            let old = state.remove(&write.key);
-            let new = write.body.clone().map(|body| Item { key: write.key.clone(), revision: write.revision, body });
-            let change = match (filter.selects(&write.key, old.as_ref()), filter.selects(&write.key, new.as_ref())) {
-                (false, true) => new.clone().map(|item| Change { kind: Kind::Added, item }),
-                (true, true) => new.clone().map(|item| Change { kind: Kind::Modified, item }),
-                (true, false) => old.map(|item| Change { kind: Kind::Deleted, item: Item { revision: write.revision, ..item } }),
-                (false, false) => None,
+            let new = write.after.as_deref();
+            let old = match new {
+                Some(new) => state.insert(&write.key, new),
+                None => state.remove(write.key.as_str()),
             };
-            state.extend(new.map(|item| (write.key.clone(), item)));
-            outcomes.extend(change.filter(|_| write.revision > after));
+            if write.revision <= after {
+                continue;
+            }
+            let (kind, shown) = match (filter.selects(old), filter.selects(new)) {
+                (false, true) => (Kind::Added, new),
+                (true, true) => (Kind::Modified, new),
+                (true, false) => (Kind::Deleted, old),
+                (false, false) => continue,
+            };
+            outcomes.extend(shown.map(|s| Change { kind, item: Item { revision: write.revision, ..s.item.clone() } }));
         }
         outcomes
     }
 
     /// The selected objects at a revision between `floor` and `head`, by key.
     pub(crate) fn state(&self, filter: &Filter, at: u64) -> Vec<Item> {
-        let mut state = self.start.clone();
+        let mut state: BTreeMap<&str, &Stored> = self.start.iter().map(|(key, stored)| (key.as_str(), &**stored)).collect();
         for write in self.writes.iter().take_while(|w| w.revision <= at) {
-            match &write.body {
-                Some(body) => {
-                    let item = Item { key: write.key.clone(), revision: write.revision, body: body.clone() };
-                    state.insert(write.key.clone(), item);
-                }
-                None => drop(state.remove(&write.key)),
+            match write.after.as_deref() {
+                Some(stored) => drop(state.insert(&write.key, stored)),
+                None => drop(state.remove(write.key.as_str())),
             }
         }
-        state.into_values().filter(|item| filter.selects(&item.key, Some(item))).collect()
+        state.into_values().filter(|stored| filter.selects(Some(stored))).map(|stored| stored.item.clone()).collect()
     }
 
     /// Whether the state at a revision can be told.

@@ -22,9 +22,9 @@ static TURN: Mutex<()> = Mutex::const_new(());
 
 /// The programs of a case. The fields are ended in this order: servers before their etcd.
 pub(crate) struct Floor {
-    _ours: Running,
-    _theirs: Running,
-    _etcd: Running,
+    ours: Running,
+    theirs: Running,
+    etcd: Running,
     pub(super) site: Site,
     subject: Subject,
     pub(super) theirs_at: SocketAddr,
@@ -35,6 +35,8 @@ pub(crate) struct Floor {
 enum Subject {
     /// `watchcache serve`, plain HTTP.
     Watchcache(SocketAddr),
+    /// The same behind TLS, with tokens.
+    Secured(SocketAddr),
     /// A second kube-apiserver: shows that the cases themselves are right.
     Apiserver(SocketAddr),
 }
@@ -50,6 +52,15 @@ impl std::ops::Deref for Stand {
 
     fn deref(&self) -> &Floor {
         &self.floor
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        // A program that has ended explains most failures of a case.
+        for ended in [&self.floor.ours, &self.floor.theirs, &self.floor.etcd].into_iter().filter_map(Running::ended) {
+            say(&format!("live: {ended}"));
+        }
     }
 }
 
@@ -77,23 +88,11 @@ impl Floor {
     async fn start(programs: PathBuf) -> Result<Self, Box<dyn std::error::Error>> {
         let site = Site::prepare(&programs)?;
         let (etcd, etcd_at) = site.etcd()?;
-        let (mut theirs, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
+        let (theirs, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
         theirs.ready(&site.client(theirs_at)).await?;
-        let (mut ours, subject) = match env::var("WATCHCACHE_TEST_SUBJECT").as_deref() {
-            Ok("kube-apiserver") => {
-                let (running, address) = site.apiserver("kube-apiserver-2", etcd_at)?;
-                (running, Subject::Apiserver(address))
-            }
-            Ok(other) => return Err(format!("WATCHCACHE_TEST_SUBJECT={other} is not known").into()),
-            Err(_) => {
-                let address = free_address()?;
-                let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-                command.args(["serve", "--etcd-servers", &format!("http://{etcd_at}"), "--insecure-port", &address.port().to_string()]);
-                (site.start("watchcache", command)?, Subject::Watchcache(address))
-            }
-        };
+        let (ours, subject) = Subject::start(&site, etcd_at)?;
         ours.ready(&subject.client(&site)).await?;
-        Ok(Self { _ours: ours, _theirs: theirs, _etcd: etcd, site, subject, theirs_at, etcd_at })
+        Ok(Self { ours, theirs, etcd, site, subject, theirs_at, etcd_at })
     }
 
     /// A new client of the server under test. Connections belong to the runtime of one case, so cases do not share clients.
@@ -110,16 +109,44 @@ impl Floor {
     pub(super) fn ours_url(&self) -> (String, bool) {
         match &self.subject {
             Subject::Watchcache(address) => (format!("http://{address}"), false),
-            Subject::Apiserver(address) => (format!("https://{address}"), true),
+            Subject::Secured(address) | Subject::Apiserver(address) => (format!("https://{address}"), true),
         }
     }
 }
 
 impl Subject {
+    fn start(site: &Site, etcd: SocketAddr) -> Result<(Running, Self), Box<dyn std::error::Error>> {
+        let subject = env::var("WATCHCACHE_TEST_SUBJECT").unwrap_or_else(|_| "watchcache".into());
+        if subject == "kube-apiserver" {
+            let (running, address) = site.apiserver("kube-apiserver-2", etcd)?;
+            return Ok((running, Self::Apiserver(address)));
+        }
+        let address = free_address()?;
+        let port = address.port().to_string();
+        let file = |name: &str| site.path().join(name).display().to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        // A cold start, so that revision 1 is below the floor and clients can be refused with 410, as by kube-apiserver.
+        command.args(["serve", "--etcd-servers", &format!("http://{etcd}"), "--warm-start-revisions", "0"]);
+        let subject = match subject.as_str() {
+            "watchcache" => {
+                command.args(["--insecure-port", &port]);
+                Self::Watchcache(address)
+            }
+            "watchcache-secure" => {
+                command.args(["--insecure-port", "0", "--secure-port", &port, "--bind-address", "127.0.0.1"]);
+                command.args(["--tls-cert-file", &file("server.crt"), "--tls-private-key-file", &file("server.key")]);
+                command.args(["--client-ca-file", &file("ca.crt"), "--token-auth-file", &file("tokens.csv")]);
+                Self::Secured(address)
+            }
+            other => return Err(format!("WATCHCACHE_TEST_SUBJECT={other} is not known").into()),
+        };
+        Ok((site.start("watchcache", command)?, subject))
+    }
+
     fn client(&self, site: &Site) -> Client {
         match self {
             Self::Watchcache(address) => Client::plain(*address),
-            Self::Apiserver(address) => site.client(*address),
+            Self::Secured(address) | Self::Apiserver(address) => site.client(*address),
         }
     }
 }

@@ -3,9 +3,13 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `WATCHCACHE_TEST_PEERS` | folder with `etcd` and `kube-apiserver` (`tests/peers/build.sh` makes it); without it these cases say so and return |
-//! | `WATCHCACHE_TEST_SUBJECT` | `kube-apiserver`: test the cases themselves, with a second kube-apiserver in the place of ours |
+//! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `kube-apiserver`: a second one in the place of ours, to test the cases |
+//! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
 //! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path |
+//! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go`; without it its case says so and returns |
+//! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs`; likewise |
 
+mod clients;
 pub(crate) mod floor;
 mod kubectl;
 mod objects;

@@ -50,7 +50,8 @@ pub(super) fn built_ins(ns: &str) -> Vec<Creation> {
 
 fn config_map(ns: &str, n: usize) -> Creation {
     let text = if n.is_multiple_of(10) { AWKWARD.to_owned() } else { "x".repeat(n % 1_500) };
-    let metadata = json!({"name": format!("cm-{n}"), "labels": {"app": if n % 2 == 0 { "red" } else { "blue" }, "n": n.to_string()}});
+    let metadata =
+        json!({"name": format!("cm-{n}"), "labels": {"app": if n.is_multiple_of(2) { "red" } else { "blue" }, "n": n.to_string()}});
     let object = json!({"metadata": metadata, "data": {"text": text, "empty": ""}, "binaryData": {"b": "AAEC"}});
     (format!("/api/v1/namespaces/{ns}/configmaps"), object)
 }
@@ -68,7 +69,8 @@ pub(super) fn pod(ns: &str, name: &str, node: Option<&str>) -> Creation {
 
 fn secret(ns: &str, n: usize) -> Creation {
     let metadata = json!({"name": format!("secret-{n}"), "annotations": {"note": AWKWARD, "n": n.to_string()}});
-    let object = json!({"metadata": metadata, "stringData": {"text": AWKWARD}, "type": if n % 2 == 0 { "Opaque" } else { "ex.io/other" }});
+    let object =
+        json!({"metadata": metadata, "stringData": {"text": AWKWARD}, "type": if n.is_multiple_of(2) { "Opaque" } else { "ex.io/other" }});
     (format!("/api/v1/namespaces/{ns}/secrets"), object)
 }
 
@@ -79,9 +81,17 @@ fn few_of_many(ns: &str) -> Vec<Creation> {
     let selector = json!({"matchLabels": {"app": "t"}});
     let namespaced = [
         ("/api/v1", "endpoints", json!({"subsets": [{"addresses": [{"ip": "10.1.1.1"}], "ports": [{"port": 80}]}]})),
-        ("/api/v1", "events", json!({"involvedObject": {"kind": "Pod", "namespace": ns, "name": "pod-1"}, "reason": "Tested", "message": AWKWARD, "type": "Normal"})),
+        (
+            "/api/v1",
+            "events",
+            json!({"involvedObject": {"kind": "Pod", "namespace": ns, "name": "pod-1"}, "reason": "Tested", "message": AWKWARD, "type": "Normal"}),
+        ),
         ("/api/v1", "limitranges", json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}})),
-        ("/api/v1", "persistentvolumeclaims", json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})),
+        (
+            "/api/v1",
+            "persistentvolumeclaims",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
+        ),
         ("/api/v1", "podtemplates", json!({"template": template.clone()})),
         ("/api/v1", "replicationcontrollers", json!({"spec": {"replicas": 0, "selector": {"app": "t"}, "template": template.clone()}})),
         ("/api/v1", "resourcequotas", json!({"spec": {"hard": {"services": "10"}}})),
@@ -90,28 +100,56 @@ fn few_of_many(ns: &str) -> Vec<Creation> {
         ("/apis/apps/v1", "daemonsets", json!({"spec": {"selector": selector.clone(), "template": template.clone()}})),
         ("/apis/apps/v1", "deployments", json!({"spec": {"selector": selector.clone(), "template": template.clone()}})),
         ("/apis/apps/v1", "replicasets", json!({"spec": {"selector": selector.clone(), "template": template.clone()}})),
-        ("/apis/apps/v1", "statefulsets", json!({"spec": {"serviceName": "s", "selector": selector.clone(), "template": template.clone()}})),
+        (
+            "/apis/apps/v1",
+            "statefulsets",
+            json!({"spec": {"serviceName": "s", "selector": selector.clone(), "template": template.clone()}}),
+        ),
         ("/apis/apps/v1", "controllerrevisions", json!({"revision": 3, "data": {"b": 1, "a": {"z": AWKWARD}}})),
-        ("/apis/autoscaling/v2", "horizontalpodautoscalers", json!({"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}, "maxReplicas": 3}})),
+        (
+            "/apis/autoscaling/v2",
+            "horizontalpodautoscalers",
+            json!({"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}, "maxReplicas": 3}}),
+        ),
         ("/apis/batch/v1", "jobs", json!({"spec": {"template": once.clone()}})),
         ("/apis/batch/v1", "cronjobs", json!({"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": once.clone()}}}})),
-        ("/apis/discovery.k8s.io/v1", "endpointslices", json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.1.2"]}], "ports": [{"port": 81}]})),
-        ("/apis/networking.k8s.io/v1", "ingresses", json!({"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})),
+        (
+            "/apis/discovery.k8s.io/v1",
+            "endpointslices",
+            json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.1.2"]}], "ports": [{"port": 81}]}),
+        ),
+        (
+            "/apis/networking.k8s.io/v1",
+            "ingresses",
+            json!({"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}}),
+        ),
         ("/apis/networking.k8s.io/v1", "networkpolicies", json!({"spec": {"podSelector": {}}})),
         ("/apis/policy/v1", "poddisruptionbudgets", json!({"spec": {"minAvailable": "50%", "selector": selector.clone()}})),
         ("/apis/rbac.authorization.k8s.io/v1", "roles", json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})),
-        ("/apis/rbac.authorization.k8s.io/v1", "rolebindings", json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"}, "subjects": [{"kind": "User", "name": "u", "apiGroup": "rbac.authorization.k8s.io"}]})),
+        (
+            "/apis/rbac.authorization.k8s.io/v1",
+            "rolebindings",
+            json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"}, "subjects": [{"kind": "User", "name": "u", "apiGroup": "rbac.authorization.k8s.io"}]}),
+        ),
         ("/apis/coordination.k8s.io/v1", "leases", json!({"spec": {"holderIdentity": "h", "renewTime": "2026-01-02T03:04:05.000006Z"}})),
     ];
     let cluster = [
         ("/api/v1", "nodes", json!({"spec": {"podCIDR": "10.2.0.0/24", "unschedulable": true}, "status": {"capacity": {"cpu": "2"}}})),
-        ("/api/v1", "persistentvolumes", json!({"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}})),
+        (
+            "/api/v1",
+            "persistentvolumes",
+            json!({"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}}),
+        ),
         ("/apis/networking.k8s.io/v1", "ingressclasses", json!({"spec": {"controller": "ex.io/c"}})),
         ("/apis/node.k8s.io/v1", "runtimeclasses", json!({"handler": "h"})),
         ("/apis/storage.k8s.io/v1", "storageclasses", json!({"provisioner": "ex.io/p", "parameters": {"p": AWKWARD}})),
         ("/apis/storage.k8s.io/v1", "csidrivers", json!({"spec": {"attachRequired": false}})),
         ("/apis/scheduling.k8s.io/v1", "priorityclasses", json!({"value": 7})),
-        ("/apis/admissionregistration.k8s.io/v1", "validatingadmissionpolicies", json!({"spec": {"matchConstraints": {"resourceRules": [{"apiGroups": ["none.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nones"]}]}, "validations": [{"expression": "1 < 2 && true"}]}})),
+        (
+            "/apis/admissionregistration.k8s.io/v1",
+            "validatingadmissionpolicies",
+            json!({"spec": {"matchConstraints": {"resourceRules": [{"apiGroups": ["none.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nones"]}]}, "validations": [{"expression": "1 < 2 && true"}]}}),
+        ),
     ];
     let named = |mut object: Value, resource: &str| {
         object["metadata"] = json!({"name": format!("a-{resource}"), "labels": {"kind": resource}});
@@ -145,7 +183,10 @@ fn definition(singular: &str, scope: &str, versions: &[Value]) -> Creation {
     let kind: String = singular[..1].to_uppercase() + &singular[1..];
     let names = json!({"plural": plural, "singular": singular, "kind": kind, "shortNames": [&singular[..2]]});
     let spec = json!({"group": "ex.io", "scope": scope, "names": names, "versions": versions});
-    ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions".into(), json!({"metadata": {"name": format!("{plural}.ex.io")}, "spec": spec}))
+    (
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".into(),
+        json!({"metadata": {"name": format!("{plural}.ex.io")}, "spec": spec}),
+    )
 }
 
 /// Custom objects: 50 widgets, some through their second version, and a few of the others with numbers and nesting that are easy to change.

@@ -51,7 +51,11 @@ async fn parity() -> Outcome {
     }
     let awkward = tally.awkward;
     if tally.objects < 1_300 || awkward == 0 {
-        return Err(format!("{} objects compared, {awkward} of them with awkward text: the data set is not what it should be", tally.objects).into());
+        return Err(format!(
+            "{} objects compared, {awkward} of them with awkward text: the data set is not what it should be",
+            tally.objects
+        )
+        .into());
     }
     Ok(())
 }
@@ -98,7 +102,9 @@ impl Tally {
             self.differences.len(),
             self.by_items
         ));
-        for (name, lines) in [("difference", &self.differences), ("refused", &self.refused), ("refused, but should not be", &self.broken_refusals)] {
+        for (name, lines) in
+            [("difference", &self.differences), ("refused", &self.refused), ("refused, but should not be", &self.broken_refusals)]
+        {
             for line in lines.iter().take(PRINTED) {
                 say(&format!("live parity: {name}: {line}"));
             }

@@ -1,11 +1,13 @@
 //! Starts etcd and kube-apiservers in a temporary folder, with certificates made for the occasion, and ends them.
 
 use std::{
+    env,
     fs::{self, File},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -22,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A started program; it is ended when this is dropped.
 pub(super) struct Running {
-    child: Child,
+    child: Mutex<Child>,
     name: String,
     log: PathBuf,
 }
@@ -30,22 +32,28 @@ pub(super) struct Running {
 /// A folder with programs, certificates and logs.
 pub(super) struct Site {
     programs: PathBuf,
-    dir: TempDir,
+    path: PathBuf,
+    /// Removes the folder in the end, unless a person asked to keep it.
+    _dir: Option<TempDir>,
     authority: CertificateDer<'static>,
 }
 
 impl Site {
-    /// Prepares the folder; `programs` has `etcd` and `kube-apiserver`.
+    /// Prepares the folder; `programs` has `etcd` and `kube-apiserver`. With `WATCHCACHE_TEST_LOGS` the logs stay there.
     pub(super) fn prepare(programs: &Path) -> Result<Self, Box<dyn std::error::Error>> {
-        let dir = tempfile::tempdir()?;
-        let authority = write_certificates(dir.path())?;
-        fs::write(dir.path().join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
-        Ok(Self { programs: programs.to_owned(), dir, authority })
+        let dir = tempfile::Builder::new()
+            .prefix("site-")
+            .tempdir_in(env::var_os("WATCHCACHE_TEST_LOGS").map_or(env::temp_dir(), PathBuf::from))?;
+        let (path, dir) =
+            if env::var_os("WATCHCACHE_TEST_LOGS").is_some() { (dir.keep(), None) } else { (dir.path().to_owned(), Some(dir)) };
+        let authority = write_certificates(&path)?;
+        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+        Ok(Self { programs: programs.to_owned(), path, _dir: dir, authority })
     }
 
     /// The folder.
     pub(super) fn path(&self) -> &Path {
-        self.dir.path()
+        &self.path
     }
 
     /// Starts etcd; durable only as long as the machine runs, which a test may not notice.
@@ -94,7 +102,7 @@ impl Site {
         let log = self.path().join(format!("{name}.log"));
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-        Ok(Running { child: command.spawn()?, name: name.to_owned(), log })
+        Ok(Running { child: Mutex::new(command.spawn()?), name: name.to_owned(), log })
     }
 
     /// A client with administrator's rights on a kube-apiserver of this site.
@@ -105,7 +113,7 @@ impl Site {
 
 impl Running {
     /// Waits until `/readyz` answers 200.
-    pub(super) async fn ready(&mut self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    pub(super) async fn ready(&self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         loop {
             if let Ok(answer) = client.fetch("/readyz").await
@@ -113,14 +121,20 @@ impl Running {
             {
                 return Ok(());
             }
-            if let Some(status) = self.child.try_wait()? {
-                return Err(format!("{} ended with {status}: {}", self.name, self.last_words()).into());
+            if let Some(ended) = self.ended() {
+                return Err(ended.into());
             }
             if began.elapsed() > PATIENCE {
                 return Err(format!("{} is not ready after {PATIENCE:?}: {}", self.name, self.last_words()).into());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// How it ended, with its last words; `None` while it runs.
+    pub(super) fn ended(&self) -> Option<String> {
+        let status = self.child.lock().expect("no holder panics").try_wait().ok().flatten()?;
+        Some(format!("{} ended with {status}: {}", self.name, self.last_words()))
     }
 
     fn last_words(&self) -> String {
@@ -133,8 +147,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // It may have ended by itself; nothing is kept that a kill could harm.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let child = self.child.get_mut().expect("no holder panics");
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

@@ -35,12 +35,7 @@ pub(super) async fn truth(etcd: SocketAddr, resource: &str, floor: u64) -> Resul
     Ok(Truth::new(floor, start, writes, head))
 }
 
-async fn writes(
-    client: &mut etcd_client::Client,
-    prefix: &str,
-    from: i64,
-    head: u64,
-) -> Result<Vec<Write>, Box<dyn std::error::Error>> {
+async fn writes(client: &mut etcd_client::Client, prefix: &str, from: i64, head: u64) -> Result<Vec<Write>, Box<dyn std::error::Error>> {
     let mut stream = client.watch(prefix, Some(WatchOptions::new().with_prefix().with_start_revision(from))).await?;
     let mut writes = Vec::new();
     loop {

@@ -1,6 +1,9 @@
 //! The same events: watches on ours and on kube-apiserver from the same revision, while thousands of changes are made.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt, stream};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
@@ -23,6 +26,8 @@ const OBJECTS: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long is waited for an event too many.
 const QUIET: Duration = Duration::from_millis(500);
+/// Times a watch may be opened again.
+const STRETCHES: usize = 1_000;
 /// The client that resumes does so after this many events.
 const RESUME_EVERY: usize = 40;
 
@@ -37,18 +42,73 @@ struct Case {
 
 const CASES: [Case; 13] = [
     Case { path: "/api/v1/configmaps", stored: "configmaps", selectors: &[], selects: |_, _| true },
-    Case { path: "/api/v1/namespaces/wp-a/configmaps", stored: "configmaps", selectors: &[("labelSelector", "app=red")], selects: |key, o| in_a(key) && label(o, "app") == Some("red") },
-    Case { path: "/api/v1/configmaps", stored: "configmaps", selectors: &[("labelSelector", "app!=red")], selects: |_, o| label(o, "app") != Some("red") },
-    Case { path: "/api/v1/configmaps", stored: "configmaps", selectors: &[("labelSelector", "tier in (gold, silver),app notin (blue)")], selects: |_, o| matches!(label(o, "tier"), Some("gold" | "silver")) && label(o, "app") != Some("blue") },
-    Case { path: "/api/v1/configmaps", stored: "configmaps", selectors: &[("labelSelector", "canary,!frozen")], selects: |_, o| label(o, "canary").is_some() && label(o, "frozen").is_none() },
-    Case { path: "/api/v1/namespaces/wp-a/configmaps", stored: "configmaps", selectors: &[("fieldSelector", "metadata.name=configmaps-0-0")], selects: |key, _| key == "wp-a/configmaps-0-0" },
-    Case { path: "/api/v1/configmaps", stored: "configmaps", selectors: &[("fieldSelector", "metadata.namespace!=wp-a"), ("labelSelector", "tier=gold")], selects: |key, o| !in_a(key) && label(o, "tier") == Some("gold") },
-    Case { path: "/api/v1/pods", stored: "pods", selectors: &[("fieldSelector", "spec.nodeName=node-1")], selects: |_, o| o["spec"]["nodeName"] == "node-1" },
-    Case { path: "/api/v1/pods", stored: "pods", selectors: &[("fieldSelector", "status.phase=Running,spec.nodeName!=")], selects: |_, o| o["status"]["phase"] == "Running" && o["spec"]["nodeName"].is_string() },
+    Case {
+        path: "/api/v1/namespaces/wp-a/configmaps",
+        stored: "configmaps",
+        selectors: &[("labelSelector", "app=red")],
+        selects: |key, o| in_a(key) && label(o, "app") == Some("red"),
+    },
+    Case {
+        path: "/api/v1/configmaps",
+        stored: "configmaps",
+        selectors: &[("labelSelector", "app!=red")],
+        selects: |_, o| label(o, "app") != Some("red"),
+    },
+    Case {
+        path: "/api/v1/configmaps",
+        stored: "configmaps",
+        selectors: &[("labelSelector", "tier in (gold, silver),app notin (blue)")],
+        selects: |_, o| matches!(label(o, "tier"), Some("gold" | "silver")) && label(o, "app") != Some("blue"),
+    },
+    Case {
+        path: "/api/v1/configmaps",
+        stored: "configmaps",
+        selectors: &[("labelSelector", "canary,!frozen")],
+        selects: |_, o| label(o, "canary").is_some() && label(o, "frozen").is_none(),
+    },
+    Case {
+        path: "/api/v1/namespaces/wp-a/configmaps",
+        stored: "configmaps",
+        selectors: &[("fieldSelector", "metadata.name=configmaps-0-0")],
+        selects: |key, _| key == "wp-a/configmaps-0-0",
+    },
+    Case {
+        path: "/api/v1/configmaps",
+        stored: "configmaps",
+        selectors: &[("fieldSelector", "metadata.namespace!=wp-a"), ("labelSelector", "tier=gold")],
+        selects: |key, o| !in_a(key) && label(o, "tier") == Some("gold"),
+    },
+    Case {
+        path: "/api/v1/pods",
+        stored: "pods",
+        selectors: &[("fieldSelector", "spec.nodeName=node-1")],
+        selects: |_, o| o["spec"]["nodeName"] == "node-1",
+    },
+    Case {
+        path: "/api/v1/pods",
+        stored: "pods",
+        selectors: &[("fieldSelector", "status.phase=Running,spec.nodeName!=")],
+        selects: |_, o| o["status"]["phase"] == "Running" && o["spec"]["nodeName"].is_string(),
+    },
     Case { path: "/api/v1/namespaces/wp-b/secrets", stored: "secrets", selectors: &[], selects: |key, _| key.starts_with("wp-b/") },
-    Case { path: "/api/v1/secrets", stored: "secrets", selectors: &[("fieldSelector", "type=ex.io/other")], selects: |_, o| o["type"] == "ex.io/other" },
-    Case { path: "/apis/ex.io/v1/widgets", stored: "ex.io/widgets", selectors: &[("labelSelector", "app=red")], selects: |_, o| label(o, "app") == Some("red") },
-    Case { path: "/apis/ex.io/v2/namespaces/wp-b/widgets", stored: "ex.io/widgets", selectors: &[], selects: |key, _| key.starts_with("wp-b/") },
+    Case {
+        path: "/api/v1/secrets",
+        stored: "secrets",
+        selectors: &[("fieldSelector", "type=ex.io/other")],
+        selects: |_, o| o["type"] == "ex.io/other",
+    },
+    Case {
+        path: "/apis/ex.io/v1/widgets",
+        stored: "ex.io/widgets",
+        selectors: &[("labelSelector", "app=red")],
+        selects: |_, o| label(o, "app") == Some("red"),
+    },
+    Case {
+        path: "/apis/ex.io/v2/namespaces/wp-b/widgets",
+        stored: "ex.io/widgets",
+        selectors: &[],
+        selects: |key, _| key.starts_with("wp-b/"),
+    },
 ];
 
 fn in_a(key: &str) -> bool {
@@ -85,21 +145,29 @@ async fn watch_parity() -> Outcome {
     for case in &CASES {
         let pair = [case.witness("theirs", theirs.clone()), case.witness("ours", ours.clone())];
         let [left, right] = pair.map(|witness| tokio::spawn(follow(witness, Start::At(from), from, usize::MAX, goal.clone())));
-        let resuming = tokio::spawn(follow(case.witness("ours, resuming", ours.clone()), Start::At(from), from, RESUME_EVERY, goal.clone()));
-        let marked = tokio::spawn(follow(case.witness("ours, initial", ours.clone()), Start::Marked, from, usize::MAX, goal.clone()));
-        watches.push((case, left, right, [resuming, marked]));
+        let resuming =
+            tokio::spawn(follow(case.witness("ours, resuming", ours.clone()), Start::At(from), from, RESUME_EVERY, goal.clone()));
+        let fresh = [("ours, streamed", Start::Marked), ("ours, from any", Start::Unmarked)];
+        let [marked, unmarked] =
+            fresh.map(|(name, start)| tokio::spawn(follow(case.witness(name, ours.clone()), start, from, usize::MAX, goal.clone())));
+        watches.push((case, left, right, [resuming, marked, unmarked]));
     }
     // All have begun when each has read nothing for a moment; a late one would still start at `from`.
     tokio::time::sleep(QUIET).await;
+    let began = Instant::now();
     let made = churn(&theirs, seed.wrapping_add(1), CHANGES).await?;
+    say(&format!("live watch_parity: {made} changes in {:?}", began.elapsed()));
     let head = record::revision(floor.etcd_at).await?;
     // A receiver that is gone is a watch that failed; its task says why.
     let _ = done.send(Some(head));
 
     let mut report = Report::default();
+    let mut truths: HashMap<&str, Truth> = HashMap::new();
     for (case, left, right, others) in watches {
-        let truth = record::truth(floor.etcd_at, case.stored, from).await?;
-        report.case(case, &truth, left, right, others).await?;
+        if !truths.contains_key(case.stored) {
+            truths.insert(case.stored, record::truth(floor.etcd_at, case.stored, from).await?);
+        }
+        report.case(case, &truths[case.stored], left, right, others).await?;
     }
     say(&format!(
         "live watch_parity: {made} changes, {} selectors, {} events and {} bytes compared, {} differences, {} broken guarantees",
@@ -127,14 +195,20 @@ struct Report {
 type Followed = JoinHandle<std::io::Result<Witness>>;
 
 impl Report {
-    async fn case(&mut self, case: &Case, truth: &Truth, theirs: Followed, ours: Followed, others: [Followed; 2]) -> Outcome {
+    async fn case(&mut self, case: &Case, truth: &Truth, theirs: Followed, ours: Followed, others: [Followed; 3]) -> Outcome {
         let (theirs, ours) = (theirs.await??, ours.await??);
         self.events += theirs.lines.len();
         self.bytes += theirs.lines.iter().map(Vec::len).sum::<usize>();
         if let Some(at) = (0..theirs.lines.len().max(ours.lines.len())).find(|at| theirs.lines.get(*at) != ours.lines.get(*at)) {
             self.differences += 1;
             let show = |lines: &[Vec<u8>]| lines.get(at).map_or("nothing".into(), |line| String::from_utf8_lossy(line).into_owned());
-            say(&format!("live watch_parity: {} {:?}: event {at}\n  ours   {}\n  theirs {}", case.path, case.selectors, show(&ours.lines), show(&theirs.lines)));
+            say(&format!(
+                "live watch_parity: {} {:?}: event {at}\n  ours   {}\n  theirs {}",
+                case.path,
+                case.selectors,
+                show(&ours.lines),
+                show(&theirs.lines)
+            ));
         }
         let mut judged = vec![theirs, ours];
         for other in others {
@@ -150,18 +224,20 @@ impl Report {
     }
 }
 
-/// Watches until everything up to the goal can have come, and a moment longer. Resumes from what it has seen after every `stretch` events.
+/// Lists, then watches until everything up to the goal can have come, and a moment longer. Goes on from what it has seen after every
+/// `stretch` events, and when the server ends the watch (it may, when this client is slow); lists anew when it cannot go on.
 async fn follow(
     mut witness: Witness,
-    start: Start,
+    mut start: Start,
     from: u64,
     stretch: usize,
     mut goal: watch::Receiver<Option<u64>>,
 ) -> std::io::Result<Witness> {
-    let mut start = start;
+    if start == Start::At(from) {
+        witness.list(Asked::Exactly(from), None).await?;
+    }
     let mut seen = from;
-    // A list at the end proves that the state built from events is the one that is there.
-    loop {
+    for _ in 0..STRETCHES {
         if !witness.watch(start).await? {
             return Ok(witness);
         }
@@ -171,22 +247,24 @@ async fn follow(
             left = left.saturating_sub(usize::from(event.change().is_some()));
             left == 0
         };
-        let full = loop {
-            if witness.read_until(Duration::from_millis(100), &mut note).await? {
-                break true;
-            }
-            if goal.borrow_and_update().is_some() {
-                break witness.read_until(QUIET, &mut note).await?;
-            }
-            if !witness.is_open() {
+        let done = loop {
+            if witness.read_until(Duration::from_millis(100), &mut note).await? || !witness.is_open() {
                 break false;
             }
+            if goal.borrow_and_update().is_some() {
+                break !witness.read_until(QUIET, &mut note).await? && witness.is_open();
+            }
         };
-        if !full {
+        if done {
             break;
         }
+        let ended = !witness.is_open();
         witness.leave();
-        start = Start::At(seen);
+        start = match start {
+            Start::At(_) if !witness.expired() => Start::At(seen),
+            _ if ended => Start::At(witness.list(Asked::Any, None).await?.unwrap_or(seen)),
+            _ => Start::At(seen),
+        };
     }
     let head = goal.wait_for(Option::is_some).await.ok().and_then(|g| *g).unwrap_or(0);
     catch_up(&mut witness, head).await?;
@@ -244,7 +322,7 @@ async fn change(client: &Client, rng: &mut StdRng, writer: usize, n: usize) -> O
     match answer.status {
         200 => Ok(()),
         404 => {
-            let (_, mut object) = objects::pod(namespace, &name, (n % 2 == 0).then_some(["node-1", "node-2"][n / 2 % 2]));
+            let (_, mut object) = objects::pod(namespace, &name, n.is_multiple_of(2).then_some(["node-1", "node-2"][n / 2 % 2]));
             match resource {
                 "pods" => {}
                 "widgets" => object = json!({"apiVersion": &root[6..], "kind": "Widget", "spec": {"size": n}}),
