@@ -74,6 +74,8 @@ struct Row {
     bookmark_zero: String,
     #[serde(default)]
     bookmark_annotations: String,
+    #[serde(default)]
+    warning: String,
 }
 
 /// A `FieldPath` as the file writes it, dots between the members.
@@ -136,6 +138,7 @@ impl Row {
             custom: false,
             bookmark_zero: self.bookmark_zero.clone(),
             bookmark_annotations: self.bookmark_annotations.clone(),
+            warning: self.warning.clone(),
             storage_version_hash: self.hash.clone(),
             verbs: self.verbs.clone(),
             subresources: self.subresources.clone(),

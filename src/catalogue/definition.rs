@@ -83,6 +83,7 @@ impl Definition {
             custom: true,
             bookmark_zero: String::new(),
             bookmark_annotations: String::new(),
+            warning: String::new(),
             storage_version_hash: self.hash(),
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::model::{Storage, selector::Field};
+use crate::model::{Storage, quote::quoted, selector::Field};
 
 /// One resource of one group and version, as clients see it.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Served {
     /// JSON members that the annotations of its BOOKMARKs have besides `k8s.io/initial-events-end`, which sorts after them; mostly empty. A
     /// DaemonSet has `"deprecated.daemonset.template.generation":"0"`, in plain bookmarks too.
     pub bookmark_annotations: String,
+    /// What a `Warning` header tells of a deprecated resource; mostly empty (spec api-surface §3.7).
+    pub warning: String,
     /// Hash of the stored group, version and kind for discovery (spec api-surface §2.1); empty when the storage version is not served.
     pub storage_version_hash: String,
     pub(super) verbs: Vec<String>,
@@ -154,34 +156,40 @@ impl Served {
     /// The subresources that discovery lists, each with its verbs.
     #[must_use]
     pub fn subresources(&self, offer: Offer) -> Vec<(&Subresource, Vec<&str>)> {
-        let shown = |sub: &&Subresource| offer == Offer::Everything || sub.shows_object();
+        let shown = |sub: &&Subresource| offer == Offer::Everything || self.shows(sub);
         self.subresources.iter().filter(shown).map(|sub| (sub, offered(&sub.verbs, offer).collect())).collect()
     }
 
     /// Whether a GET of this subresource is answered with the object itself.
     #[must_use]
     pub fn reads_subresource(&self, name: &str) -> bool {
-        self.subresources.iter().any(|sub| sub.name == name && sub.shows_object())
+        self.subresources.iter().any(|sub| sub.name == name && self.shows(sub))
+    }
+
+    /// Whether there is such a subresource, whatever may be done with it.
+    #[must_use]
+    pub fn has_subresource(&self, name: &str) -> bool {
+        self.subresources.iter().any(|sub| sub.name == name)
+    }
+
+    /// `status`, `ephemeralcontainers`, `resize` and `approval` are the whole object under another path, read and replaced; the others are streams,
+    /// other kinds or written only.
+    fn shows(&self, sub: &Subresource) -> bool {
+        let may = |verb: &str| sub.verbs.iter().any(|v| v == verb);
+        sub.kind == self.kind && may("get") && may("update")
     }
 
     fn unknown_label(&self, label: &str) -> String {
         match self.labels.unknown {
             UnknownLabel::Default => {
-                format!("\"{label}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+                format!("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", quoted(label))
             }
             UnknownLabel::Plain => format!("field label not supported: {label}"),
-            UnknownLabel::Job => format!("field label \"{label}\" not supported for Job"),
+            UnknownLabel::Job => format!("field label {} not supported for Job", quoted(label)),
             UnknownLabel::ResourceSlice => {
                 format!("field label not supported for {}, Kind={}: {label}", self.api_version(), self.kind)
             }
         }
-    }
-}
-
-impl Subresource {
-    /// `status` is the whole object under another path; the others are streams, other kinds or written only.
-    fn shows_object(&self) -> bool {
-        self.name == "status" && self.verbs.iter().any(|verb| verb == "get")
     }
 }
 
@@ -228,7 +236,7 @@ mod tests {
         assert_eq!(pods.verbs(Offer::Reads), ["get", "list", "watch"]);
         assert_eq!(pods.verbs(Offer::Everything).len(), 8);
         let subresources: Vec<_> = pods.subresources(Offer::Reads).into_iter().map(|(sub, verbs)| (sub.name.as_str(), verbs)).collect();
-        assert_eq!(subresources, [("status", vec!["get"])]);
+        assert_eq!(subresources, [("ephemeralcontainers", vec!["get"]), ("resize", vec!["get"]), ("status", vec!["get"])]);
         assert_eq!(pods.subresources(Offer::Everything).len(), 10);
         assert!(pods.reads_subresource("status") && !pods.reads_subresource("log"));
         assert_eq!((pods.api_version(), pods.group_resource()), ("v1".to_owned(), "pods".to_owned()));

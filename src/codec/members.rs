@@ -21,6 +21,11 @@ impl<'a> Members<'a> {
         Ok(serde_json::from_str::<Option<Self>>(json)?.unwrap_or_default())
     }
 
+    /// Whether there is no member.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Names and texts, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(name, value)| (&**name, value.get()))

@@ -12,6 +12,7 @@ mod event_v1;
 mod field;
 pub mod form;
 pub mod ingest;
+mod job;
 mod members;
 pub mod pretty;
 mod scan;

@@ -128,11 +128,11 @@ async fn identify(State(api): State<Arc<Api>>, request: Request, next: Next) -> 
 }
 
 async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
-    let Arrived { reply, .. } = arrived(&request);
+    let Arrived { mut reply, .. } = arrived(&request);
     let route = match Route::parse(request.uri().path()) {
         Ok(route) => route,
         Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message))),
-        Err(PathError::NoRequestInfo(text)) => return whole(reply.text(StatusCode::INTERNAL_SERVER_ERROR, text)),
+        Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text)),
     };
     if let Route::Resource(path) = route {
         return resource::serve(&api, path, request).await;
@@ -142,18 +142,32 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, endpoint, check.as_deref(), &request)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&shelf).into())),
-        _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
-        Route::Version => whole(reply.whole(StatusCode::OK, "application/json", version())),
+        Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref())),
+        Route::OpenApi(_) => whole(reply.page_not_found()),
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
+        // The aggregator asks for no method here, the router of built-in groups does.
+        Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
+        Route::Group(group) => match catalogue.api_group(&group) {
+            Some(found) => document(reply, &request, Asked::Custom, &found),
+            None => whole(reply.page_not_found()),
+        },
+        Route::Resources { group, version } => {
+            let asked = if catalogue.is_built_in_group_version(&group, &version) { Asked::BuiltIn } else { Asked::Custom };
+            match catalogue.api_resource_list(&group, &version) {
+                Some(_) if asked == Asked::BuiltIn && request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
+                Some(found) => document(reply, &request, asked, &found),
+                None => whole(not_found(&reply, catalogue, Some(&(group, version)))),
+            }
+        }
+        _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
+        Route::Version => match negotiated(&mut reply, &request, Asked::BuiltIn) {
+            Ok(_) => whole(reply.whole(StatusCode::OK, "application/json", version())),
+            Err(status) => whole(reply.status(&status)),
+        },
         Route::CoreVersions => {
             let address = connection(&request).local.to_string();
             discovery(reply, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
         }
-        Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
-        Route::Group(group) => document(reply, &request, catalogue.api_group(&group)),
-        Route::Resources { group, version } => document(reply, &request, catalogue.api_resource_list(&group, &version)),
-        Route::OpenApi(_) => whole(reply.page_not_found()),
-        Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref())),
         Route::Resource(_) => unreachable!("served above"),
     }
 }
@@ -184,10 +198,9 @@ fn discovery<'a>(
 }
 
 /// A discovery document of one group or version.
-fn document(mut reply: Reply, request: &Request, document: Option<Bytes>) -> Response {
-    let Some(document) = document else { return whole(reply.page_not_found()) };
-    match negotiated(&mut reply, request, Asked::BuiltIn) {
-        Ok(_) => whole(reply.json(StatusCode::OK, without_newline(&document))),
+fn document(mut reply: Reply, request: &Request, asked: Asked, document: &Bytes) -> Response {
+    match negotiated(&mut reply, request, asked) {
+        Ok(_) => whole(reply.json(StatusCode::OK, without_newline(document))),
         Err(status) => whole(reply.status(&status)),
     }
 }
@@ -228,6 +241,7 @@ impl Api {
         let verdict = match check {
             None => health::endpoint(endpoint, &checks, &Query::parse(request.uri().query().unwrap_or(""))),
             Some(name) => match health::one(&checks, name) {
+                Some(verdict) if verdict.code == 200 => return reply.plain(StatusCode::OK, verdict.body),
                 Some(verdict) => verdict,
                 None => return reply.page_not_found(),
             },

@@ -35,9 +35,9 @@ pub enum Route {
     OpenApi(String),
     /// A resource.
     Resource(ResourcePath),
-    /// No form that we know. A Status when it lies in a known built-in group-version, else text (spec §1.1).
+    /// No form that we know. A Status when it lies in a known built-in group, else text (spec §1.1).
     Unknown {
-        /// Group and version that the path begins with, if it does.
+        /// Group and version that the path begins with, if it does; the version is empty when it is not known where it stands.
         group_version: Option<(String, String)>,
     },
 }
@@ -77,7 +77,7 @@ pub struct ResourcePath {
 pub enum PathError {
     /// 400 Status with this message.
     BadName(String),
-    /// 500 text with this body (spec api-surface §0: a path that ends at `watch`).
+    /// 500 text with this body (spec api-surface §0: a path that ends at `watch` or `proxy`).
     NoRequestInfo(String),
 }
 
@@ -92,10 +92,9 @@ impl Route {
         if let Some(route) = fixed(path) {
             return Ok(route);
         }
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let parts: Vec<&str> = path.split('/').collect();
+        let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
         if parts.iter().any(|part| part.is_empty()) {
-            return Ok(UNKNOWN);
+            return Ok(nowhere(&parts));
         }
         Ok(match parts.as_slice() {
             ["version"] => Route::Version,
@@ -113,11 +112,22 @@ impl Route {
 
 const UNKNOWN: Route = Route::Unknown { group_version: None };
 
+/// A path with an empty part in it: what comes before says whose it would be.
+fn nowhere(parts: &[&str]) -> Route {
+    let group = match parts {
+        ["api", ..] => "",
+        ["apis", group, ..] if !group.is_empty() => group,
+        _ => return UNKNOWN,
+    };
+    Route::Unknown { group_version: Some((group.to_owned(), String::new())) }
+}
+
 /// Paths that tolerate no trailing slash.
 fn fixed(path: &str) -> Option<Route> {
     match path {
         "" => return Some(Route::Root),
         "metrics" => return Some(Route::Metrics),
+        "apis//" => return Some(UNKNOWN),
         _ => {}
     }
     let (first, rest) = match path.split_once('/') {
@@ -145,7 +155,7 @@ fn clean(path: &str) -> bool {
 /// What follows the version.
 fn resource(group: &str, version: &str, rest: &[&str], raw: &str) -> Result<Route, PathError> {
     let (legacy_watch, rest) = match rest {
-        ["watch"] => {
+        ["watch" | "proxy"] => {
             // Go prints the escaped path, with `&<>` as entities.
             let shown = raw.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             return Err(PathError::NoRequestInfo(format!(
@@ -168,7 +178,8 @@ fn resource(group: &str, version: &str, rest: &[&str], raw: &str) -> Result<Rout
         [resource, name, "proxy", ..] if !legacy_watch => (*resource, Some(*name), Some("proxy")),
         _ => return Ok(known()),
     };
-    if let Some(name) = name {
+    // A legacy watch looks at no name: one that cannot be matches nothing.
+    if let Some(name) = name.filter(|_| !legacy_watch) {
         legal_name(name)?;
     }
     Ok(Route::Resource(ResourcePath {
@@ -216,6 +227,7 @@ mod tests {
         for (path, expected) in [
             ("/api/v1/pods", "/v1 - pods - -"),
             ("/api/v1/pods/", "/v1 - pods - -"),
+            ("/api/v1/pods//", "/v1 - pods - -"),
             ("/api/v1/nodes/n1", "/v1 - nodes n1 -"),
             ("/api/v1/nodes/n1/status", "/v1 - nodes n1 status"),
             ("/api/v1/namespaces", "/v1 - namespaces - -"),
@@ -257,8 +269,11 @@ mod tests {
             ("/openapi/v3/apis/apps/v1", Route::OpenApi("v3/apis/apps/v1".into())),
             ("/openapi/v2/", UNKNOWN),
             ("//api/v1/pods", UNKNOWN),
-            ("/api//v1/pods", UNKNOWN),
-            ("/api/v1/pods//", UNKNOWN),
+            ("/api//v1/pods", unknown("", "")),
+            ("/apis/apps//v1", unknown("apps", "")),
+            ("/apis//apps/v1", UNKNOWN),
+            ("/api//", Route::CoreVersions),
+            ("/apis//", UNKNOWN),
             ("*", UNKNOWN),
             ("/nope", UNKNOWN),
             ("/api/v1/pods/p/status/more", unknown("", "v1")),

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode, header::WARNING};
 use rand::Rng;
 use tokio::time::timeout;
 
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     catalogue::Conversion,
+    model::quote::quoted,
     read::{
         failure::ReadError,
         options::{ListOptions, Query, parse_query},
@@ -31,23 +32,29 @@ const JSON: &str = "application/json";
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Response {
-    let Arrived { mut reply, .. } = arrived(&request);
+    let Arrived { reply, .. } = arrived(&request);
     let shelf = api.shelf.load_full();
     let group_version = (path.group.clone(), path.version.clone());
     let Some(resource) = shelf.find(&path.group, &path.version, &path.resource).cloned() else {
         return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
     };
-    if !is_in_scope(&resource, &path) {
+    if !is_in_scope(&resource, &path, request.method()) {
         return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
     }
-    let call = Call { api, path: &path, resource: resource.clone(), arrived: arrived(&request) };
-    if request.method() != Method::GET {
-        return whole(reply.status(&call.unsupported(request.method())));
+    let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty() && is_get(&resource, request.method()));
+    let mut response = answer(api, &path, resource, request).await;
+    if let Some(warning) = warning {
+        response.headers_mut().insert(WARNING, warning);
     }
-    if let Some(subresource) = path.subresource.as_deref()
-        && !call.resource.served.reads_subresource(subresource)
-    {
-        return whole(reply.status(&call.no_subresource()));
+    response
+}
+
+/// Answers a request for a resource that is served.
+async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request: Request) -> Response {
+    let Arrived { mut reply, .. } = arrived(&request);
+    let call = Call { api, path, resource, arrived: arrived(&request) };
+    if let Err(status) = call.is_read(request.method()) {
+        return whole(reply.status(&status));
     }
     let query = request.uri().query().unwrap_or("");
     let is_watch = path.legacy_watch || (path.name.is_none() && Query::parse(query).is_true("watch"));
@@ -64,24 +71,31 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
     if let Conversion::Refused(why) = &call.resource.served.conversion {
         return whole(call.arrived.reply.status(&Status::internal(why.clone())));
     }
+    if let (Some(name), false) = (&path.name, is_watch) {
+        // A GET has one option; list options that are none of its are not looked at.
+        return call.get(name, Query::parse(query).first("resourceVersion").unwrap_or("")).await;
+    }
     let options = match parse_query(query) {
         Ok(options) => options,
         Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
     };
-    match (&path.name, is_watch) {
-        (Some(name), false) => call.get(name, &options).await,
-        (_, true) => call.watch(options).await,
-        (None, false) => call.list(&options).await,
+    if is_watch { call.watch(options).await } else { call.list(&options).await }
+}
+
+/// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
+/// resource at once; a built-in's path exists for them, and the method is refused.
+fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> bool {
+    match (resource.served.namespaced, &path.namespace, &path.name) {
+        (false, Some(_), _) => false,
+        (true, None, Some(_)) => resource.served.custom && path.legacy_watch,
+        (true, None, None) if resource.served.custom => is_get(resource, method) || path.legacy_watch,
+        _ => true,
     }
 }
 
-/// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1).
-fn is_in_scope(resource: &Resource, path: &ResourcePath) -> bool {
-    match (resource.served.namespaced, &path.namespace, &path.name) {
-        (false, Some(_), _) => false,
-        (true, None, Some(_)) => path.legacy_watch,
-        _ => true,
-    }
+/// GET; for custom resources, which no router guards, HEAD is one too.
+fn is_get(resource: &Resource, method: &Method) -> bool {
+    *method == Method::GET || (*method == Method::HEAD && resource.served.custom)
 }
 
 /// One request and what it is about.
@@ -104,10 +118,25 @@ impl From<String> for Early {
 }
 
 impl Call<'_> {
-    async fn get(&self, name: &str, options: &ListOptions) -> Response {
+    /// Whether this is a read that we answer: the path first, then the method, then the subresource.
+    fn is_read(&self, method: &Method) -> Result<(), Status> {
+        let served = &self.resource.served;
+        if self.path.subresource.as_deref().is_some_and(|sub| !served.has_subresource(sub)) {
+            return Err(self.no_subresource());
+        }
+        if !is_get(&self.resource, method) || self.path.subresource.as_deref().is_some_and(|sub| !served.reads_subresource(sub)) {
+            return Err(self.unsupported(method));
+        }
+        Ok(())
+    }
+
+    async fn get(&self, name: &str, resource_version: &str) -> Response {
         let mut timer = self.resource.requests.request(Verb::Get, Scope::Resource);
+        if let Err(status) = self.is_key(Some(name)) {
+            return self.failed(&status, &mut timer);
+        }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
-        let read = self.api.reader.get(&target, &options.resource_version);
+        let read = self.api.reader.get(&target, resource_version);
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
                 let mut body = Vec::with_capacity(object.tail.len() + 64);
@@ -123,6 +152,9 @@ impl Call<'_> {
     async fn list(&self, options: &ListOptions) -> Response {
         let scope = self.scope(options);
         let mut timer = self.resource.requests.request(Verb::List, scope);
+        if let Err(status) = self.is_key(None) {
+            return self.failed(&status, &mut timer);
+        }
         let target = match self.target(options) {
             Ok(target) => target,
             Err(Early::Status(status)) => return self.failed(&status, &mut timer),
@@ -155,16 +187,11 @@ impl Call<'_> {
             annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
             scope,
         };
-        // A watch may wait for etcd as long as a stream may last; its own deadline bounds it.
-        let begun = timeout(times.length.max(MIN_WATCH_WAIT), self.api.reader.watch(&target, &options)).await;
-        let body = match begun {
-            Ok(Ok(Watching::Stream(subscription))) => WatchBody::stream(subscription, self.resource.clone(), &times, timer),
-            Ok(Ok(Watching::Failed(error))) => WatchBody::failed(error, self.resource.clone(), &times, timer),
-            Ok(Err(error)) => return self.failed(&self.status(error), &mut timer),
-            Err(_) => {
-                let late = ReadError::InStream("context deadline exceeded".to_owned());
-                WatchBody::failed(late, self.resource.clone(), &times, timer)
-            }
+        // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
+        let body = match self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await {
+            Ok(Watching::Stream(subscription)) => WatchBody::stream(subscription, self.resource.clone(), &times, timer),
+            Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
+            Err(error) => return self.failed(&self.status(error), &mut timer),
         };
         self.reply().stream(JSON, Body::new(body))
     }
@@ -194,6 +221,8 @@ impl Call<'_> {
     /// Runs a read within the request's time (spec list-watch §2.14).
     async fn in_time<T>(&self, read: impl Future<Output = Result<T, ReadError>>, timer: &mut RequestTimer) -> Result<T, Response> {
         let left = (self.arrived.at + self.arrived.limit).saturating_duration_since(tokio::time::Instant::now());
+        // A time that is over already allows no look at all, however quick.
+        let read = async { if left.is_zero() { std::future::pending().await } else { read.await } };
         match timeout(left, read).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(self.failed(&self.status(error), timer)),
@@ -202,6 +231,14 @@ impl Call<'_> {
                 Err(whole(self.reply().timed_out()))
             }
         }
+    }
+
+    /// `.` and `..` are no part of a storage key; only a name is checked before (spec api-surface §1.1), a namespace here.
+    fn is_key(&self, name: Option<&str>) -> Result<(), Status> {
+        let Some(namespace @ ("." | "..")) = self.path.namespace.as_deref() else { return Ok(()) };
+        let name = name.map_or(String::new(), |name| format!("/{name}"));
+        let key = format!("/{}/{namespace}{name}", self.resource.served.storage.id);
+        Err(Status::internal(format!("invalid key: {}", quoted(&key))))
     }
 
     fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {
@@ -229,10 +266,10 @@ impl Call<'_> {
     /// 405: writes come later, and other methods never.
     fn unsupported(&self, method: &Method) -> Status {
         let served = &self.resource.served;
-        match (served.custom, verb(method)) {
-            (true, Some(verb)) => Status::verb_not_supported(verb, &served.group, &served.resource),
-            _ => Status::method_not_allowed(),
+        if served.custom {
+            return Status::verb_not_supported(verb(method), &served.group, &served.resource);
         }
+        Status::method_not_allowed()
     }
 
     fn no_subresource(&self) -> Status {
@@ -254,13 +291,14 @@ const MIN_WATCH_WAIT: Duration = Duration::from_secs(1);
 /// `timeoutSeconds` has no upper limit in the API; tokio's clock has one, and thirty years are enough.
 const LONGEST_WATCH_SECONDS: u64 = 30 * 365 * 86_400;
 
-/// The API verb of a method, for texts.
-fn verb(method: &Method) -> Option<&'static str> {
+/// The API verb of a method, for texts; other methods have none, and the text begins with a space.
+fn verb(method: &Method) -> &'static str {
     match *method {
-        Method::POST => Some("create"),
-        Method::PUT => Some("update"),
-        Method::PATCH => Some("patch"),
-        Method::DELETE => Some("delete"),
-        _ => None,
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::GET | Method::HEAD => "get",
+        _ => "",
     }
 }

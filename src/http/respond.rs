@@ -81,6 +81,18 @@ impl Reply {
         response
     }
 
+    /// Text of a handler that needs no guard against sniffing: one passed health check.
+    pub fn plain(&self, code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+        self.whole(code, TEXT, body.into())
+    }
+
+    /// 500 for a path that has no request info: it is told before `Cache-Control` is set (spec api-surface §0, stages 2 and 3).
+    pub fn no_request_info(&self, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+        let mut response = self.text(StatusCode::INTERNAL_SERVER_ERROR, body);
+        response.headers_mut().remove(CACHE_CONTROL);
+        response
+    }
+
     /// `404 page not found` of a path under no known group (spec api-surface §1.1).
     pub fn page_not_found(&self) -> Response<Full<Bytes>> {
         self.text(StatusCode::NOT_FOUND, "404 page not found\n")

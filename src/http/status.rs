@@ -1,5 +1,7 @@
 //! The one place where an error becomes a Kubernetes `Status`: texts, codes and bytes of spec list-watch §1.4 and api-surface §9. Knows no socket.
 
+use crate::model::quote::quoted;
+
 /// A failure as clients read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -111,7 +113,7 @@ impl Status {
 
     /// 404 of a missing object (spec list-watch §3).
     pub fn not_found(group: &str, resource: &str, name: &str) -> Status {
-        let message = format!("{} \"{name}\" not found", qualified(group, resource));
+        let message = format!("{} {} not found", qualified(group, resource), quoted(name));
         let details = Details { name: name.to_owned(), group: group.to_owned(), kind: resource.to_owned(), ..Details::default() };
         Status::new(404, Some(Reason::NotFound), message).with(details)
     }

@@ -28,7 +28,7 @@ impl Reader {
         let single = target.key.as_ref().filter(|_| plan.start.is_none());
         let mut start = match single {
             Some(key) => key.to_vec(),
-            None => [&target.prefix[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat(),
+            None => [&target.base[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat().max(target.prefix.to_vec()),
         };
         let end = if single.is_some() { Vec::new() } else { range.end };
         let limit = read.limit.filter(|_| single.is_none());

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::timeout;
+
 use super::{
     failure::ReadError,
     options::ListOptions,
@@ -131,11 +133,12 @@ impl Reader {
         }
     }
 
-    /// WATCH (spec list-watch §4). The options are defaulted and validated.
+    /// WATCH (spec list-watch §4). The options are defaulted and validated. `limit` bounds the read of etcd's revision; the wait for freshness has its
+    /// own limit, whatever the stream's deadline.
     ///
     /// # Errors
     /// What is an HTTP status; failures after acceptance are [`Watching::Failed`].
-    pub async fn watch(&self, target: &Target, options: &ListOptions) -> Result<Watching, ReadError> {
+    pub async fn watch(&self, target: &Target, options: &ListOptions, limit: Duration) -> Result<Watching, ReadError> {
         let known = target.known();
         let plan = plan::watch(options, &self.state(&known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.view)?;
@@ -147,9 +150,10 @@ impl Reader {
             WatchPlan::Stream { wait, start, annotated } => (wait, start, annotated),
         };
         let newest = match (wait, start) {
-            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match self.newest().await {
-                Ok(newest) => newest,
-                Err(error) => return Ok(Watching::Failed(ReadError::InStream(error.to_string()))),
+            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limit, self.newest()).await {
+                Ok(Ok(newest)) => newest,
+                Ok(Err(error)) => return Ok(Watching::Failed(ReadError::InStream(error.to_string()))),
+                Err(_) => return Ok(Watching::Failed(ReadError::InStream("context deadline exceeded".to_owned()))),
             },
             _ => Revision::ZERO,
         };
@@ -244,7 +248,7 @@ impl Target {
             let found = store.find(key).filter(|o| self.filter.matches(o)).cloned();
             return Page { objects: found.into_iter().collect(), last: None, remaining: None };
         }
-        let start = [&self.prefix[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat();
+        let start = [&self.base[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat();
         let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let mut from = start.clone();
@@ -289,7 +293,7 @@ impl Target {
             Carries::Fixed(revision) => revision,
         };
         let continue_token = page.last.as_ref().map(|last| {
-            let relative = String::from_utf8_lossy(&last[self.prefix.len()..]).into_owned();
+            let relative = String::from_utf8_lossy(&last[self.base.len()..]).into_owned();
             token::encode(revision.to_etcd(), &relative, from_cache)
         });
         List { meta: ListMeta { revision, continue_token, remaining: page.remaining }, objects: page.objects }

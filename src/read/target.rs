@@ -39,10 +39,15 @@ pub struct Target {
     pub resource: Arc<Resource>,
     /// Key prefix of what is in scope, with a slash at its end: `/registry/pods/ns/`.
     pub prefix: Bytes,
+    /// Where keys of continue tokens begin: the prefix that the path names, whatever the selectors narrow. So a token fits every request on the same
+    /// path, as it does on a kube-apiserver.
+    pub base: Bytes,
     /// The one key that is meant, when it can be computed (spec list-watch §2.11).
     pub key: Option<Bytes>,
     /// Scope and selectors.
     pub filter: Filter,
+    /// Whether a label or field selector was given, also one that became the scope.
+    selects: bool,
 }
 
 /// Scope of a request as the path and the query name it.
@@ -105,6 +110,7 @@ impl Target {
     /// Lifts exact name and namespace terms into the scope (spec list-watch §4.9); what contradicts them stays a term and matches nothing.
     fn scoped(resource: Arc<Resource>, etcd_prefix: &str, wanted: &Wanted<'_>, selectors: Selectors) -> Self {
         let namespaced = resource.served.namespaced;
+        let selects = !selectors.labels.is_empty() || !selectors.fields.is_empty();
         let mut filter = Filter {
             namespace: wanted.namespace.map(Into::into),
             name: wanted.name.map(Into::into),
@@ -126,23 +132,24 @@ impl Target {
                 Some(_) => filter.fields.terms.push(term),
             }
         }
-        let mut prefix = format!("{etcd_prefix}{}/", resource.served.storage.id);
+        let whole = format!("{etcd_prefix}{}/", resource.served.storage.id);
+        let within = |namespace: Option<&str>| match namespace.filter(|_| namespaced) {
+            Some(namespace) => format!("{whole}{namespace}/"),
+            None => whole.clone(),
+        };
         let scope = filter.namespace.as_deref().filter(|_| namespaced);
-        if let Some(namespace) = scope {
-            prefix = format!("{prefix}{namespace}/");
-        }
+        let (base, prefix) = (within(wanted.namespace), within(scope));
         let key = match &filter.name {
             Some(name) if scope.is_some() || !namespaced => Some(Bytes::from(format!("{prefix}{name}"))),
             _ => None,
         };
-        Self { resource, prefix: prefix.into(), key, filter }
+        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects }
     }
 
     /// What the plan needs to know of the scope.
     #[must_use]
     pub fn scope(&self) -> Scope {
-        let selects = self.filter.name.is_some() || !self.filter.fields.is_empty() || !self.filter.labels.is_empty();
-        Scope { single_key: self.key.is_some(), selects }
+        Scope { single_key: self.key.is_some(), selects: self.selects }
     }
 
     /// Its group of watchers.

@@ -120,6 +120,19 @@ impl Client {
         Ok(Err(Answer { status: head.status, body: body.into() }))
     }
 
+    /// Sends a request with these headers besides `Host` and the token, and reads all that comes until the server closes.
+    pub(crate) async fn raw(&self, method: &str, target: &str, headers: &[(String, String)]) -> io::Result<Vec<u8>> {
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.server.address);
+        if let Some(token) = &self.server.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        self.connect().await?.until_close(head.as_bytes()).await
+    }
+
     async fn connect(&self) -> io::Result<Connection> {
         Connection::open(self.server.address, self.server.tls.clone()).await
     }

@@ -76,6 +76,18 @@ impl Connection {
         Ok(head)
     }
 
+    /// Sends a request that asks for the connection to be closed, and reads everything.
+    pub(super) async fn until_close(mut self, head: &[u8]) -> io::Result<Vec<u8>> {
+        self.stream.get_mut().write_all(head).await?;
+        self.stream.get_mut().flush().await?;
+        let mut answer = Vec::new();
+        match self.stream.read_to_end(&mut answer).await {
+            // A server may close TLS without saying so.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => Ok(answer),
+            read => read.map(|_| answer),
+        }
+    }
+
     /// Appends what has come of the body; `false` when it is over. Cancel-safe.
     pub(super) async fn read_body(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
         while matches!(self.left, Framing::Chunk(0) | Framing::Trailer) {

@@ -21,7 +21,7 @@ static SHARED: Mutex<Weak<Floor>> = Mutex::const_new(Weak::new());
 static TURN: Mutex<()> = Mutex::const_new(());
 
 /// The programs of a case. The fields are ended in this order: servers before their etcd.
-pub(super) struct Floor {
+pub(crate) struct Floor {
     ours: Running,
     theirs: Running,
     etcd: Running,
@@ -42,7 +42,7 @@ enum Subject {
 }
 
 /// A case's right to use the floor.
-pub(super) struct Stand {
+pub(crate) struct Stand {
     floor: Arc<Floor>,
     _turn: MutexGuard<'static, ()>,
 }
@@ -65,7 +65,7 @@ impl Drop for Stand {
 }
 
 /// The floor, once it is this case's turn; `None` (and a line that says so) when no peers are named.
-pub(super) async fn stand(case: &str) -> Result<Option<Stand>, Box<dyn std::error::Error>> {
+pub(crate) async fn stand(case: &str) -> Result<Option<Stand>, Box<dyn std::error::Error>> {
     let Some(programs) = env::var_os("WATCHCACHE_TEST_PEERS") else {
         say(&format!("live {case}: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver"));
         return Ok(None);
@@ -96,12 +96,12 @@ impl Floor {
     }
 
     /// A new client of the server under test. Connections belong to the runtime of one case, so cases do not share clients.
-    pub(super) fn ours(&self) -> Client {
+    pub(crate) fn ours(&self) -> Client {
         self.subject.client(&self.site)
     }
 
     /// A new client of the kube-apiserver that writes.
-    pub(super) fn theirs(&self) -> Client {
+    pub(crate) fn theirs(&self) -> Client {
         self.site.client(self.theirs_at)
     }
 

@@ -10,7 +10,7 @@
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs`; likewise |
 
 mod clients;
-mod floor;
+pub(crate) mod floor;
 mod kubectl;
 mod objects;
 mod parity;
@@ -21,10 +21,10 @@ mod watch_parity;
 use std::io::Write;
 
 /// What a case answers: nothing, or why it failed.
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// A line for the person who runs the tests, seen whether or not the harness captures output.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     // A closed output must not fail a test.
     let _ = writeln!(out, "{line}");
