@@ -16,7 +16,6 @@ BUGS = [
      "_ if view.epoch.0 < void_before => Revision::ZERO,", ""),
     ("an exact read undoes one event too few", "src/cache/view.rs",
      "(self.ring.after(revision)..self.ring.after(from)).rev()", "(self.ring.after(revision) + 1..self.ring.after(from).max(1)).rev()"),
-    ("a joining member is let in below the log's floor", "src/dispatch/group.rs", "if log.floor > seen {", "if false && log.floor > seen {"),
     ("a revision is cut in two by the budget", "src/dispatch/group.rs",
      "if bytes >= budget && frame.revision > *seen {", "if bytes >= budget {"),
     ("a member that fell behind does not notice", "src/dispatch/group.rs", "if cursor < log.first {", "if false {"),

@@ -42,7 +42,7 @@ const READY_LOOK: Duration = Duration::from_secs(10);
 /// After this time `/readyz` passes whatever is still missing (spec list-watch §2.12, `--storage-initialization-timeout`).
 const READY_AT_LATEST: Duration = Duration::from_secs(60);
 
-/// Why the server did not start; one line each.
+/// Why the server did not start, or did not go on; one line each.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The authenticators.
@@ -54,6 +54,9 @@ pub enum StartError {
     /// The etcd client's settings.
     #[error(transparent)]
     Etcd(#[from] etcd::ConfigError),
+    /// The feed ended while the server ran: a bug, and the log has it.
+    #[error("the feed has ended by a fault of its own")]
+    Feed,
     /// The system gave no threads, or no signal handler.
     #[error("the runtime cannot start: {0}")]
     Runtime(#[from] std::io::Error),
@@ -89,10 +92,18 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
     let (driver, feed) = Driver::new(Etcd::new(etcd_config(&config))?, source, fed.clone(), metrics.clone());
     let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
-    // Every built-in is there before the feed begins, so that all of them are loaded warm.
-    let (registry, shelf) = Registry::start(parts).await;
-    let feed_task = feeding.spawn(driver.run());
-    let definitions_task = feeding.spawn(registry.follow_definitions());
+    let (mut registry, shelf) = Registry::start(parts).await;
+    let mut feed_task = feeding.spawn({
+        let (etcd, prefix) = (Etcd::new(etcd_config(&config))?, prefix.clone());
+        async move {
+            // Every resource is there before the feed begins, so that all of them are loaded warm.
+            registry.learn_definitions(&etcd, &prefix).await;
+            tokio::select! {
+                () = driver.run() => {}
+                () = registry.follow_definitions() => {}
+            }
+        }
+    });
     let probe = tokio::spawn({
         let etcd = etcd.clone();
         async move { etcd.probe_capabilities().await }
@@ -121,12 +132,19 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         }
     };
     let serving = tokio::spawn(doors.serve(config.connections.clone(), config.times.shutdown, service, stopped));
-    wait_for_signal().await?;
+    let mut fault = None;
+    tokio::select! {
+        waited = wait_for_signal() => waited?,
+        ended = &mut feed_task => {
+            // Without a feed every answer from memory is stale: better no server than one that says it is ready.
+            tracing::error!(?ended, "the feed has ended by a fault of its own; stopping");
+            fault = Some(StartError::Feed);
+        }
+    }
     tracing::info!("stopping: readyz fails, streams end");
     api.stopping.store(true, Ordering::Relaxed);
     // Without a feed the keepers end, and with them every stream, cleanly.
     feed_task.abort();
-    definitions_task.abort();
     probe.abort();
     // The doors may have stopped already; then there is nobody to tell.
     let _ = stop.send(true);
@@ -137,7 +155,7 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         Err(error) => tracing::error!(%error, "the doors failed"),
     }
     tracing::info!("stopped");
-    Ok(())
+    fault.map_or(Ok(()), Err)
 }
 
 fn etcd_config(config: &Config) -> EtcdConfig {

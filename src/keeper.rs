@@ -223,19 +223,21 @@ impl Handle {
 
 impl Inbox {
     /// Hands messages over, all of them, then says how far the resource was handed (the order that [`Published::known`] relies on). Returns the
-    /// bytes that now wait.
-    pub fn hand(&self, feeds: Vec<Feed>) -> usize {
+    /// bytes of changes that now wait; a load does not count, for it cannot be made smaller by loading again.
+    ///
+    /// # Errors
+    /// [`Gone`] when the keeper has ended, which it does only by a fault of its own while the feed still feeds it.
+    pub fn hand(&self, feeds: Vec<Feed>) -> Result<usize, Gone> {
         let weight: usize = feeds.iter().map(Feed::weight).sum();
         let last = feeds.last().map(Feed::revision);
         let waiting = self.queued.fetch_add(weight, Ordering::Relaxed) + weight;
         for feed in feeds {
-            // A keeper that is gone has nobody to tell.
-            let _ = self.queue.send(feed);
+            self.queue.send(feed).map_err(|_| Gone)?;
         }
         if let Some(last) = last {
             self.published.handed(last);
         }
-        waiting
+        Ok(waiting)
     }
 
     /// What the keeper has now is of an etcd that is no more: nothing of it counts as known before a picture of this epoch is published.

@@ -8,13 +8,14 @@ use arc_swap::ArcSwap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::{
-    cache::{ring::RingLimits, view::Fed},
+    cache::{ring::RingLimits, store::Store, view::Fed},
     catalogue::{Catalogue, Conversion, Definition, Served},
     codec::form::Form,
+    etcd::Etcd,
     keeper::{Handle, keeper},
     model::{ResourceId, Storage},
     read::target::Resource,
-    source::driver::Command,
+    source::{driver::Command, load::load, machine::LoadAt},
     telemetry::{Metrics, ResourceMetrics},
 };
 
@@ -73,16 +74,26 @@ impl Registry {
         (registry, shelf)
     }
 
+    /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins (design §3 "Warm
+    /// start"). Tries until etcd answers.
+    pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
+        let Some(storage) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.storage.clone()) else { return };
+        let Ok(loaded) = load(etcd, &storage, prefix, LoadAt::Newest).await else { return };
+        let definitions = definitions(&Store::from_objects(loaded.objects), &definition_form());
+        self.replace(Catalogue::new(&definitions)).await;
+        self.definitions = definitions;
+    }
+
     /// Follows the definitions until their keeper ends.
     pub async fn follow_definitions(mut self) {
         let Some(handle) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
-        let form = Form::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "");
+        let form = definition_form();
         let mut seen = None;
         loop {
             let changed = handle.published.changed();
             let known = handle.published.known();
             let now = (known.view.epoch, known.view.applied);
-            if seen != Some(now) {
+            if known.is_ready() && seen != Some(now) {
                 seen = Some(now);
                 let definitions = definitions(&known.view.store, &form);
                 if definitions != self.definitions {
@@ -167,8 +178,13 @@ fn form(served: &Served) -> Form {
     }
 }
 
+/// Definitions as their own GET shows them.
+fn definition_form() -> Form {
+    Form::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "")
+}
+
 /// The definitions in a picture. One that cannot be read is left out, and the log says so.
-fn definitions(store: &crate::cache::store::Store, form: &Form) -> Vec<Definition> {
+fn definitions(store: &Store, form: &Form) -> Vec<Definition> {
     let mut found = Vec::new();
     for object in store.scan(b"/", b"") {
         let mut json = Vec::new();

@@ -172,7 +172,10 @@ impl Subscription {
         let group = self.seat.group();
         let filter = &group.key().filter;
         let (mut bytes, mut last, mut looked) = (0, None, 0);
-        for object in view.store.scan(prefix, after) {
+        // A prefix without a slash at its end is one key: looked up, not scanned for.
+        let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
+        let scanned = if prefix.ends_with(b"/") { Some(view.store.scan(prefix, after)) } else { None };
+        for object in single.into_iter().chain(scanned.into_iter().flatten()) {
             if bytes >= budget || looked == INITIAL_STEP_OBJECTS {
                 break;
             }

@@ -56,11 +56,12 @@ impl Feed {
         }
     }
 
-    /// Bytes it holds, for the inbox budget.
+    /// Bytes of changes it holds, for the inbox budget. A reset counts nothing: a keeper that has too much waiting is loaded anew, and a large
+    /// resource must not be loaded for ever because its load is large.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {
-            Self::Reset { objects, .. } => objects.iter().map(|o| o.weight()).sum(),
+            Self::Reset { .. } => 0,
             Self::Batch(batch) => batch.weight(),
         }
     }

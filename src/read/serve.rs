@@ -164,14 +164,19 @@ impl Reader {
         // First the group, then the picture: whatever the group's log does not have is in the picture.
         let handle = &target.resource.handle;
         let (group, epoch) = handle.subscribe(target.group_key(), target.resource.form.clone()).await?;
+        let known = target.known();
+        if known.view.epoch != epoch || !known.is_ready() {
+            // Loaded anew in between: the client asks again, as it does when it comes too early.
+            return Err(target.refused(plan::Refusal::TooManyRequests));
+        }
         let start = match start {
             PlannedStart::Store => {
                 let prefix = target.key.clone().unwrap_or_else(|| target.prefix.clone());
-                Start::Initial { known: target.known(), prefix, annotated }
+                Start::Initial { known, prefix, annotated }
             }
             PlannedStart::After(revision) => Start::After(revision),
             PlannedStart::AfterNewest => Start::After(newest),
-            PlannedStart::AfterCached => Start::After(target.known().revision),
+            PlannedStart::AfterCached => Start::After(known.revision),
         };
         Ok(Watching::Stream(Box::new(Subscription::new(handle.published.clone(), &group, epoch, start))))
     }

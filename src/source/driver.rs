@@ -43,8 +43,9 @@ pub const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Du
 /// How often an unreachable etcd is mentioned in the log.
 pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Commands that may wait; more than there are built-in resources, which are all added before the feed runs.
-const COMMANDS_MAX: usize = 256;
+/// Commands that may wait; more than there are resources, which are all added before the feed runs. A cluster with more CustomResourceDefinitions
+/// than this waits for the feed to begin.
+const COMMANDS_MAX: usize = 16_384;
 
 /// What the feed needs to know.
 #[derive(Clone, Debug)]
@@ -78,6 +79,8 @@ pub struct Driver {
     cluster: Option<u64>,
     asked_at: Option<Instant>,
     metrics: Arc<Metrics>,
+    /// A keeper has ended though it was fed: nothing of it may be served any longer, and the process must end.
+    keeper_lost: bool,
     /// Unknown keys told to the metrics so far.
     unknown_keys: u64,
 }
@@ -118,12 +121,13 @@ impl Driver {
             cluster: None,
             asked_at: None,
             metrics,
+            keeper_lost: false,
             unknown_keys: 0,
         };
         (driver, commander)
     }
 
-    /// Runs until every commander is gone. Every failure leads back to a new session. Resources added before this begins are loaded warm; later
+    /// Runs until every commander is gone, or a keeper is. Every failure of etcd leads back to a new session. Resources added before this begins are loaded warm; later
     /// ones as etcd has them then.
     pub async fn run(mut self) {
         while let Ok(command) = self.commands.try_recv() {
@@ -178,6 +182,9 @@ impl Driver {
                 Happened::Commanded(command) => self.command(command),
                 Happened::Awaited => self.ask_progress(&mut sender).await?,
                 Happened::Nobody => return Ok(()),
+            }
+            if self.keeper_lost {
+                return Ok(());
             }
         }
     }
@@ -320,8 +327,13 @@ impl Driver {
             match one {
                 Out::Hand(id, feeds) => {
                     let Some((_, inbox)) = self.resources.get(&id) else { continue };
-                    if inbox.hand(feeds) > self.config.inbox_bytes_max && !overloaded.contains(&id) {
-                        overloaded.push(id);
+                    match inbox.hand(feeds) {
+                        Ok(waiting) if waiting > self.config.inbox_bytes_max && !overloaded.contains(&id) => overloaded.push(id),
+                        Ok(_) => {}
+                        Err(gone) => {
+                            tracing::error!(resource = %id, %gone, "a keeper has ended by a fault of its own; the feed stops");
+                            self.keeper_lost = true;
+                        }
                     }
                 }
                 Out::Withhold(id) => {

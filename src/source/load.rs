@@ -1,8 +1,12 @@
 //! Reads every object of one resource at one revision, page by page.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
+    driver::COMPLAIN_EVERY,
     machine::{LoadAt, Loaded},
     ranges::KeyRange,
 };
@@ -13,20 +17,20 @@ use crate::{
 };
 
 /// Keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
-pub(super) const LOAD_PAGE_KEYS: u32 = 10_000;
+pub const LOAD_PAGE_KEYS: u32 = 10_000;
 
 /// Pause before a page is asked for again after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The revision was compacted under the load: it must begin again.
 #[derive(Debug)]
-pub(super) struct LoadFailed;
+pub struct LoadFailed;
 
 /// Loads a resource. Tries again as long as etcd is away.
 ///
 /// # Errors
 /// [`LoadFailed`] when the revision being read was compacted, or is not there (etcd went backwards).
-pub(super) async fn load(etcd: &Etcd, storage: &Storage, prefix: &str, at: LoadAt) -> Result<Loaded, LoadFailed> {
+pub async fn load(etcd: &Etcd, storage: &Storage, prefix: &str, at: LoadAt) -> Result<Loaded, LoadFailed> {
     let own = format!("{prefix}{}/", storage.id).into_bytes();
     let range = KeyRange::prefix(&own);
     let mut revision = match at {
@@ -56,13 +60,17 @@ pub(super) async fn load(etcd: &Etcd, storage: &Storage, prefix: &str, at: LoadA
 }
 
 async fn page(etcd: &Etcd, start: &[u8], end: &[u8], revision: Option<Revision>) -> Result<RangeAnswer, LoadFailed> {
+    let mut complained: Option<Instant> = None;
     loop {
         let request = RangeRequest { key: start.to_vec(), end: end.to_vec(), revision, limit: LOAD_PAGE_KEYS, ..RangeRequest::default() };
         match etcd.range(request).await {
             Ok(answer) => return Ok(answer),
             Err(EtcdError::Compacted | EtcdError::Future) => return Err(LoadFailed),
             Err(error) => {
-                tracing::debug!(%error, "a page of a load failed; asking again");
+                if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+                    complained = Some(Instant::now());
+                    tracing::warn!(%error, "etcd does not answer a load; asking again");
+                }
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }

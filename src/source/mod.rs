@@ -1,6 +1,6 @@
 //! etcd's answers become a [`Feed`](crate::model::Feed): `machine` decides and is pure, `driver` does the I/O.
 
 pub mod driver;
-mod load;
+pub mod load;
 pub mod machine;
 pub mod ranges;
