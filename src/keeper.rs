@@ -1,6 +1,6 @@
 //! The one loop per resource: owns its replica and its dispatcher, and publishes the picture that readers hold.
 //!
-//! `select` awaits and changes nothing; [`Keeper::apply`] changes and does not await: it is what the simulation calls.
+//! `select` awaits and changes nothing; [`State::apply`] changes and does not await: it is what the simulation calls.
 
 use std::{
     sync::{
