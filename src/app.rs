@@ -125,11 +125,12 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     let router = router(api.clone());
     let service = move |request: hyper::Request<hyper::body::Incoming>, conn| {
         let router = router.clone();
-        async move {
+        // Boxed: hyper keeps room for this future as long as the connection lives, and most of them are idle watches.
+        Box::pin(async move {
             let mut request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(conn);
             router.oneshot(request).await.unwrap_or_else(|never| match never {})
-        }
+        })
     };
     let serving = tokio::spawn(doors.serve(config.connections.clone(), config.times.shutdown, service, stopped));
     let mut fault = None;

@@ -218,7 +218,8 @@ impl WatchBody {
             self.out.pop().expect("one is there")
         } else {
             let mut joined = BytesMut::with_capacity(self.out.iter().map(Bytes::len).sum());
-            self.out.drain(..).for_each(|event| joined.extend_from_slice(&event));
+            // Taken, not drained: an idle watch keeps no room for the burst it began with.
+            std::mem::take(&mut self.out).iter().for_each(|event| joined.extend_from_slice(event));
             joined.freeze()
         };
         self.timer.add_bytes(bytes.len());
