@@ -100,7 +100,8 @@ pub struct Connections {
     pub header_timeout: Duration,
     /// A connection without an open request. Default 90 s, kube-apiserver's.
     pub idle_timeout: Duration,
-    /// Bytes of a request's head. Default 1 MiB, Go's `DefaultMaxHeaderBytes`.
+    /// Bytes of a request's head, and of what an HTTP/1.1 connection holds unsent: hyper has one limit for both, and the second one is what ten
+    /// thousand readers that stop reading would fill. Default 128 KiB, one frame of design §8 (Go's `DefaultMaxHeaderBytes` is 1 MiB).
     pub header_bytes_max: usize,
 }
 

@@ -111,8 +111,8 @@ pub(super) struct ServeArgs {
     /// A connection without any open request is closed after this time (Go duration)
     #[arg(long, default_value = "90s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) idle_timeout: Duration,
-    /// Longest head of a request (request line and headers); bytes, or with Ki, Mi, Gi
-    #[arg(long, default_value = "1Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
+    /// Longest head of a request (request line and headers), and what an HTTP/1.1 connection may hold unsent; bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "128Ki", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) max_header_bytes: u64,
 
     /// How many revisions before now the cache loads at, so that watches survive a restart of this server; 0 = load at now
