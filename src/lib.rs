@@ -22,3 +22,4 @@ pub mod read;
 pub mod registry;
 pub mod source;
 pub mod telemetry;
+pub mod write;

@@ -1,11 +1,10 @@
 //! A read's failure becomes a `Status` (spec list-watch §2.6–2.8, §2.12, §3, §4.7).
 
-use super::status::{Status, Wrong};
+use super::status::Status;
 use crate::{
     etcd::EtcdError,
     read::{
         failure::ReadError,
-        options::FieldErrorKind,
         plan::{Refusal, retry_after},
     },
 };
@@ -35,19 +34,7 @@ impl From<Refusal> for Status {
             Refusal::BadRequest(message) => Self::bad_request(message),
             Refusal::Internal(message) => Self::internal(message),
             Refusal::TooManyRequests => Self::too_many_requests("storage is (re)initializing", 1),
-            Refusal::Invalid(errors) => {
-                let errors: Vec<(&str, Wrong, &str)> = errors
-                    .iter()
-                    .map(|e| {
-                        let wrong = match e.kind {
-                            FieldErrorKind::Forbidden => Wrong::Forbidden,
-                            FieldErrorKind::NotSupported => Wrong::NotSupported,
-                        };
-                        (e.field, wrong, e.body.split_once(": ").map_or(e.body.as_str(), |(_, why)| why))
-                    })
-                    .collect();
-                Self::invalid_list_options(&errors)
-            }
+            Refusal::Invalid(errors) => Self::invalid("ListOptions", "meta.k8s.io", "", &errors),
         }
     }
 }

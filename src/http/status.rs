@@ -1,6 +1,9 @@
 //! The one place where an error becomes a Kubernetes `Status`: texts, codes and bytes of spec list-watch §1.4 and api-surface §9. Knows no socket.
 
-use crate::model::quote::quoted;
+use crate::model::{
+    invalid::{FieldError, joined},
+    quote::quoted,
+};
 
 /// A failure as clients read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,15 +62,6 @@ pub struct Cause {
     pub message: String,
     /// Field it is wrong with.
     pub field: String,
-}
-
-/// Kinds of invalid list options (spec list-watch §2.1, §4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// Body starts with `Forbidden: `.
-    Forbidden,
-    /// Body starts with `Unsupported value: `.
-    NotSupported,
 }
 
 /// The body of a request that ran out of time, sent as `text/plain; charset=utf-8` with 504: the one Status without kind and apiVersion
@@ -163,27 +157,18 @@ impl Status {
         Status::new(410, Some(Reason::Expired), format!("too old resource version: {since} ({floor})"))
     }
 
-    /// 422 of list options; `errors` are field, kind and the text after `Forbidden: ` or `Unsupported value: ` (spec list-watch §2.1, §4.2).
-    pub fn invalid_list_options(errors: &[(&str, Wrong, &str)]) -> Status {
-        let causes: Vec<Cause> = errors
-            .iter()
-            .map(|(field, wrong, body)| {
-                let (reason, prefix) = match wrong {
-                    Wrong::Forbidden => ("FieldValueForbidden", "Forbidden: "),
-                    Wrong::NotSupported => ("FieldValueNotSupported", "Unsupported value: "),
-                };
-                Cause { reason, message: format!("{prefix}{body}"), field: (*field).to_owned() }
-            })
-            .collect();
-        let mut texts: Vec<String> = Vec::new();
-        for text in causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        let body = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
-        let details = Details { group: "meta.k8s.io".to_owned(), kind: "ListOptions".to_owned(), causes, ..Details::default() };
-        Status::new(422, Some(Reason::Invalid), format!("ListOptions.meta.k8s.io \"\" is invalid: {body}")).with(details)
+    /// 422: what is wrong with an object, or with options, whose kind is then `ListOptions` of `meta.k8s.io` (spec api-surface §9.2, §9.3).
+    pub fn invalid(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Status {
+        let cause = |e: &FieldError| Cause { reason: e.kind.cause(), message: e.message.clone(), field: e.field.clone() };
+        let details = Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes: errors.iter().map(cause).collect(),
+            ..Details::default()
+        };
+        let message = format!("{} {} is invalid: {}", qualified(group, kind), quoted(name), joined(errors));
+        Status::new(422, Some(Reason::Invalid), message).with(details)
     }
 
     /// 429 (spec list-watch §2.12): `storage is (re)initializing`.
@@ -396,13 +381,15 @@ mod tests {
 
     #[test]
     fn list_options_name_every_mistake() {
-        let one = ("resourceVersionMatch", Wrong::Forbidden, "resourceVersionMatch is forbidden unless resourceVersion is provided");
-        let two = ("resourceVersionMatch", Wrong::NotSupported, "\"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"");
+        let matching = "resourceVersionMatch";
+        let one = FieldError::forbidden(matching, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+        let two = FieldError::not_supported(matching, &"Foo".into(), &["Exact", "NotOlderThan", ""]);
+        let options = |errors: &[FieldError]| Status::invalid("ListOptions", "meta.k8s.io", "", errors);
         assert_eq!(
-            json(&Status::invalid_list_options(&[one])),
+            json(&options(&[one.clone()])),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided","reason":"Invalid","details":{"group":"meta.k8s.io","kind":"ListOptions","causes":[{"reason":"FieldValueForbidden","message":"Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided","field":"resourceVersionMatch"}]},"code":422}"#
         );
-        let both = Status::invalid_list_options(&[one, two, one]);
+        let both = options(&[one.clone(), two, one]);
         assert_eq!(
             both.message,
             "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided, resourceVersionMatch: Unsupported value: \"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"]"

@@ -2,6 +2,7 @@
 
 mod change;
 mod filter;
+pub mod invalid;
 mod object;
 pub mod quote;
 mod resource;

@@ -2,10 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use crate::model::{
-    Revision,
-    quote::{json_quoted, quoted},
-};
+use crate::model::{Revision, invalid::FieldError, quote::quoted};
 
 /// What a LIST or WATCH asks for. `shardSelector` is not here: with its gate off, as it is by default, it has no effect (spec list-watch §11).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +86,7 @@ impl ListOptions {
                 wrong.push(FieldError::forbidden(MATCH, MATCH_WITH_CONTINUE));
             }
             if !matches!(matching.as_str(), EXACT | NOT_OLDER_THAN) {
-                wrong.push(FieldError::not_supported(MATCH, matching, r#""Exact", "NotOlderThan", """#));
+                wrong.push(FieldError::not_supported(MATCH, &matching.as_str().into(), &[EXACT, NOT_OLDER_THAN, ""]));
             }
             if matching == EXACT && self.resource_version == "0" {
                 wrong.push(FieldError::forbidden(MATCH, r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#));
@@ -113,7 +110,7 @@ impl ListOptions {
                     .push(FieldError::forbidden(MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
             }
             if matching != NOT_OLDER_THAN {
-                wrong.push(FieldError::not_supported(MATCH, matching, r#""NotOlderThan""#));
+                wrong.push(FieldError::not_supported(MATCH, &matching.into(), &[NOT_OLDER_THAN]));
             }
             if self.continue_token.is_some() {
                 wrong.push(FieldError::forbidden(MATCH, MATCH_WITH_CONTINUE));
@@ -130,37 +127,6 @@ pub(crate) const NOT_OLDER_THAN: &str = "NotOlderThan";
 
 const MATCH: &str = "resourceVersionMatch";
 const MATCH_WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
-
-/// One cause of a 422.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldError {
-    /// The parameter.
-    pub field: &'static str,
-    /// Decides the cause's `reason`.
-    pub kind: FieldErrorKind,
-    /// The message without the field: `Forbidden: …`.
-    pub body: String,
-}
-
-/// Why a parameter is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldErrorKind {
-    /// `FieldValueForbidden`
-    Forbidden,
-    /// `FieldValueNotSupported`
-    NotSupported,
-}
-
-impl FieldError {
-    fn forbidden(field: &'static str, why: &str) -> Self {
-        Self { field, kind: FieldErrorKind::Forbidden, body: format!("Forbidden: {why}") }
-    }
-
-    fn not_supported(field: &'static str, value: &str, supported: &str) -> Self {
-        let body = format!("Unsupported value: {}: supported values: {supported}", json_quoted(value));
-        Self { field, kind: FieldErrorKind::NotSupported, body }
-    }
-}
 
 /// A `resourceVersion`, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,7 +357,7 @@ mod tests {
         let mut got = options(query);
         got.default_watch();
         let got = got.validate();
-        let got: Vec<_> = got.iter().map(|e| (e.field, e.body.as_str())).collect();
+        let got: Vec<_> = got.iter().map(|e| (e.field.as_str(), e.message.as_str())).collect();
         assert_eq!(got, want, "{query}");
     }
 
@@ -416,8 +382,8 @@ mod tests {
         check("resourceVersionMatch=Foo%3C&continue=x&sendInitialEvents=0", &[(m, unless), (m, with), (m, foo), sie]);
         check("resourceVersionMatch=Exact&resourceVersion=0", &[(m, zero)]);
         check("sendInitialEvents", &[sie]);
-        let kinds: Vec<_> = options("resourceVersionMatch=exact").validate().iter().map(|e| e.kind).collect();
-        assert_eq!(kinds, [FieldErrorKind::Forbidden, FieldErrorKind::NotSupported]);
+        let kinds: Vec<_> = options("resourceVersionMatch=exact").validate().iter().map(|e| e.kind.cause()).collect();
+        assert_eq!(kinds, ["FieldValueForbidden", "FieldValueNotSupported"]);
     }
 
     /// Spec list-watch §4.2.

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use super::{
-    options::{EXACT, FieldError, ListOptions, NOT_OLDER_THAN, Rv},
+    options::{EXACT, ListOptions, NOT_OLDER_THAN, Rv},
     token::{self, TokenRevision},
 };
-use crate::model::Revision;
+use crate::model::{Revision, invalid::FieldError};
 
 /// What a plan needs to know of the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,169 @@
+//! What is wrong with one field of an object or of options, in the words of the API (spec api-surface §9.3). Knows no HTTP and no object.
+
+use serde_json::Value;
+
+use super::quote::json_quoted;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field, `metadata.labels`, `spec.versions[0].name`; `<nil>` when the whole is meant.
+    pub field: String,
+    /// What kind of wrong.
+    pub kind: FieldErrorKind,
+    /// What people read, with the prefix of its kind: `Invalid value: "x": why`.
+    pub message: String,
+}
+
+/// Kinds of wrong fields; clients may match on [`FieldErrorKind::cause`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the wire strings without their prefix, explained in spec api-surface §9.3")]
+pub enum FieldErrorKind {
+    Required,
+    Invalid,
+    TypeInvalid,
+    NotSupported,
+    Forbidden,
+    Duplicate,
+    NotFound,
+    TooLong,
+    TooMany,
+    Internal,
+}
+
+impl FieldErrorKind {
+    /// `reason` of the cause in `details`.
+    #[must_use]
+    pub fn cause(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+impl FieldError {
+    fn new(field: impl Into<String>, kind: FieldErrorKind, message: String) -> Self {
+        Self { field: field.into(), kind, message }
+    }
+
+    /// `Required value`, with `why` after it when there is one.
+    #[must_use]
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
+        Self::new(field, FieldErrorKind::Required, with("Required value", why))
+    }
+
+    /// `Invalid value: V: why`, the value as JSON.
+    #[must_use]
+    pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        Self::new(field, FieldErrorKind::Invalid, with(&format!("Invalid value: {}", shown(value)), why))
+    }
+
+    /// As `invalid`, for a value of the wrong JSON type.
+    #[must_use]
+    pub fn type_invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        Self::new(field, FieldErrorKind::TypeInvalid, with(&format!("Invalid value: {}", shown(value)), why))
+    }
+
+    /// `Unsupported value: V: supported values: "a", "b"`, in the order given.
+    #[must_use]
+    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let values: Vec<String> = supported.iter().map(|v| format!("{v:?}")).collect();
+        Self::new(
+            field,
+            FieldErrorKind::NotSupported,
+            format!("Unsupported value: {}: supported values: {}", shown(value), values.join(", ")),
+        )
+    }
+
+    /// `Forbidden: why`.
+    #[must_use]
+    pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
+        Self::new(field, FieldErrorKind::Forbidden, with("Forbidden", why))
+    }
+
+    /// `Duplicate value: V`.
+    #[must_use]
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(field, FieldErrorKind::Duplicate, format!("Duplicate value: {}", shown(value)))
+    }
+
+    /// `Too long: may not be more than N bytes`.
+    #[must_use]
+    pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
+        Self::new(field, FieldErrorKind::TooLong, format!("Too long: may not be more than {bytes_max} bytes"))
+    }
+
+    /// `Too many: N: must have at most M items`.
+    #[must_use]
+    pub fn too_many(field: impl Into<String>, count: usize, max: usize) -> Self {
+        Self::new(field, FieldErrorKind::TooMany, format!("Too many: {count}: must have at most {max} items"))
+    }
+}
+
+/// The text after `K "name" is invalid: `: one error alone, several in brackets, the same text once (spec api-surface §9.3).
+#[must_use]
+pub fn joined(errors: &[FieldError]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for text in errors.iter().map(|error| format!("{}: {}", error.field, error.message)) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
+}
+
+/// A value inside a message: JSON, its strings with Go's escapes.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), json_quoted)
+}
+
+fn with(prefix: &str, why: &str) -> String {
+    if why.is_empty() { prefix.to_owned() } else { format!("{prefix}: {why}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_the_api() {
+        let texts = [
+            FieldError::required("metadata.name", "name or generateName is required"),
+            FieldError::required("spec", ""),
+            FieldError::invalid("metadata.name", &json!("Bad_Name"), "no"),
+            FieldError::not_supported("fieldValidation", &json!("X"), &["", "Ignore"]),
+            FieldError::duplicate("spec.l[1]", &json!({"k": "1"})),
+            FieldError::too_long("metadata.annotations", 262_144),
+        ]
+        .map(|e| format!("{}: {}", e.field, e.message));
+        assert_eq!(
+            texts,
+            [
+                "metadata.name: Required value: name or generateName is required",
+                "spec: Required value",
+                r#"metadata.name: Invalid value: "Bad_Name": no"#,
+                r#"fieldValidation: Unsupported value: "X": supported values: "", "Ignore""#,
+                r#"spec.l[1]: Duplicate value: {"k":"1"}"#,
+                "metadata.annotations: Too long: may not be more than 262144 bytes",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_same_error_is_told_once() {
+        let one = FieldError::forbidden("a", "no");
+        assert_eq!(joined(&[one.clone(), one.clone()]), "a: Forbidden: no");
+        assert_eq!(joined(&[one.clone(), FieldError::required("b", ""), one]), "[a: Forbidden: no, b: Required value]");
+    }
+}

@@ -1,0 +1,1 @@
+//! Names that the server makes: `generateName` (spec api-surface §5.3). Knows no object.

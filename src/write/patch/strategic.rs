@@ -1,0 +1,1 @@
+//! Strategic merge patch (spec api-surface §7.3).
