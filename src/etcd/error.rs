@@ -77,6 +77,13 @@ impl EtcdError {
     }
 }
 
+impl EtcdError {
+    /// True when the call cannot have reached etcd: nobody listened, or we knew that before asking. False when in doubt.
+    pub(super) fn was_not_sent(&self) -> bool {
+        matches!(self, Self::Unavailable(text) if text.contains("Connection refused") || text.contains("dns error"))
+    }
+}
+
 /// One status to one error. `cause` is there when the error was made on our side of the wire (connection refused, reset, timed out).
 fn classify(status: i32, message: &str, cause: Option<&str>) -> EtcdError {
     match (status, message) {

@@ -13,6 +13,7 @@ mod error;
 mod live_test;
 mod range;
 mod rotation;
+mod txn;
 mod watch;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use futures_util::future::join_all;
 pub use config::{ConfigError, EtcdConfig};
 pub use error::EtcdError;
 pub use range::{Header, KeyValue, RangeAnswer, RangeRequest};
+pub use txn::{Outcome, Versioned};
 pub use watch::{WatchEvent, WatchKind, WatchMessage, WatchReceiver, WatchSender};
 
 use crate::model::Revision;

@@ -31,8 +31,23 @@ impl Rotation {
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
+        self.bounded(run, EtcdError::blames_endpoint).await
+    }
+
+    /// A call that must not happen twice: another endpoint is asked only after an error that proves that nothing was sent.
+    pub(super) async fn call_once<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        self.bounded(run, EtcdError::was_not_sent).await
+    }
+
+    async fn bounded<T, F>(&self, run: impl Fn(Connected) -> F, goes_on: fn(&EtcdError) -> bool) -> Result<T, EtcdError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
         let asked = self.current.load(Ordering::Relaxed);
-        match timeout(REQUEST_TIMEOUT, self.try_each(run)).await {
+        match timeout(REQUEST_TIMEOUT, self.try_while(run, goes_on)).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 self.leave(asked);
@@ -41,7 +56,8 @@ impl Rotation {
         }
     }
 
-    async fn try_each<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
+    /// The endpoints in turn, as long as `goes_on` says that the next one may be asked after an error that blames the one before.
+    async fn try_while<T, F>(&self, run: impl Fn(Connected) -> F, goes_on: fn(&EtcdError) -> bool) -> Result<T, EtcdError>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
@@ -51,6 +67,9 @@ impl Rotation {
                 Err(error) if error.blames_endpoint() => {
                     tracing::debug!(endpoint = self.endpoints[index].url, %error, "etcd endpoint failed");
                     self.leave(index);
+                    if !goes_on(&error) {
+                        return Err(error);
+                    }
                     first_error.get_or_insert(error);
                 }
                 outcome => {
