@@ -1,5 +1,7 @@
 //! A stored core/v1 Event shown as events.k8s.io/v1: other names, the order of its Go struct, values passed through as they stand.
 
+use serde_json::{Map, Value};
+
 use super::members::{Members, Writer};
 
 /// What events.k8s.io/v1 shows of the zero Event after its metadata: its members without `omitempty`.
@@ -35,6 +37,23 @@ pub(crate) fn tail_into(core: &str, out: &mut Vec<u8>) {
     writer.raw("deprecatedLastTimestamp", core.raw("lastTimestamp").unwrap_or("null"));
     writer.some("deprecatedCount", core.raw("count").filter(|count| *count != "0"));
     writer.close();
+}
+
+/// Members that have another name in a core/v1 Event: v1, core.
+const RENAMED: [(&str, &str); 7] = [
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+/// The core/v1 Event that an events.k8s.io/v1 Event is stored as; its `apiVersion` stays.
+pub(crate) fn core_of(event: &Map<String, Value>) -> Map<String, Value> {
+    let name = |name: &String| RENAMED.iter().find(|(v1, _)| v1 == name).map_or_else(|| name.clone(), |(_, core)| (*core).to_owned());
+    event.iter().map(|(member, value)| (name(member), value.clone())).collect()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod job;
 mod members;
 pub mod pretty;
 mod scan;
+pub mod stored;
 
 #[cfg(test)]
 mod golden;
