@@ -7,7 +7,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::served::{Conversion, Labels, Served, Subresource, UnknownLabel};
+use super::{
+    rules::Rules,
+    served::{Conversion, Labels, Served, Subresource, UnknownLabel},
+};
 use crate::model::{FieldPath, Shape, Storage};
 
 /// Everything in the data file, made once.
@@ -76,6 +79,8 @@ struct Row {
     bookmark_annotations: String,
     #[serde(default)]
     warning: String,
+    #[serde(default)]
+    rules: Rules,
 }
 
 /// A `FieldPath` as the file writes it, dots between the members.
@@ -140,6 +145,7 @@ impl Row {
             bookmark_annotations: self.bookmark_annotations.clone(),
             warning: self.warning.clone(),
             storage_version_hash: self.hash.clone(),
+            rules: self.rules,
             verbs: self.verbs.clone(),
             subresources: self.subresources.clone(),
             labels: self.labels(storage),

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     builtins::{field_index, members},
+    rules,
     schema::keeps,
     served::{Conversion, Labels, Served, Subresource, UnknownLabel, api_version},
 };
@@ -85,6 +86,7 @@ impl Definition {
             bookmark_annotations: String::new(),
             warning: String::new(),
             storage_version_hash: self.hash(),
+            rules: rules::CUSTOM,
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),
             labels: self.labels(version, storage),

@@ -7,6 +7,7 @@ mod definition;
 pub mod discovery;
 mod documents;
 mod order;
+mod rules;
 mod schema;
 mod served;
 
@@ -16,6 +17,7 @@ use std::{
 };
 
 pub use definition::Definition;
+pub use rules::{NameRule, Rules};
 pub use served::{Conversion, Offer, Served, Subresource};
 
 use crate::model::{ResourceId, Storage};

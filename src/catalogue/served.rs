@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::rules::Rules;
 use crate::model::{Storage, quote::quoted, selector::Field};
 
 /// One resource of one group and version, as clients see it.
@@ -43,6 +44,8 @@ pub struct Served {
     pub warning: String,
     /// Hash of the stored group, version and kind for discovery (spec api-surface §2.1); empty when the storage version is not served.
     pub storage_version_hash: String,
+    /// How it is written.
+    pub rules: Rules,
     pub(super) verbs: Vec<String>,
     pub(super) subresources: Vec<Subresource>,
     pub(super) labels: Labels,
