@@ -144,6 +144,8 @@ impl Row {
             bookmark_zero: self.bookmark_zero.clone(),
             bookmark_annotations: self.bookmark_annotations.clone(),
             warning: self.warning.clone(),
+            stored_as: self.stored_as.clone(),
+            scale: None,
             storage_version_hash: self.hash.clone(),
             rules: self.rules,
             verbs: self.verbs.clone(),

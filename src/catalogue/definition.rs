@@ -11,7 +11,7 @@ use super::{
     builtins::{field_index, members},
     rules,
     schema::keeps,
-    served::{Conversion, Labels, Served, Subresource, UnknownLabel, api_version},
+    served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
 use crate::model::{FieldPath, Shape, Storage};
 
@@ -85,6 +85,8 @@ impl Definition {
             bookmark_zero: String::new(),
             bookmark_annotations: String::new(),
             warning: String::new(),
+            stored_as: api_version(&self.group, &self.versions[self.storage].name),
+            scale: version.scale.clone(),
             storage_version_hash: self.hash(),
             rules: rules::CUSTOM,
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
@@ -149,7 +151,7 @@ impl Definition {
             kind: "Scale".to_owned(),
             verbs,
         };
-        version.status.then_some(status).into_iter().chain(version.scale.then_some(scale)).collect()
+        version.status.then_some(status).into_iter().chain(version.scale.is_some().then_some(scale)).collect()
     }
 
     fn labels(&self, version: &Version, storage: &Storage) -> Labels {
@@ -177,7 +179,7 @@ struct Version {
     /// Paths of `selectableFields` without the leading dot: the labels.
     selectable: Vec<String>,
     status: bool,
-    scale: bool,
+    scale: Option<ScalePaths>,
 }
 
 impl Version {
@@ -255,7 +257,23 @@ struct RawSchema {
 #[derive(Deserialize)]
 struct RawSubresources {
     status: Option<Value>,
-    scale: Option<Value>,
+    scale: Option<RawScale>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawScale {
+    spec_replicas_path: String,
+    status_replicas_path: String,
+    label_selector_path: Option<String>,
+}
+
+impl RawScale {
+    fn paths(&self) -> ScalePaths {
+        let path = |path: &str| members(path.trim_start_matches('.'));
+        let selector = self.label_selector_path.as_deref().filter(|p| !p.is_empty()).map(path);
+        ScalePaths { spec: path(&self.spec_replicas_path), status: path(&self.status_replicas_path), selector }
+    }
 }
 
 #[derive(Deserialize)]
@@ -340,7 +358,7 @@ impl RawVersion {
             schema: schema.filter(|_| !spec.preserve_unknown_fields).cloned(),
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
-            scale: subresources.is_some_and(|s| s.scale.is_some()),
+            scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),
         }
     }
 }
@@ -411,7 +429,7 @@ mod tests {
         old["spec"]["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);
         old["spec"]["validation"] = json!({"openAPIV3Schema": {"properties": {}}});
         let parsed = parse(&old);
-        assert!(parsed.versions[0].status && !parsed.versions[0].scale && parsed.versions[0].schema.is_some());
+        assert!(parsed.versions[0].status && parsed.versions[0].scale.is_none() && parsed.versions[0].schema.is_some());
         assert_eq!(parsed.versions[0].selectable, ["spec.color"]);
         old["spec"]["preserveUnknownFields"] = json!(true);
         assert_eq!(parse(&old).versions[0].schema, None);

@@ -18,7 +18,7 @@ use std::{
 
 pub use definition::Definition;
 pub use rules::{NameRule, Rules};
-pub use served::{Conversion, Offer, Served, Subresource};
+pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
 
 use crate::model::{ResourceId, Storage};
 use builtins::BUILT_INS;

@@ -40,6 +40,10 @@ pub struct Served {
     /// JSON members that the annotations of its BOOKMARKs have besides `k8s.io/initial-events-end`, which sorts after them; mostly empty. A
     /// DaemonSet has `"deprecated.daemonset.template.generation":"0"`, in plain bookmarks too.
     pub bookmark_annotations: String,
+    /// apiVersion under which new values are stored.
+    pub stored_as: String,
+    /// Where a custom resource keeps what its `/scale` shows; a built-in has it where its Go type has it.
+    pub scale: Option<ScalePaths>,
     /// What a `Warning` header tells of a deprecated resource; mostly empty (spec api-surface §3.7).
     pub warning: String,
     /// Hash of the stored group, version and kind for discovery (spec api-surface §2.1); empty when the storage version is not served.
@@ -84,6 +88,17 @@ pub struct Subresource {
     /// Kind of its body.
     pub kind: String,
     pub(super) verbs: Vec<String>,
+}
+
+/// The paths of a definition's scale subresource, their members without the leading dot (spec api-surface §11.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// `specReplicasPath`.
+    pub spec: Vec<String>,
+    /// `statusReplicasPath`.
+    pub status: Vec<String>,
+    /// `labelSelectorPath`: a string, a serialized selector.
+    pub selector: Option<Vec<String>>,
 }
 
 /// What this server answers, and therefore lists in discovery.
@@ -167,6 +182,18 @@ impl Served {
     #[must_use]
     pub fn reads_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|sub| sub.name == name && self.shows(sub))
+    }
+
+    /// Whether the resource has this verb, `create`. A custom resource whose definition is being deleted has lost those that add something.
+    #[must_use]
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| v == verb)
+    }
+
+    /// A subresource of this name that has this verb.
+    #[must_use]
+    pub fn subresource_with(&self, name: &str, verb: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name && sub.verbs.iter().any(|v| v == verb))
     }
 
     /// Whether there is such a subresource, whatever may be done with it.
