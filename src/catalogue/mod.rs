@@ -9,6 +9,7 @@ mod documents;
 mod order;
 mod schema;
 mod served;
+pub mod types;
 
 use std::{
     collections::BTreeMap,
