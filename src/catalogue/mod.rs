@@ -10,6 +10,7 @@ mod order;
 mod rules;
 mod schema;
 mod served;
+pub mod types;
 
 use std::{
     collections::BTreeMap,
