@@ -41,6 +41,7 @@ use crate::{
     read::{options::Query, serve::Reader},
     registry::Shelf,
     telemetry::{CONTENT_TYPE, Metrics},
+    write::Writer,
 };
 
 /// What every request may use.
@@ -49,6 +50,8 @@ pub struct Api {
     pub shelf: Arc<ArcSwap<Shelf>>,
     /// Reads.
     pub reader: Reader,
+    /// Writes.
+    pub writer: Arc<Writer>,
     /// Who is who.
     pub authenticator: Arc<Authenticator>,
     /// Metric families.
@@ -266,7 +269,7 @@ pub(super) fn arrived(request: &Request) -> Arrived {
     request.extensions().get::<Arrived>().cloned().expect("the layer `arrive` is outermost")
 }
 
-fn connection(request: &Request) -> Arc<ConnInfo> {
+pub(super) fn connection(request: &Request) -> Arc<ConnInfo> {
     request.extensions().get::<Arc<ConnInfo>>().cloned().expect("the doors say where a request came from")
 }
 

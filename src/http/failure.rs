@@ -22,9 +22,14 @@ impl From<ReadError> for Status {
             ReadError::WatchExpired { asked, floor } => Self::watch_expired(asked.0, floor.0),
             ReadError::InStream(message) => Self::internal_bare(message),
             ReadError::Undecodable { .. } | ReadError::Gone(_) => Self::internal(error.to_string()),
-            ReadError::Etcd(EtcdError::Deadline) => Self::internal("context deadline exceeded"),
-            ReadError::Etcd(error) => Self::internal(error.to_string()),
+            ReadError::Etcd(error) => error.into(),
         }
+    }
+}
+
+impl From<EtcdError> for Status {
+    fn from(error: EtcdError) -> Self {
+        Self::internal(error.to_string())
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     catalogue::Conversion,
+    codec::stored::shown,
     model::quote::quoted,
     read::{
         failure::ReadError,
@@ -26,6 +27,7 @@ use crate::{
         target::{Resource, Target, Wanted},
     },
     telemetry::{RequestTimer, Scope, Verb},
+    write::{failure::WriteError, scale},
 };
 
 const JSON: &str = "application/json";
@@ -53,8 +55,16 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
     let call = Call { api, path, resource, arrived: arrived(&request) };
-    if let Err(status) = call.is_read(request.method()) {
+    if let Err(status) = call.has_path() {
         return whole(reply.status(&status));
+    }
+    if !is_get(&call.resource, request.method()) {
+        // Boxed apart, as the reads below.
+        return Box::pin(call.write(request)).await;
+    }
+    let is_scale = call.path.subresource.as_deref() == Some("scale");
+    if !is_scale && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
+        return whole(reply.status(&call.unsupported(request.method())));
     }
     let query = request.uri().query().unwrap_or("");
     let is_watch = path.legacy_watch || (path.name.is_none() && Query::parse(query).is_true("watch"));
@@ -100,33 +110,19 @@ fn is_get(resource: &Resource, method: &Method) -> bool {
 }
 
 /// One request and what it is about.
-struct Call<'a> {
-    api: &'a Api,
-    path: &'a ResourcePath,
-    resource: Arc<Resource>,
-    arrived: Arrived,
-}
-
-/// A request's failure before its data: a selector's text, or anything else that has a Status.
-enum Early {
-    Status(Status),
-}
-
-impl From<String> for Early {
-    fn from(message: String) -> Self {
-        Self::Status(Status::bad_request(message))
-    }
+pub(super) struct Call<'a> {
+    pub(super) api: &'a Api,
+    pub(super) path: &'a ResourcePath,
+    pub(super) resource: Arc<Resource>,
+    pub(super) arrived: Arrived,
 }
 
 impl Call<'_> {
-    /// Whether this is a read that we answer: the path first, then the method, then the subresource.
-    fn is_read(&self, method: &Method) -> Result<(), Status> {
+    /// Whether there is such a subresource at all.
+    fn has_path(&self) -> Result<(), Status> {
         let served = &self.resource.served;
         if self.path.subresource.as_deref().is_some_and(|sub| !served.has_subresource(sub)) {
             return Err(self.no_subresource());
-        }
-        if !is_get(&self.resource, method) || self.path.subresource.as_deref().is_some_and(|sub| !served.reads_subresource(sub)) {
-            return Err(self.unsupported(method));
         }
         Ok(())
     }
@@ -137,17 +133,29 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
-        let read = self.api.reader.get(&target, resource_version);
+        let read = async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) };
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
                 let mut body = Vec::with_capacity(object.tail.len() + 64);
                 self.resource.form.object_into(&object, &mut body);
+                if self.path.subresource.as_deref() == Some("scale") {
+                    body = match self.scale(&body) {
+                        Ok(scale) => scale,
+                        Err(error) => return self.failed(&error.into(), &mut timer),
+                    };
+                }
                 timer.set_code(200);
                 timer.add_bytes(body.len());
                 whole(self.reply().json(StatusCode::OK, body))
             }
             Err(response) => response,
         }
+    }
+
+    /// The `/scale` of this object.
+    fn scale(&self, object: &[u8]) -> Result<Vec<u8>, WriteError> {
+        let object = serde_json::from_slice(object).expect("ingest has read this value before");
+        Ok(shown(false, &scale::of(&self.resource.served, &object)?))
     }
 
     async fn list(&self, options: &ListOptions) -> Response {
@@ -158,9 +166,9 @@ impl Call<'_> {
         }
         let target = match self.target(options) {
             Ok(target) => target,
-            Err(Early::Status(status)) => return self.failed(&status, &mut timer),
+            Err(status) => return self.failed(&status, &mut timer),
         };
-        let list = match self.in_time(self.api.reader.list(&target, options), &mut timer).await {
+        let list = match self.in_time(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) }, &mut timer).await {
             Ok(list) => list,
             Err(response) => return response,
         };
@@ -179,7 +187,7 @@ impl Call<'_> {
         }
         let target = match self.target(&options) {
             Ok(target) => target,
-            Err(Early::Status(status)) => return self.failed(&status, &mut timer),
+            Err(status) => return self.failed(&status, &mut timer),
         };
         let times = WatchTimes {
             began: self.arrived.at,
@@ -206,7 +214,7 @@ impl Call<'_> {
         }
     }
 
-    fn target(&self, options: &ListOptions) -> Result<Target, Early> {
+    pub(super) fn target(&self, options: &ListOptions) -> Result<Target, Status> {
         let wanted = Wanted {
             namespace: self.path.namespace.as_deref(),
             name: self.path.name.as_deref(),
@@ -215,18 +223,19 @@ impl Call<'_> {
         };
         Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
             let wrong = options.validate();
-            if wrong.is_empty() { Ok(()) } else { Err(Early::Status(Refusal::Invalid(wrong).into())) }
+            if wrong.is_empty() { Ok(()) } else { Err(Refusal::Invalid(wrong)) }
         })
+        .map_err(Status::from)
     }
 
-    /// Runs a read within the request's time (spec list-watch §2.14).
-    async fn in_time<T>(&self, read: impl Future<Output = Result<T, ReadError>>, timer: &mut RequestTimer) -> Result<T, Response> {
+    /// Runs a request within the request's time (spec list-watch §2.14).
+    pub(super) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Status>>, timer: &mut RequestTimer) -> Result<T, Response> {
         let left = (self.arrived.at + self.arrived.limit).saturating_duration_since(tokio::time::Instant::now());
         // A time that is over already allows no look at all, however quick.
-        let read = async { if left.is_zero() { std::future::pending().await } else { read.await } };
-        match timeout(left, read).await {
+        let work = async { if left.is_zero() { std::future::pending().await } else { work.await } };
+        match timeout(left, work).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(self.failed(&self.status(error), timer)),
+            Ok(Err(status)) => Err(self.failed(&status, timer)),
             Err(_) => {
                 timer.terminated(504);
                 Err(whole(self.reply().timed_out()))
@@ -242,12 +251,12 @@ impl Call<'_> {
         Err(Status::internal(format!("invalid key: {}", quoted(&key))))
     }
 
-    fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {
+    pub(super) fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {
         timer.set_code(status.code);
         whole(self.reply().status(status))
     }
 
-    fn status(&self, error: ReadError) -> Status {
+    pub(super) fn status(&self, error: ReadError) -> Status {
         let served = &self.resource.served;
         match error {
             ReadError::NotFound { name } => Status::not_found(&served.group, &served.resource, &name),
@@ -265,7 +274,7 @@ impl Call<'_> {
     }
 
     /// 405: writes come later, and other methods never.
-    fn unsupported(&self, method: &Method) -> Status {
+    pub(super) fn unsupported(&self, method: &Method) -> Status {
         let served = &self.resource.served;
         if served.custom {
             return Status::verb_not_supported(verb(method), &served.group, &served.resource);
@@ -281,7 +290,7 @@ impl Call<'_> {
         }
     }
 
-    fn reply(&self) -> &Reply {
+    pub(super) fn reply(&self) -> &Reply {
         &self.arrived.reply
     }
 }

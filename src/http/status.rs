@@ -1,5 +1,7 @@
 //! The one place where an error becomes a Kubernetes `Status`: texts, codes and bytes of spec list-watch §1.4 and api-surface §9. Knows no socket.
 
+mod write;
+
 use crate::model::{
     invalid::{FieldError, joined},
     quote::quoted,
@@ -30,7 +32,11 @@ pub enum Reason {
     NotFound,
     MethodNotAllowed,
     NotAcceptable,
+    AlreadyExists,
+    Conflict,
     Expired,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
     Invalid,
     TooManyRequests,
     InternalError,

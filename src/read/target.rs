@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::plan::Scope;
+use super::plan::{Refusal, Scope};
 use crate::{
     catalogue::Served,
     codec::form::Form,
@@ -68,33 +68,30 @@ struct Selectors {
     fields: Vec<FieldTerm>,
 }
 
-/// 400: a selector that is none, or names a field the resource does not have.
-pub type BadSelector = String;
-
 impl Target {
     /// Resolves a collection request. `etcd_prefix` is `/registry/`.
     ///
     /// # Errors
     /// 400 texts, in the order of spec list-watch §1.3 (checks 3, 6, 7). Check 5 (422) lies between parsing and resolving: `validate` is called there.
-    pub fn collection<E: From<BadSelector>>(
+    pub fn collection(
         resource: Arc<Resource>,
         etcd_prefix: &str,
         wanted: &Wanted<'_>,
-        validate: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Self, E> {
-        let labels = parse::labels(wanted.labels).map_err(E::from)?;
-        let clauses = parse::fields(wanted.fields).map_err(E::from)?;
+        validate: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<Self, Refusal> {
+        let labels = parse::labels(wanted.labels).map_err(Refusal::BadRequest)?;
+        let clauses = parse::fields(wanted.fields).map_err(Refusal::BadRequest)?;
         validate()?;
         let mut fields = Vec::with_capacity(clauses.len());
         for clause in clauses {
-            let field = resource.served.field(&clause.label).map_err(E::from)?;
+            let field = resource.served.field(&clause.label).map_err(Refusal::BadRequest)?;
             fields.push(FieldTerm { field, equal: clause.equal, value: clause.value.into() });
         }
         let selectors = Selectors { labels, fields };
         if let Some(name) = wanted.name {
             let names_it = |t: &FieldTerm| t.field == Field::Name && t.equal && &*t.value == name;
             if !selectors.fields.is_empty() && !selectors.fields.iter().any(names_it) {
-                return Err(E::from("fieldSelector metadata.name doesn't match requested name".to_owned()));
+                return Err(Refusal::BadRequest("fieldSelector metadata.name doesn't match requested name".to_owned()));
             }
         }
         Ok(Self::scoped(resource, etcd_prefix, wanted, selectors))

@@ -42,6 +42,9 @@ pub enum WriteError {
     /// 405 with this text.
     #[error("{0}")]
     NotAllowed(String),
+    /// 503 with this text: it is not known yet whether we may write.
+    #[error("{0}")]
+    NotYet(String),
     /// 409.
     #[error("{} {:?} already exists", .of.kind, .of.name)]
     AlreadyExists {
@@ -63,9 +66,6 @@ pub enum WriteError {
     /// 413 with this text.
     #[error("{0}")]
     TooLarge(String),
-    /// 415 with this text.
-    #[error("{0}")]
-    MediaType(String),
     /// 422 with its causes; `of.kind` is the Kind.
     #[error("{} {:?} is invalid", .of.kind, .of.name)]
     Invalid {

@@ -1,11 +1,291 @@
 //! Create, update, patch and delete: JSON trees in, etcd transactions out. Knows no HTTP; the event of a write comes back through the feed.
-
-#![allow(dead_code, reason = "the writer that joins these parts comes next")]
+//!
+//! ```text
+//! body, patch → tree → conform (types) → strategy (server's own fields) → kinds → validation → transaction → tree of the answer
+//! ```
 
 mod body;
+mod decode;
 mod definition;
+mod delete;
+pub mod failure;
+mod kinds;
+mod lease;
 mod metadata;
 mod names;
-mod options;
+mod namespace;
+pub mod options;
 mod patch;
+mod patched;
+pub mod permit;
+pub mod place;
+pub mod scale;
+mod strategy;
+mod subresource;
+mod transaction;
+mod tree;
 mod typed;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+
+pub use body::Syntax;
+pub use delete::Deletion;
+pub use patched::PatchKind;
+pub use strategy::Part;
+
+use crate::{
+    catalogue::{Served, types::TypeRef},
+    codec::stored::shown,
+    etcd::Etcd,
+    model::{Revision, quote::quoted},
+    registry::Shelf,
+};
+use body::Expected;
+use decode::Sent;
+use failure::{Named, WriteError};
+use options::WriteOptions;
+use place::{Current, Place};
+use transaction::{Decision, Done, Look, at_revision};
+
+/// Longest body of a write, in bytes (spec api-surface §5.7).
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// Writes for every resource.
+pub struct Writer {
+    etcd: Etcd,
+    /// `/registry/`.
+    prefix: Arc<str>,
+    shelf: Arc<ArcSwap<Shelf>>,
+    leases: lease::Leases,
+    permit: Arc<permit::Permit>,
+}
+
+/// One write: where, which part of it, and how.
+pub struct Ask {
+    /// The object; the name is empty when the body names it.
+    pub place: Place,
+    /// What may be changed.
+    pub part: Part,
+    /// Query parameters.
+    pub options: WriteOptions,
+}
+
+/// What a write came to.
+#[derive(Debug, PartialEq)]
+pub struct Written {
+    /// The object as it is now, in the request's version.
+    pub object: Value,
+    /// It did not exist before.
+    pub created: bool,
+    /// Texts of `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl Written {
+    /// The answer's body, compact, without a newline.
+    #[must_use]
+    pub fn json(&self, served: &Served) -> Vec<u8> {
+        shown(served.custom, &self.object)
+    }
+
+    /// As `json`, for a Scale, which is a built-in type whatever its parent.
+    #[must_use]
+    pub fn built_in_json(&self) -> Vec<u8> {
+        shown(false, &self.object)
+    }
+}
+
+impl Writer {
+    /// Writes to this etcd, under this prefix (`/registry/`), of what is on this shelf.
+    #[must_use]
+    pub fn new(etcd: Etcd, prefix: &str, shelf: Arc<ArcSwap<Shelf>>, permit: Arc<permit::Permit>) -> Self {
+        Self { etcd, prefix: prefix.into(), shelf, leases: lease::Leases::default(), permit }
+    }
+
+    /// POST of a collection (spec api-surface §5).
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
+        let Sent { tree: object, warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
+        let mut place = ask.place.clone();
+        in_namespace(&place, &object)?;
+        may_create(&place, tree::text(&object, &["metadata", "name"]))?;
+        self.namespace_takes(&place).await?;
+        let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
+        if !name.is_empty() || base.is_empty() {
+            name.clone_into(&mut place.name);
+            let object = self.create_named(&place, object, ask.options.dry_run, false).await?;
+            return Ok(Written { object, created: true, warnings });
+        }
+        let base = base.to_owned();
+        for attempt in 1.. {
+            place.name = names::generated(&base, &mut rand::rng());
+            match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX).await {
+                Err(WriteError::AlreadyExists { generated: false, .. }) => {}
+                outcome => return Ok(Written { object: outcome?, created: true, warnings }),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// `last_try`: the name was generated, and there will be no other.
+    async fn create_named(&self, place: &Place, object: Value, dry_run: bool, last_try: bool) -> Result<Value, WriteError> {
+        let object = strategy::create(place, object, tree::now())?;
+        let exists = |current: &Current| WriteError::AlreadyExists {
+            of: place.named(),
+            deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
+            generated: last_try,
+        };
+        if dry_run {
+            let current = self.fresh(place).await?;
+            return current.as_ref().map_or_else(|| Ok(transaction::without_revision(object)), |current| Err(exists(current)));
+        }
+        match self.put_new(place, &object).await? {
+            Ok(revision) => Ok(at_revision(object, revision)),
+            Err(current) => Err(exists(&current)),
+        }
+    }
+
+    /// PUT (spec api-surface §6).
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
+        let Sent { tree: object, warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
+        let place = &ask.place;
+        in_namespace(place, &object)?;
+        is_named(place, &object)?;
+        let creates = place.served().rules.create_on_update && ask.part == Part::Main;
+        if creates && self.cached(place).is_none() {
+            self.namespace_takes(place).await?;
+        }
+        let done = self
+            .change(place, Look::Cache, ask.options.dry_run, |current| match current {
+                Some(current) => {
+                    strategy::check_uid(place, tree::text(&object, &["metadata", "uid"]), current)?;
+                    updated(place, ask.part, current, object.clone())
+                }
+                None if creates => {
+                    created_by_update(place, &object)?;
+                    let mut object = object.clone();
+                    tree::member(&mut object, "metadata").remove("resourceVersion");
+                    strategy::create(place, object, tree::now()).map(Decision::Put)
+                }
+                None => Err(WriteError::NotFound(place.named())),
+            })
+            .await?;
+        Ok(written(done, warnings))
+    }
+
+    /// PATCH (spec api-surface §7).
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn patch(&self, ask: &Ask, kind: PatchKind, body: &[u8]) -> Result<Written, WriteError> {
+        let place = &ask.place;
+        let patch = patched::Patch::read(kind, body)?;
+        let expected = Expected::of(place.served());
+        let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
+        let mut warnings = Vec::new();
+        let done = self
+            .change(place, Look::Cache, ask.options.dry_run, |current| {
+                let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
+                let patched = Sent::patched(&expected, &ask.options, patch.apply(&current.tree, type_ref)?, &patch.duplicates)?;
+                warnings = patched.warnings;
+                in_namespace(place, &patched.tree)?;
+                is_named(place, &patched.tree)?;
+                updated(place, ask.part, current, patched.tree)
+            })
+            .await?;
+        Ok(written(done, warnings))
+    }
+}
+
+/// The update that PUT and PATCH share: judged against the object that is there, and the end of one that nothing holds (spec api-surface §8.4).
+fn updated(place: &Place, part: Part, current: &Current, object: Value) -> Result<Decision, WriteError> {
+    let sent = tree::text(&object, &["metadata", "resourceVersion"]);
+    // `/finalize` needs none (spec api-surface §8.3).
+    if part != Part::Finalizers || !sent.is_empty() {
+        strategy::check_revision(place, sent, current)?;
+    }
+    let Some(new) = strategy::update(place, part, current, object)? else { return Ok(Decision::Keep) };
+    let shown = || at_revision(new.clone(), current.revision);
+    Ok(if strategy::is_finished(place.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
+}
+
+fn written(done: Done, warnings: Vec<String>) -> Written {
+    let (object, created) = match done {
+        Done::Kept(tree) => (tree, false),
+        Done::Put { tree, created } => (tree, created),
+        Done::Removed { was, shown, .. } => (shown.unwrap_or(was), false),
+    };
+    Written { object, created, warnings }
+}
+
+/// Spec api-surface §5.1 step 4.
+fn in_namespace(place: &Place, object: &Value) -> Result<(), WriteError> {
+    let sent = tree::text(object, &["metadata", "namespace"]);
+    match &place.namespace {
+        Some(namespace) if !sent.is_empty() && sent != namespace => {
+            Err(WriteError::BadRequest("the namespace of the provided object does not match the namespace sent on the request".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Spec api-surface §6.1.
+fn is_named(place: &Place, object: &Value) -> Result<(), WriteError> {
+    let (sent, name) = (tree::text(object, &["metadata", "name"]), &place.name);
+    if sent == name {
+        return Ok(());
+    }
+    Err(WriteError::BadRequest(if sent.is_empty() {
+        format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    } else {
+        format!("the name of the object ({sent}) does not match the name on the URL ({name})")
+    }))
+}
+
+/// A definition that is being deleted lets nothing new in (spec api-surface §11.2).
+fn may_create(place: &Place, name: &str) -> Result<(), WriteError> {
+    if place.served().has_verb("create") {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating".to_owned();
+    Err(WriteError::Forbidden { of: Named::resource(place.served(), name), why, cause: None })
+}
+
+/// A PUT that creates ignores the revision it names, but not the uid (spec api-surface §6.1).
+fn created_by_update(place: &Place, object: &Value) -> Result<(), WriteError> {
+    let uid = tree::text(object, &["metadata", "uid"]);
+    if uid.is_empty() {
+        return Ok(());
+    }
+    let key = place.key("/registry/");
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, \
+         UID in object meta: ",
+        String::from_utf8_lossy(&key),
+        uid
+    );
+    Err(WriteError::Conflict { of: place.named(), why })
+}
+
+impl Writer {
+    /// Puts what must not exist yet; or what does.
+    async fn put_new(&self, place: &Place, object: &Value) -> Result<Result<Revision, Current>, WriteError> {
+        let lease = self.lease_for(place.served()).await?;
+        let value = transaction::encoded(place, object);
+        match self.etcd.put_if(place.key(&self.prefix), value, Revision::ZERO, lease).await? {
+            crate::etcd::Outcome::Written(revision) => Ok(Ok(revision)),
+            crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv)?)),
+            crate::etcd::Outcome::Changed(None) => {
+                Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&place.name))))
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Requests that change something: POST, PUT, PATCH and DELETE from path, query and body to an answer. What is done is decided in `write`.
+
+use axum::{
+    body::Body,
+    extract::Request,
+    response::Response,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header::{CONTENT_TYPE, WARNING}};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::{
+    accept::Asked,
+    api::{connection, negotiated, whole},
+    body::ListBody,
+    listen::Door,
+    resource::Call,
+    status::Status,
+};
+use crate::{
+    model::quote::quoted,
+    read::options::{Query, parse_query},
+    telemetry::{RequestTimer, Scope, Verb},
+    write::{
+        Ask, BODY_BYTES_MAX, Deletion, Part, PatchKind, Syntax, Written,
+        failure::WriteError,
+        options::{DeleteOptions, Kind as OptionsKind, WriteOptions},
+        place::Place,
+    },
+};
+
+/// Media types of a body that is an object.
+const BODY_TYPES: &str = "application/json, application/yaml";
+
+/// What the path and the method ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Write {
+    Create,
+    Bind,
+    Replace(Part),
+    ReplaceScale,
+    Patch(Part),
+    PatchScale,
+    Delete,
+    DeleteCollection,
+}
+
+impl Write {
+    fn verb(self) -> Verb {
+        match self {
+            Self::Create | Self::Bind => Verb::Create,
+            Self::Replace(_) | Self::ReplaceScale => Verb::Update,
+            Self::Patch(_) | Self::PatchScale => Verb::Patch,
+            Self::Delete => Verb::Delete,
+            Self::DeleteCollection => Verb::DeleteCollection,
+        }
+    }
+
+    fn is_patch(self) -> bool {
+        matches!(self, Self::Patch(_) | Self::PatchScale)
+    }
+}
+
+/// How the body is written.
+#[derive(Clone, Copy)]
+enum Media {
+    Object(Syntax),
+    Patch(PatchKind),
+}
+
+impl Call<'_> {
+    /// Answers a request whose method is no read. The order of the checks is that of spec api-surface §3.3.
+    pub(super) async fn write(mut self, request: Request) -> Response {
+        let write = match self.wanted(request.method()) {
+            Ok(write) => write,
+            Err(status) => return whole(self.reply().status(&status)),
+        };
+        let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
+        let mut timer = self.resource.requests.request(write.verb(), scope);
+        let media = self.media(write, &request);
+        let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
+        let accepted = negotiated(&mut self.arrived.reply, &request, asked);
+        // PATCH looks at the type of the body first, PUT only after everything else.
+        let early = if write.is_patch() { media.as_ref().err().cloned().or(accepted.err()) } else { accepted.err() };
+        let early = early.or_else(|| media.as_ref().err().filter(|_| write == Write::Create).cloned());
+        if let Some(status) = early {
+            return self.failed(&status, &mut timer);
+        }
+        if let Err(error) = self.api.writer.may_write() {
+            return self.failed(&error.into(), &mut timer);
+        }
+        let query = request.uri().query().unwrap_or("").to_owned();
+        let body = match read_whole(request).await {
+            Ok(body) => body,
+            Err(status) => return self.failed(&status, &mut timer),
+        };
+        match self.in_time(self.done(write, &query, media, &body), &mut timer).await {
+            Ok(answer) => self.answered(write, answer, timer),
+            Err(response) => response,
+        }
+    }
+
+    /// What is asked for, if the resource has it.
+    fn wanted(&self, method: &Method) -> Result<Write, Status> {
+        let served = &self.resource.served;
+        let has = |verb: &str| served.has_verb(verb) || served.custom;
+        let sub = |verb: &str| self.path.subresource.as_deref().filter(|name| served.subresource_with(name, verb).is_some());
+        let in_one_place = !served.namespaced || self.path.namespace.is_some();
+        let write = match (method, self.path.name.is_some(), self.path.subresource.is_some()) {
+            (&Method::POST, false, _) if in_one_place && has("create") => Some(Write::Create),
+            (&Method::POST, true, true) if sub("create") == Some("binding") => Some(Write::Bind),
+            (&Method::PUT, true, false) if has("update") => Some(Write::Replace(Part::Main)),
+            (&Method::PATCH, true, false) if has("patch") => Some(Write::Patch(Part::Main)),
+            (&Method::PUT, true, true) => match sub("update") {
+                Some("status") => Some(Write::Replace(Part::Status)),
+                Some("finalize") => Some(Write::Replace(Part::Finalizers)),
+                Some("scale") => Some(Write::ReplaceScale),
+                _ => None,
+            },
+            (&Method::PATCH, true, true) => match sub("patch") {
+                Some("status") => Some(Write::Patch(Part::Status)),
+                Some("scale") => Some(Write::PatchScale),
+                _ => None,
+            },
+            (&Method::DELETE, true, false) if has("delete") => Some(Write::Delete),
+            (&Method::DELETE, false, _) if in_one_place && has("deletecollection") => Some(Write::DeleteCollection),
+            (&Method::PUT, false, _) if served.custom => return Err(Status::bad_request("name must be provided")),
+            _ => None,
+        };
+        write.ok_or_else(|| self.unsupported(method))
+    }
+
+    /// The type of the body. Parameters (`; charset=utf-8`) are ignored everywhere (spec api-surface §3.3).
+    fn media(&self, write: Write, request: &Request) -> Result<Media, Status> {
+        let named = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
+        let essence = named.map(|text| text.split(';').next().unwrap_or("").trim());
+        if write.is_patch() {
+            return self.patch_kind(essence.unwrap_or("")).map(Media::Patch);
+        }
+        let syntax = match essence {
+            // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the doors").
+            None | Some("") if connection(request).door == Door::Plain && has_body(request.headers()) => None,
+            None | Some("" | "application/json") => Some(Syntax::Json),
+            Some("application/yaml") => Some(Syntax::Yaml),
+            Some(_) => None,
+        };
+        syntax.map(Media::Object).ok_or_else(|| Status::unsupported_media_type(BODY_TYPES))
+    }
+
+    fn patch_kind(&self, essence: &str) -> Result<PatchKind, Status> {
+        let custom = self.resource.served.custom;
+        match essence {
+            "application/json-patch+json" => Ok(PatchKind::Json),
+            "application/merge-patch+json" => Ok(PatchKind::Merge),
+            "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
+            "application/apply-patch+yaml" => Err(Status::unsupported_media("server-side apply is not supported yet: use client-side apply")),
+            _ if custom => Err(Status::unsupported_media_type("application/json-patch+json, application/merge-patch+json")),
+            _ => Err(Status::unsupported_media_type_routed()),
+        }
+    }
+
+    async fn done(&self, write: Write, raw_query: &str, media: Result<Media, Status>, body: &[u8]) -> Result<Answer, Status> {
+        if matches!(write, Write::Delete | Write::DeleteCollection) {
+            return self.deleted(write, raw_query, media, body).await;
+        }
+        let query = Query::parse(raw_query);
+        let kind = match write.verb() {
+            Verb::Create => OptionsKind::Create,
+            Verb::Patch => OptionsKind::Patch,
+            _ => OptionsKind::Update,
+        };
+        let options = WriteOptions::read(kind, &query).map_err(Status::from)?;
+        let part = match write {
+            Write::Replace(part) | Write::Patch(part) => part,
+            _ => Part::Main,
+        };
+        let ask = Ask { place: self.place(), part, options };
+        let writer = &self.api.writer;
+        let written = match (write, media?) {
+            (Write::Bind, Media::Object(syntax)) => {
+                let warnings = writer.bind(&ask, syntax, body).await.map_err(Status::from)?;
+                return Ok(Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201), warnings });
+            }
+            (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body).await,
+            (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body).await,
+            (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body).await,
+            (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body).await,
+            (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body).await,
+            _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
+        };
+        written.map(Answer::Object).map_err(Status::from)
+    }
+
+    async fn deleted(&self, write: Write, raw_query: &str, media: Result<Media, Status>, body: &[u8]) -> Result<Answer, Status> {
+        let syntax = match media {
+            _ if body.is_empty() => Syntax::Json,
+            Ok(Media::Object(syntax)) => syntax,
+            Ok(Media::Patch(_)) => unreachable!("a DELETE has no patch"),
+            Err(status) => return Err(status),
+        };
+        let served = &self.resource.served;
+        let options = DeleteOptions::read(&Query::parse(raw_query), syntax, body, &served.group, &served.version).map_err(Status::from)?;
+        if write == Write::DeleteCollection {
+            return self.collection_deleted(raw_query, &options).await;
+        }
+        let deletion = self.api.writer.delete(&self.place(), &options).await.map_err(Status::from)?;
+        Ok(match deletion {
+            Deletion::Gone(object) if !served.rules.delete_returns_object => {
+                let (name, uid) = (&self.place().name, uid(&object));
+                let body = Status::deleted_json(&served.group, &served.resource, name, uid);
+                Answer::Status { code: StatusCode::OK, body, warnings: Vec::new() }
+            }
+            Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
+                let body = Written { object, created: false, warnings: Vec::new() }.json(served);
+                Answer::Status { code: StatusCode::ACCEPTED, body, warnings: Vec::new() }
+            }
+            Deletion::Gone(object) | Deletion::Pending(object) => {
+                Answer::Object(Written { object, created: false, warnings: Vec::new() })
+            }
+        })
+    }
+
+    /// Lists, then deletes what was listed one by one; the list is the answer (spec api-surface §8.5).
+    async fn collection_deleted(&self, raw_query: &str, options: &DeleteOptions) -> Result<Answer, Status> {
+        let mut listed = parse_query(raw_query).map_err(Status::bad_request)?;
+        listed.watch = false;
+        let target = self.target(&listed)?;
+        let list = self.api.reader.list(&target, &listed).await.map_err(|error| self.status(error))?;
+        for object in &list.objects {
+            let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
+            let place = Place { resource: self.resource.clone(), namespace, name: object.name().to_owned() };
+            match self.api.writer.delete(&place, options).await {
+                Ok(_) | Err(WriteError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Answer::List(list))
+    }
+
+    fn place(&self) -> Place {
+        let namespace = self.path.namespace.clone().filter(|_| self.resource.served.namespaced);
+        Place { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
+    }
+
+    fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
+        let (code, body, warnings) = match answer {
+            Answer::List(list) => {
+                let body = ListBody::new(list, self.resource.clone(), timer).whole();
+                return whole(self.reply().json(StatusCode::OK, body));
+            }
+            Answer::Status { code, body, warnings } => (code, body, warnings),
+            Answer::Object(written) => {
+                let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+                let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
+                let body = if is_scale { written.built_in_json() } else { written.json(&self.resource.served) };
+                (code, body, written.warnings)
+            }
+        };
+        timer.set_code(code.as_u16());
+        timer.add_bytes(body.len());
+        let mut response = whole(self.reply().json(code, body));
+        warn(response.headers_mut(), &warnings);
+        response
+    }
+
+}
+
+/// What a write answers with.
+enum Answer {
+    Object(Written),
+    Status { code: StatusCode, body: Vec<u8>, warnings: Vec<String> },
+    List(crate::read::serve::List),
+}
+
+/// The whole body, if it is not longer than a write may be.
+async fn read_whole(request: Request) -> Result<Bytes, Status> {
+    let too_large = || Status::too_large(&format!("limit is {BODY_BYTES_MAX}"));
+    match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
+        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(http::header::TRANSFER_ENCODING) || headers.get(http::header::CONTENT_LENGTH).is_some_and(|length| length != "0")
+}
+
+fn uid(object: &serde_json::Value) -> &str {
+    object.pointer("/metadata/uid").and_then(serde_json::Value::as_str).unwrap_or("")
+}
+
+/// Texts that no header can carry are left out, as are those past what a header may hold altogether (spec api-surface §3.7).
+fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    const RUNES_MAX: usize = 4_096;
+    const RUNES_EACH: usize = 256;
+    let total: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    let mut left = RUNES_MAX;
+    let mut told: Vec<&str> = Vec::new();
+    for text in warnings {
+        if told.contains(&text.as_str()) {
+            continue;
+        }
+        told.push(text);
+        let cut: String = if total > RUNES_MAX { text.chars().take(RUNES_EACH).collect() } else { text.clone() };
+        let Some(rest) = left.checked_sub(cut.chars().count()) else { return };
+        left = rest;
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&cut))) {
+            headers.append(WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! DELETE: at once, or marked and left to finalizers, to the kubelet, to the controllers (spec api-surface §8).
+
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+use super::{
+    Writer,
+    failure::{Named, WriteError},
+    kinds,
+    options::{DeleteOptions, Propagation},
+    place::{Current, Place},
+    strategy::is_finished,
+    transaction::{Decision, Done, Look, at_revision},
+    tree,
+};
+use crate::catalogue::Served;
+
+/// Finalizers of the garbage collector: what they stand for is asked for anew by every DELETE.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Namespaces that stay (spec api-surface §5.5).
+const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// How a pod ends when it does not say (spec api-surface §5.8), in seconds.
+const POD_GRACE_DEFAULT: i64 = 30;
+
+/// What a DELETE came to.
+#[derive(Debug, PartialEq)]
+pub enum Deletion {
+    /// It is gone: the object as it was, with the revision of the deletion.
+    Gone(Value),
+    /// It is marked, and something holds it.
+    Pending(Value),
+}
+
+impl Writer {
+    /// Deletes one object.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn delete(&self, place: &Place, options: &DeleteOptions) -> Result<Deletion, WriteError> {
+        self.may_delete(place)?;
+        let now = tree::now();
+        let marked = self.change(place, Look::Cache, options.dry_run, |current| decide(place, options, current, now)).await?;
+        let done = match marked {
+            Done::Put { tree, .. } if is_finished(place.served(), &tree) => {
+                if options.dry_run {
+                    return Ok(Deletion::Gone(tree));
+                }
+                // A pod that nothing holds is marked first, and then goes: two events (spec api-surface §8.2).
+                self.change(place, Look::Etcd, false, |current| Ok(finish(place, current))).await?
+            }
+            other => other,
+        };
+        Ok(match done {
+            Done::Removed { was, revision, .. } => Deletion::Gone(at_revision(was, revision)),
+            Done::Kept(tree) | Done::Put { tree, .. } => Deletion::Pending(tree),
+        })
+    }
+
+    fn may_delete(&self, place: &Place) -> Result<(), WriteError> {
+        if &*place.served().storage.id == "namespaces" && NAMESPACES_KEPT.contains(&place.name.as_str()) {
+            return Err(WriteError::Forbidden { of: place.named(), why: "this namespace may not be deleted".to_owned(), cause: None });
+        }
+        Ok(())
+    }
+}
+
+fn is_pod(served: &Served) -> bool {
+    &*served.storage.id == "pods"
+}
+
+/// Gone already counts as done: somebody else has finished it.
+fn finish(place: &Place, current: Option<&Current>) -> Decision {
+    match current {
+        Some(current) if is_finished(place.served(), &current.tree) => Decision::Remove(None),
+        _ => Decision::Keep,
+    }
+}
+
+fn decide(place: &Place, options: &DeleteOptions, current: Option<&Current>, now: OffsetDateTime) -> Result<Decision, WriteError> {
+    let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
+    preconditions(place, options, current)?;
+    let (served, old) = (place.served(), &current.tree);
+    let mut new = old.clone();
+    set_finalizers(served, options, &mut new);
+    let is_marked = tree::at(old, &["metadata", "deletionTimestamp"]).is_some();
+    let grace = if is_pod(served) { pod_grace(options, old) } else { 0 };
+    if is_marked {
+        shorten(served, &mut new, grace, now);
+    } else {
+        mark(served, &mut new, grace, now);
+    }
+    // A pod is marked first, so that its kubelet and its watchers see it go.
+    if is_finished(served, &new) && (!is_pod(served) || new == *old) {
+        return Ok(Decision::Remove(None));
+    }
+    Ok(if new == *old { Decision::Keep } else { Decision::Put(new) })
+}
+
+/// Spec api-surface §8.1; the texts name the kind, not the resource.
+fn preconditions(place: &Place, options: &DeleteOptions, current: &Current) -> Result<(), WriteError> {
+    let of = || Named::kind(place.served(), &place.name);
+    let uid = tree::text(&current.tree, &["metadata", "uid"]);
+    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
+        let why = format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        );
+        return Err(WriteError::Conflict { of: of(), why });
+    }
+    let revision = current.revision.0.to_string();
+    if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != revision) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have \
+             been modified"
+        );
+        return Err(WriteError::Conflict { of: of(), why });
+    }
+    Ok(())
+}
+
+/// Explicit orphanDependents, then propagationPolicy, then what the object has already, then the kind's own default (spec api-surface §8.2 step 2).
+fn set_finalizers(served: &Served, options: &DeleteOptions, object: &mut Value) {
+    let had = tree::texts(object, &["metadata", "finalizers"]);
+    let mut finalizers: Vec<String> = had.iter().filter(|f| !matches!(**f, ORPHAN | FOREGROUND)).map(|f| (*f).to_owned()).collect();
+    let collected = match (options.orphan_dependents, options.propagation) {
+        _ if &*served.storage.id == "events" => None,
+        (Some(true), _) | (None, Some(Propagation::Orphan)) => Some(ORPHAN),
+        (None, Some(Propagation::Foreground)) => Some(FOREGROUND),
+        (Some(false), _) | (None, Some(Propagation::Background)) => None,
+        (None, None) if had.contains(&ORPHAN) => Some(ORPHAN),
+        (None, None) if had.contains(&FOREGROUND) => Some(FOREGROUND),
+        (None, None) => orphans_by_default(served).then_some(ORPHAN),
+    };
+    finalizers.extend(collected.map(str::to_owned));
+    let metadata = tree::member(object, "metadata");
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), json!(finalizers));
+    }
+}
+
+/// Spec api-surface §17, fact 5.
+fn orphans_by_default(served: &Served) -> bool {
+    matches!(&*served.storage.id, "jobs" | "controllers")
+}
+
+/// Spec api-surface §8.2 step 3.
+fn pod_grace(options: &DeleteOptions, pod: &Value) -> i64 {
+    let unscheduled = tree::text(pod, &["spec", "nodeName"]).is_empty();
+    if unscheduled || matches!(tree::text(pod, &["status", "phase"]), "Succeeded" | "Failed") {
+        return 0;
+    }
+    let own = tree::integer(pod, &["spec", "terminationGracePeriodSeconds"]);
+    let grace = options.grace_seconds.or(own).unwrap_or(POD_GRACE_DEFAULT);
+    if grace < 0 { 1 } else { grace }
+}
+
+/// The first DELETE of an object that something holds, or that ends slowly.
+fn mark(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime) {
+    let metadata = tree::member(object, "metadata");
+    metadata.insert("deletionTimestamp".into(), tree::after(now, grace).into());
+    if &*served.storage.id == "namespaces" {
+        tree::set(object, &["status", "phase"], "Terminating".into());
+        return;
+    }
+    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    if let Some(generation) = tree::integer(object, &["metadata", "generation"]).filter(|g| *g > 0) {
+        tree::set(object, &["metadata", "generation"], (generation + 1).into());
+    }
+    kinds::prepare_deletion(served, object, now);
+}
+
+/// A later DELETE: only a shorter time changes anything (spec api-surface §8.2 step 3).
+fn shorten(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime) {
+    let left = tree::integer(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    if !is_pod(served) || grace >= left {
+        return;
+    }
+    let ends = tree::parsed(tree::text(object, &["metadata", "deletionTimestamp"]));
+    let sooner = ends.map_or(now, |ends| (ends - time::Duration::seconds(left - grace)).max(now));
+    let metadata = tree::member(object, "metadata");
+    metadata.insert("deletionTimestamp".into(), tree::rfc3339(sooner).into());
+    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+}

@@ -1,0 +1,165 @@
+//! What single kinds have of their own when they are written: first status, fields that are merged or made, what cannot be changed (spec api-surface
+//! §5.5, §5.8, §6, §8.3). Everything else about a write is the same for all.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+
+use super::{definition, strategy::Part, tree};
+use crate::{catalogue::Served, model::invalid::FieldError};
+
+/// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).
+const DATA_BYTES_MAX: usize = 1_048_576;
+
+/// The finalizer that a namespace is born with (spec api-surface §5.5).
+const NAMESPACE_FINALIZER: &str = "kubernetes";
+
+/// A served resource as the rules below name it.
+fn id(served: &Served) -> &str {
+    if served.custom { "" } else { &served.storage.id }
+}
+
+/// The kubelet brings the status of a node when it creates it.
+pub(super) fn creates_status(served: &Served) -> bool {
+    id(served) == "minions"
+}
+
+/// Fields that a new object gets.
+pub(super) fn prepare_create(served: &Served, object: &mut Value) {
+    match id(served) {
+        "namespaces" => {
+            let finalizers = tree::texts(object, &["spec", "finalizers"]);
+            if !finalizers.contains(&NAMESPACE_FINALIZER) {
+                let all: Vec<&str> = finalizers.into_iter().chain([NAMESPACE_FINALIZER]).collect();
+                let all = json!(all);
+                tree::set(object, &["spec", "finalizers"], all);
+            }
+            tree::set(object, &["status"], json!({"phase": "Active"}));
+            label_namespace(object);
+        }
+        "secrets" => prepare_secret(object),
+        "pods" | "persistentvolumes" | "persistentvolumeclaims" => tree::set(object, &["status", "phase"], "Pending".into()),
+        "apiextensions.k8s.io/customresourcedefinitions" => definition::prepare_create(object),
+        _ => {}
+    }
+}
+
+/// Fields that follow from what an update changed, and those that it must leave alone.
+pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut Value) {
+    match (id(served), part) {
+        ("namespaces", Part::Main) => {
+            let finalizers = tree::at(old, &["spec", "finalizers"]).cloned();
+            tree::set(new, &["spec", "finalizers"], finalizers.unwrap_or(Value::Array(Vec::new())));
+            label_namespace(new);
+        }
+        ("secrets", _) => prepare_secret(new),
+        ("pods", Part::Status) => keep_metadata(old, new, "ownerReferences"),
+        ("deployments", Part::Status) => keep_metadata(old, new, "labels"),
+        ("apiextensions.k8s.io/customresourcedefinitions", Part::Main) => definition::prepare_update(old, new),
+        _ => {}
+    }
+}
+
+/// What a kind notes when its deletion begins.
+pub(super) fn prepare_deletion(served: &Served, object: &mut Value, now: OffsetDateTime) {
+    if id(served) == "apiextensions.k8s.io/customresourcedefinitions" {
+        definition::prepare_deletion(object, &tree::rfc3339(now));
+    }
+}
+
+/// Whether `/status` leaves all metadata alone: custom resources, and built-ins whose strategy says so (spec api-surface §6.3).
+pub(super) fn status_keeps_metadata(served: &Served) -> bool {
+    const KEEP: [&str; 6] = [
+        "apiextensions.k8s.io/customresourcedefinitions",
+        "apiregistration.k8s.io/apiservices",
+        "flowschemas",
+        "prioritylevelconfigurations",
+        "resourceclaims",
+        "validatingadmissionpolicies",
+    ];
+    served.custom || KEEP.contains(&id(served))
+}
+
+/// A Deployment's revision is an annotation: changing one is a change of the spec (spec api-surface §6.2).
+pub(super) fn counts_annotations(served: &Served) -> bool {
+    id(served) == "deployments"
+}
+
+/// Whether something besides `metadata.finalizers` keeps an object that is being deleted.
+pub(super) fn is_held(served: &Served, object: &Value) -> bool {
+    id(served) == "namespaces" && !tree::texts(object, &["spec", "finalizers"]).is_empty()
+}
+
+/// `/finalize` of a namespace: only `spec.finalizers` is taken (spec api-surface §8.3).
+pub(super) fn with_finalizers(old: &Value, wanted: &Value) -> Value {
+    let mut new = old.clone();
+    let finalizers = tree::at(wanted, &["spec", "finalizers"]).cloned().unwrap_or(Value::Array(Vec::new()));
+    tree::set(&mut new, &["spec", "finalizers"], finalizers);
+    new
+}
+
+/// What is wrong with a new object besides its metadata.
+pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError> {
+    match id(served) {
+        "configmaps" | "secrets" => data_size(object),
+        "apiextensions.k8s.io/customresourcedefinitions" => definition::validate_create(object),
+        _ => Vec::new(),
+    }
+}
+
+/// What is wrong with a change besides that of the metadata.
+pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Value) -> Vec<FieldError> {
+    match (id(served), part) {
+        ("configmaps" | "secrets", _) => immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect(),
+        ("apiextensions.k8s.io/customresourcedefinitions", Part::Main) => definition::validate_update(new, old),
+        _ => Vec::new(),
+    }
+}
+
+fn label_namespace(object: &mut Value) {
+    let name = tree::text(object, &["metadata", "name"]).to_owned();
+    tree::set(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name.into());
+}
+
+fn keep_metadata(old: &Value, new: &mut Value, name: &str) {
+    tree::take_over(tree::member(new, "metadata"), tree::metadata(old), name);
+}
+
+/// `stringData` is for writing only; a Secret without a type is Opaque (spec api-surface §5.8).
+fn prepare_secret(object: &mut Value) {
+    if tree::text(object, &["type"]).is_empty() {
+        tree::set(object, &["type"], "Opaque".into());
+    }
+    let Some(Value::Object(texts)) = tree::object(object).remove("stringData") else { return };
+    for (name, text) in texts {
+        let encoded = BASE64_STANDARD.encode(text.as_str().unwrap_or(""));
+        tree::member(object, "data").insert(name, encoded.into());
+    }
+}
+
+/// The bytes of all values, decoded where they are base64.
+fn data_size(object: &Value) -> Vec<FieldError> {
+    let values = |name: &str| object.get(name).and_then(Value::as_object).into_iter().flat_map(Map::values).filter_map(Value::as_str);
+    let is_secret = tree::text(object, &["kind"]) == "Secret";
+    let decoded = |text: &str| (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|b| *b == b'=').count());
+    let data: usize = values("data").map(|text| if is_secret { decoded(text) } else { text.len() }).sum();
+    let binary: usize = values("binaryData").map(decoded).sum();
+    if data + binary > DATA_BYTES_MAX { vec![FieldError::too_long(if is_secret { "data" } else { "[]" }, DATA_BYTES_MAX)] } else { Vec::new() }
+}
+
+/// `immutable: true` is for ever (spec api-surface §6.3).
+fn immutable_data(old: &Value, new: &Value) -> Vec<FieldError> {
+    const WHY: &str = "field is immutable when `immutable` is set";
+    if old.get("immutable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let changed = |name: &str| tree::at(old, &[name]) != tree::at(new, &[name]);
+    let flag = (new.get("immutable") != Some(&Value::Bool(true))).then(|| FieldError::forbidden("immutable", WHY));
+    let fields = ["data", "binaryData"].into_iter().filter(|name| changed(name)).map(|name| FieldError::forbidden(name, WHY));
+    flag.into_iter().chain(fields).collect()
+}
+
+fn secret_type(served: &Served, old: &Value, new: &Value) -> Option<FieldError> {
+    let (old, new) = (old.get("type"), new.get("type"));
+    (id(served) == "secrets" && old != new).then(|| FieldError::invalid("type", new.unwrap_or(&Value::Null), "field is immutable"))
+}

@@ -1,0 +1,74 @@
+//! Whether this server may write: not to an etcd that a kube-apiserver uses, past whose admission our writes would go (design §3 "Safety of the
+//! doors"). Knows no etcd: `upkeep` finds out.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::{Writer, failure::WriteError};
+
+/// Shared by those who find out and those who ask.
+#[derive(Debug, Default)]
+pub struct Permit(AtomicU8);
+
+/// What is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Permission {
+    /// etcd has not been asked yet.
+    Unknown = 0,
+    /// Nobody else serves this etcd, or the operator says that it is fine.
+    Granted = 1,
+    /// A kube-apiserver uses it.
+    Denied = 2,
+}
+
+impl Permit {
+    /// What was found out. Once denied it stays so until a restart: a kube-apiserver that is away may be restarting.
+    pub fn set(&self, permission: Permission) {
+        let newer = |old: u8| (old != Permission::Denied as u8).then_some(permission as u8);
+        // Nothing to do when it is denied already.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, newer);
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn now(&self) -> Permission {
+        match self.0.load(Ordering::Relaxed) {
+            1 => Permission::Granted,
+            2 => Permission::Denied,
+            _ => Permission::Unknown,
+        }
+    }
+}
+
+impl Writer {
+    /// Whether writes are done at all.
+    ///
+    /// # Errors
+    /// 405 on the etcd of a kube-apiserver, 503 before that is known.
+    pub fn may_write(&self) -> Result<(), WriteError> {
+        match self.permit.now() {
+            Permission::Granted => Ok(()),
+            Permission::Unknown => Err(WriteError::NotYet("etcd has not told yet whether a kube-apiserver uses it".to_owned())),
+            Permission::Denied => Err(WriteError::NotAllowed(
+                "this server only reads: a kube-apiserver uses its etcd, and writes would pass by that server's admission and validation; \
+                 --allow-writes permits them"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denied_is_for_good() {
+        let permit = Permit::default();
+        assert_eq!(permit.now(), Permission::Unknown);
+        permit.set(Permission::Granted);
+        permit.set(Permission::Denied);
+        permit.set(Permission::Granted);
+        assert_eq!(permit.now(), Permission::Denied);
+    }
+}

@@ -1,0 +1,91 @@
+//! Which object a write is about, and what is there now. Knows the cache and etcd as two ways to read the same object.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{Writer, failure::{Named, WriteError}};
+use crate::{
+    catalogue::Served,
+    codec::ingest::ingest,
+    etcd::{KeyValue, RangeRequest},
+    model::{Object, Revision},
+    read::target::Resource,
+};
+
+/// One object of one served resource, there or not.
+#[derive(Clone)]
+pub struct Place {
+    /// The resource.
+    pub resource: Arc<Resource>,
+    /// Namespace; absent for cluster-scoped resources.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
+/// What is there: the object as the request's version shows it, and when it was last written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Current {
+    /// The whole object, with `metadata.resourceVersion`.
+    pub(super) tree: Value,
+    /// Revision of its last change.
+    pub(super) revision: Revision,
+}
+
+impl Place {
+    /// The served resource.
+    pub(super) fn served(&self) -> &Served {
+        &self.resource.served
+    }
+
+    /// `pods "a"` in messages.
+    pub(super) fn named(&self) -> Named {
+        Named::resource(self.served(), &self.name)
+    }
+
+    /// `Pod "a"` in messages.
+    pub(super) fn kind(&self) -> Named {
+        Named::kind(self.served(), &self.name)
+    }
+
+    /// Its storage key; `prefix` is `/registry/`.
+    pub(super) fn key(&self, prefix: &str) -> Bytes {
+        let id = &self.served().storage.id;
+        match &self.namespace {
+            Some(namespace) => format!("{prefix}{id}/{namespace}/{}", self.name).into(),
+            None => format!("{prefix}{id}/{}", self.name).into(),
+        }
+    }
+}
+
+impl Writer {
+    /// The object as the cache has it, if it has: perhaps an older one.
+    pub(super) fn cached(&self, place: &Place) -> Option<Current> {
+        let known = place.resource.handle.published.known();
+        let object = known.is_ready().then(|| known.view.store.find(&place.key(&self.prefix)).cloned()).flatten()?;
+        Some(current(place, &object))
+    }
+
+    /// The object as etcd has it now.
+    pub(super) async fn fresh(&self, place: &Place) -> Result<Option<Current>, WriteError> {
+        let answer = self.etcd.range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
+        answer.kvs.into_iter().next().map(|kv| self.decoded(place, kv)).transpose()
+    }
+
+    /// What a transaction found instead of what was expected.
+    pub(super) fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
+        let storage = &place.served().storage;
+        let own_prefix = self.prefix.len() + storage.id.len() + 1;
+        let object = ingest(storage, own_prefix, kv.key, &kv.value, kv.mod_revision)?;
+        Ok(current(place, &object))
+    }
+}
+
+fn current(place: &Place, object: &Object) -> Current {
+    let mut json = Vec::with_capacity(object.tail.len() + 64);
+    place.resource.form.object_into(object, &mut json);
+    let tree = serde_json::from_slice(&json).expect("ingest has read this value before");
+    Current { tree, revision: object.revision }
+}

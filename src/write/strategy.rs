@@ -1,0 +1,206 @@
+//! What the server does to an object before it stores it, whatever its kind: fields that are its own, status apart from spec, generation (spec
+//! api-surface §5.1, §6). What one kind has of its own is in `kinds`.
+
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    failure::WriteError,
+    kinds,
+    metadata,
+    place::{Current, Place},
+    tree,
+};
+use crate::{
+    catalogue::Served,
+    model::{invalid::FieldError, quote::quoted},
+};
+
+/// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
+const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
+/// Which part of an object a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All but the status.
+    Main,
+    /// `/status`.
+    Status,
+    /// `/finalize` of namespaces: `spec.finalizers`.
+    Finalizers,
+}
+
+/// Makes what a client sent into a new object, and judges it.
+pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime) -> Result<Value, WriteError> {
+    let served = place.served();
+    no_revision(&object)?;
+    let metadata = tree::member(&mut object, "metadata");
+    SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
+    metadata.remove("resourceVersion");
+    match &place.namespace {
+        Some(namespace) => metadata.insert("namespace".into(), namespace.as_str().into()),
+        None => metadata.remove("namespace"),
+    };
+    metadata.insert("name".into(), place.name.as_str().into());
+    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".into(), tree::rfc3339(now).into());
+    if served.rules.generation {
+        metadata.insert("generation".into(), 1.into());
+    }
+    clear_status(served, &mut object);
+    kinds::prepare_create(served, &mut object);
+    normalize(&mut object);
+    let mut errors = kinds::validate_create(served, &object);
+    errors.extend(metadata::validate_create(tree::metadata(&object), served.namespaced, served.rules.name, served.custom));
+    WriteError::unless_valid(place.kind(), errors)?;
+    Ok(object)
+}
+
+/// Makes what a client wants the object to be into what it becomes, and judges it. `None`: nothing changes.
+pub(super) fn update(place: &Place, part: Part, current: &Current, wanted: Value) -> Result<Option<Value>, WriteError> {
+    let (served, old) = (place.served(), &current.tree);
+    let mut new = match part {
+        Part::Main => with_old_status(served, old, wanted),
+        Part::Status => with_new_status(served, old, wanted),
+        Part::Finalizers => kinds::with_finalizers(old, &wanted),
+    };
+    keep_server_set(tree::member(&mut new, "metadata"), tree::metadata(old));
+    kinds::prepare_update(served, part, old, &mut new);
+    normalize(&mut new);
+    count_generation(served, part, old, &mut new);
+    let mut errors = kinds::validate_update(served, part, old, &new);
+    errors.extend(metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.custom));
+    WriteError::unless_valid(place.kind(), errors)?;
+    Ok((new != *old).then_some(new))
+}
+
+/// Whether a write that leaves this object behind takes it away: it is being deleted and nothing holds it any more (spec api-surface §8.4).
+pub(super) fn is_finished(served: &Served, object: &Value) -> bool {
+    let held = !tree::texts(object, &["metadata", "finalizers"]).is_empty() || kinds::is_held(served, object);
+    let grace = tree::integer(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    tree::at(object, &["metadata", "deletionTimestamp"]).is_some() && !held && grace == 0
+}
+
+/// Judges the `resourceVersion` of what a client sent against the object that is there (spec api-surface §6.1).
+pub(super) fn check_revision(place: &Place, sent: &str, current: &Current) -> Result<(), WriteError> {
+    if matches!(sent, "" | "0") {
+        if place.served().rules.unconditional_update {
+            return Ok(());
+        }
+        let error = FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
+        return Err(WriteError::Invalid { of: place.named(), errors: vec![error] });
+    }
+    let Ok(revision) = sent.parse::<u64>() else {
+        return Err(WriteError::Raw(format!("strconv.ParseUint: parsing {}: invalid syntax", quoted(sent))));
+    };
+    if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(place.named())) }
+}
+
+/// Judges the `uid` of what a client sent (spec api-surface §6.1).
+pub(super) fn check_uid(place: &Place, sent: &str, current: &Current) -> Result<(), WriteError> {
+    let live = tree::text(&current.tree, &["metadata", "uid"]);
+    if sent.is_empty() || sent == live {
+        return Ok(());
+    }
+    let key = place.key("/registry/");
+    let key = String::from_utf8_lossy(&key);
+    Err(WriteError::Conflict {
+        of: place.named(),
+        why: format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+             precondition: {sent}, UID in object meta: {live}"
+        ),
+    })
+}
+
+/// An object that is created has no revision yet (spec api-surface §5.2).
+fn no_revision(object: &Value) -> Result<(), WriteError> {
+    match tree::text(object, &["metadata", "resourceVersion"]).parse::<u64>() {
+        Ok(revision) if revision != 0 => Err(WriteError::Raw("resourceVersion should not be set on objects to be created".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// A new object has no status but what its kind begins with; Go prints the empty struct of a built-in.
+fn clear_status(served: &Served, object: &mut Value) {
+    if !served.has_subresource("status") || kinds::creates_status(served) {
+        return;
+    }
+    let members = tree::object(object);
+    members.remove("status");
+    if !served.custom {
+        members.insert("status".into(), Value::Object(Map::new()));
+    }
+}
+
+fn with_old_status(served: &Served, old: &Value, mut new: Value) -> Value {
+    if served.has_subresource("status")
+        && let Some(old) = old.as_object()
+    {
+        tree::take_over(tree::object(&mut new), old, "status");
+    }
+    new
+}
+
+/// The object with another status; how much of the metadata may change with it is the kind's own (spec api-surface §6.3).
+fn with_new_status(served: &Served, old: &Value, wanted: Value) -> Value {
+    let mut new = old.clone();
+    let Value::Object(mut wanted) = wanted else { return new };
+    if !kinds::status_keeps_metadata(served)
+        && let Some(metadata) = wanted.remove("metadata")
+    {
+        tree::object(&mut new).insert("metadata".into(), metadata);
+    } else if let Some(fields) = wanted.get("metadata").and_then(|m| m.get("managedFields")) {
+        tree::member(&mut new, "metadata").insert("managedFields".into(), fields.clone());
+    }
+    tree::take_over(tree::object(&mut new), &wanted, "status");
+    new
+}
+
+/// What a client cannot change stays, or is judged when it tries (spec api-surface §6.1).
+fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
+    for name in ["generation", "creationTimestamp", "selfLink", "resourceVersion"] {
+        tree::take_over(new, old, name);
+    }
+    for name in ["uid", "name", "namespace"] {
+        if new.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            tree::take_over(new, old, name);
+        }
+    }
+    if old.contains_key("deletionTimestamp") {
+        tree::take_over(new, old, "deletionTimestamp");
+        tree::take_over(new, old, "deletionGracePeriodSeconds");
+    }
+    // Exactly one empty entry strips the list; none at all leaves what is there, so that unaware clients lose nothing (spec api-surface §7.4).
+    match new.get("managedFields").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([Value::Object(entry)]) if entry.is_empty() => drop(new.remove("managedFields")),
+        Some([_, ..]) => {}
+        _ => tree::take_over(new, old, "managedFields"),
+    }
+}
+
+/// One more when anything but metadata and status changed (spec api-surface §6.2).
+fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
+    if !served.rules.generation || part == Part::Status {
+        return;
+    }
+    let is_spec = |name: &str| !matches!(name, "metadata" | "kind" | "apiVersion") && !(name == "status" && served.has_subresource("status"));
+    let spec = |object: &Value| -> Map<String, Value> {
+        let members = object.as_object().into_iter().flatten();
+        members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    if spec(old) != spec(new) || kinds::counts_annotations(served) && annotations(old) != annotations(new) {
+        let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0) + 1;
+        tree::member(new, "metadata").insert("generation".into(), generation.into());
+    }
+}
+
+fn annotations(object: &Value) -> Option<&Value> {
+    tree::at(object, &["metadata", "annotations"])
+}
+
+/// The form in which Go keeps an ObjectMeta.
+fn normalize(object: &mut Value) {
+    metadata::normalize(tree::member(object, "metadata"));
+}

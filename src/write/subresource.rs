@@ -1,0 +1,92 @@
+//! `pods/binding`: the scheduler gives a pod its node (spec api-surface §1.3).
+
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+use super::{
+    Ask, Writer,
+    body::{Expected, Syntax},
+    decode::Sent,
+    failure::{Named, WriteError},
+    place::{Current, Place},
+    strategy::check_uid,
+    transaction::{Decision, Look},
+    tree,
+};
+use crate::model::invalid::FieldError;
+
+const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", custom: false };
+
+impl Writer {
+    /// POST of `pods/NAME/binding`.
+    ///
+    /// # Errors
+    /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
+    pub async fn bind(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Vec<String>, WriteError> {
+        let Sent { tree: binding, warnings } = Sent::read_as(&BINDING, &ask.options, syntax, body)?;
+        let place = &ask.place;
+        if tree::text(&binding, &["metadata", "name"]) != place.name {
+            return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
+        }
+        validate(place, &binding)?;
+        let now = tree::now();
+        self.change(place, Look::Cache, ask.options.dry_run, |current| {
+            let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
+            check_uid(place, tree::text(&binding, &["metadata", "uid"]), current)?;
+            bound(place, &binding, current, now).map(Decision::Put)
+        })
+        .await?;
+        Ok(warnings)
+    }
+}
+
+fn validate(place: &Place, binding: &Value) -> Result<(), WriteError> {
+    let (kind, name) = (tree::text(binding, &["target", "kind"]), tree::text(binding, &["target", "name"]));
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported("target.kind", &kind.into(), &["Node", "<empty>"]));
+    }
+    if name.is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    let of = Named { group: String::new(), kind: "Binding".to_owned(), name: place.name.clone() };
+    WriteError::unless_valid(of, errors)
+}
+
+/// The pod on its node.
+fn bound(place: &Place, binding: &Value, current: &Current, now: OffsetDateTime) -> Result<Value, WriteError> {
+    let (pod, name) = (&current.tree, &place.name);
+    let conflict = |why: String| {
+        let of = Named { group: String::new(), kind: "pods/binding".to_owned(), name: name.clone() };
+        WriteError::Conflict { of, why }
+    };
+    let node = tree::text(pod, &["spec", "nodeName"]);
+    if tree::at(pod, &["metadata", "deletionTimestamp"]).is_some() {
+        return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
+    }
+    if !node.is_empty() {
+        return Err(conflict(format!("pod {name} is already assigned to node {}", crate::model::quote::quoted(node))));
+    }
+    if tree::at(pod, &["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
+        return Err(conflict(format!("pod {name} has non-empty .spec.schedulingGates")));
+    }
+    let mut new = pod.clone();
+    tree::set(&mut new, &["spec", "nodeName"], tree::text(binding, &["target", "name"]).into());
+    for name in ["annotations", "labels"] {
+        for (key, value) in tree::metadata(binding).get(name).and_then(Value::as_object).into_iter().flatten() {
+            tree::set(&mut new, &["metadata", name, key], value.clone());
+        }
+    }
+    tree::member(&mut new, "status").remove("nominatedNodeName");
+    set_scheduled(&mut new, now);
+    Ok(new)
+}
+
+/// Condition `PodScheduled` is true from now on.
+fn set_scheduled(pod: &mut Value, now: OffsetDateTime) {
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": tree::rfc3339(now)});
+    let conditions = tree::at(pod, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let others = conditions.into_iter().filter(|c| tree::text(c, &["type"]) != "PodScheduled");
+    let all: Vec<Value> = others.chain([condition]).collect();
+    tree::set(pod, &["status", "conditions"], all.into());
+}

@@ -1,0 +1,152 @@
+//! The loop of a write: what is there, what should be there, one transaction, again when somebody else was faster (spec api-surface §10.5).
+//!
+//! Optimistic: the first look is at the cache. Whatever is decided from it and not written (an error, no change) is decided again on etcd's own state,
+//! for the cache may be behind.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    Writer,
+    failure::WriteError,
+    place::{Current, Place},
+    tree,
+};
+use crate::{codec::stored::stored, catalogue::Conversion, etcd::Outcome, model::Revision};
+
+/// What a look at the object came to.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
+    /// It is as it should be.
+    Keep,
+    /// It should be this.
+    Put(Value),
+    /// It should be gone. What the answer shows, when that is not the object as it was.
+    Remove(Option<Value>),
+}
+
+/// What was done.
+#[derive(Debug, PartialEq)]
+pub(super) enum Done {
+    /// Nothing: the object is this.
+    Kept(Value),
+    /// The object is this now.
+    Put {
+        /// With the revision of the write, but for a dry run.
+        tree: Value,
+        /// It did not exist before.
+        created: bool,
+    },
+    /// The object is gone.
+    Removed {
+        /// As it was.
+        was: Value,
+        /// What the answer shows, when that is something else.
+        shown: Option<Value>,
+        /// Revision of the deletion; that of the object in a dry run.
+        revision: Revision,
+    },
+}
+
+/// The first look at the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// At the cache.
+    Cache,
+    /// At etcd: when the decision is not ours to repeat.
+    Etcd,
+}
+
+impl Writer {
+    /// Changes one object as `decide` says; a dry run does all but the transaction.
+    pub(super) async fn change(
+        &self,
+        place: &Place,
+        look: Look,
+        dry_run: bool,
+        mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
+    ) -> Result<Done, WriteError> {
+        let cached = if look == Look::Cache { self.cached(place) } else { None };
+        let (mut current, mut is_fresh) = match cached {
+            Some(current) => (Some(current), false),
+            None => (self.fresh(place).await?, true),
+        };
+        loop {
+            let decision = decide(current.as_ref());
+            if !is_fresh && !matches!(decision, Ok(Decision::Put(_) | Decision::Remove(_))) {
+                (current, is_fresh) = (self.fresh(place).await?, true);
+                continue;
+            }
+            let decision = decision?;
+            if dry_run {
+                return Ok(rehearsed(decision, current));
+            }
+            match self.carry_out(place, decision, current).await? {
+                Ok(done) => return Ok(done),
+                Err(found) => (current, is_fresh) = (found, true),
+            }
+        }
+    }
+
+    /// One transaction; or what was found instead of what the decision was made on.
+    async fn carry_out(
+        &self,
+        place: &Place,
+        decision: Decision,
+        current: Option<Current>,
+    ) -> Result<Result<Done, Option<Current>>, WriteError> {
+        let key = place.key(&self.prefix);
+        let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
+        let outcome = match &decision {
+            Decision::Keep => Outcome::Written(expected),
+            Decision::Put(tree) => {
+                let lease = self.lease_for(place.served()).await?;
+                self.etcd.put_if(key, encoded(place, tree), expected, lease).await?
+            }
+            Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),
+            Decision::Remove(_) => self.etcd.delete_if(key, expected).await?,
+        };
+        Ok(match outcome {
+            Outcome::Written(revision) => Ok(done(decision, current, revision)),
+            Outcome::Changed(found) => Err(found.map(|kv| self.decoded(place, kv)).transpose()?),
+        })
+    }
+}
+
+/// What a decision came to at this revision.
+fn done(decision: Decision, current: Option<Current>, revision: Revision) -> Done {
+    let created = current.is_none();
+    let was = current.map(|c| c.tree).unwrap_or_default();
+    match decision {
+        Decision::Keep => Done::Kept(was),
+        Decision::Put(tree) => Done::Put { tree: at_revision(tree, revision), created },
+        Decision::Remove(shown) => Done::Removed { was, shown, revision },
+    }
+}
+
+/// What a dry run answers: the revision stays what it is, and what does not exist has none.
+fn rehearsed(decision: Decision, current: Option<Current>) -> Done {
+    let revision = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
+    match done(decision, current, revision) {
+        Done::Put { tree, created: true } => Done::Put { tree: without_revision(tree), created: true },
+        done => done,
+    }
+}
+
+/// The value that etcd gets.
+pub(super) fn encoded(place: &Place, tree: &Value) -> Bytes {
+    let served = place.served();
+    let object = tree.as_object().expect("every tree that is written was made an object");
+    stored(&served.storage, &served.stored_as, served.conversion == Conversion::EventsV1, object).into()
+}
+
+/// The object as it is shown after a write at this revision.
+pub(super) fn at_revision(mut tree: Value, revision: Revision) -> Value {
+    tree::member(&mut tree, "metadata").insert("resourceVersion".into(), revision.0.to_string().into());
+    tree
+}
+
+pub(super) fn without_revision(mut tree: Value) -> Value {
+    tree::member(&mut tree, "metadata").remove("resourceVersion");
+    tree
+}

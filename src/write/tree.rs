@@ -1,0 +1,112 @@
+//! Looking into an object's tree and changing it, without a panic on whatever a client sent. Knows no kind.
+
+use serde_json::{Map, Value};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
+
+/// The member at a path of objects; `None` when it is missing, `null`, or something on the way is no object.
+pub(super) fn at<'a>(tree: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(tree, |value, member| value.get(member)).filter(|value| !value.is_null())
+}
+
+/// The string at a path; empty when there is none.
+pub(super) fn text<'a>(tree: &'a Value, path: &[&str]) -> &'a str {
+    at(tree, path).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The integer at a path.
+pub(super) fn integer(tree: &Value, path: &[&str]) -> Option<i64> {
+    at(tree, path).and_then(Value::as_i64)
+}
+
+/// The strings of the array at a path; elements that are no strings are left out.
+pub(super) fn texts<'a>(tree: &'a Value, path: &[&str]) -> Vec<&'a str> {
+    at(tree, path).and_then(Value::as_array).map(|items| items.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
+}
+
+/// The object at a member, made when there is none.
+pub(super) fn member<'a>(tree: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
+    let members = object(tree);
+    object(members.entry(name).or_insert_with(|| Value::Object(Map::new())))
+}
+
+/// The tree as an object; anything else is replaced by an empty one.
+pub(super) fn object(tree: &mut Value) -> &mut Map<String, Value> {
+    if !tree.is_object() {
+        *tree = Value::Object(Map::new());
+    }
+    tree.as_object_mut().expect("just made one")
+}
+
+/// Sets the value at a path of objects, which are made where they are missing.
+pub(super) fn set(tree: &mut Value, path: &[&str], value: Value) {
+    match path {
+        [] => *tree = value,
+        [name, rest @ ..] => set(object(tree).entry(*name).or_insert(Value::Null), rest, value),
+    }
+}
+
+/// Gives `into` the member of `from`, or takes it away where `from` has none.
+pub(super) fn take_over(into: &mut Map<String, Value>, from: &Map<String, Value>, name: &str) {
+    match from.get(name) {
+        Some(value) => into.insert(name.to_owned(), value.clone()),
+        None => into.remove(name),
+    };
+}
+
+/// The members of `metadata`; none when it is no object.
+pub(super) fn metadata(tree: &Value) -> &Map<String, Value> {
+    static NONE: Map<String, Value> = Map::new();
+    tree.get("metadata").and_then(Value::as_object).unwrap_or(&NONE)
+}
+
+/// Now, in whole seconds.
+pub(super) fn now() -> OffsetDateTime {
+    OffsetDateTime::now_utc().replace_nanosecond(0).expect("zero is a nanosecond")
+}
+
+/// A time as the API writes it: RFC 3339, UTC, seconds.
+pub(super) fn rfc3339(time: OffsetDateTime) -> String {
+    let form = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    time.format(form).expect("every member of the form is a part of the time")
+}
+
+/// `now` and so many seconds, as the API writes it; a number that leaves the calendar counts as none.
+pub(super) fn after(now: OffsetDateTime, seconds: i64) -> String {
+    rfc3339(now.checked_add(Duration::seconds(seconds)).unwrap_or(now))
+}
+
+/// A time that the API wrote.
+pub(super) fn parsed(text: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(text, &Rfc3339).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_end_where_there_is_nothing() {
+        let tree = json!({"a": {"b": "x", "n": null, "l": ["y", 1]}});
+        assert_eq!((text(&tree, &["a", "b"]), text(&tree, &["a", "c"]), text(&tree, &["a", "b", "c"])), ("x", "", ""));
+        assert_eq!((at(&tree, &["a", "n"]), texts(&tree, &["a", "l"])), (None, vec!["y"]));
+        assert!(metadata(&json!({"metadata": []})).is_empty());
+    }
+
+    #[test]
+    fn set_makes_its_way() {
+        let mut tree = json!({"a": 1});
+        set(&mut tree, &["a", "b", "c"], json!(2));
+        set(&mut tree, &["d"], json!(3));
+        assert_eq!(tree, json!({"a": {"b": {"c": 2}}, "d": 3}));
+        member(&mut tree, "metadata").insert("name".into(), json!("n"));
+        assert_eq!(metadata(&tree).get("name"), Some(&json!("n")));
+    }
+
+    #[test]
+    fn times_have_seconds() {
+        let time = parsed("2026-02-03T04:05:06Z").expect("a time");
+        assert_eq!((rfc3339(time), after(time, 61), after(time, i64::MAX)), ("2026-02-03T04:05:06Z".into(), "2026-02-03T04:06:07Z".into(), rfc3339(time)));
+    }
+}
