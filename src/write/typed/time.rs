@@ -1,0 +1,245 @@
+//! Times as Go's `time.Parse` reads and `metav1.Time` writes them. Knows no clock.
+
+use crate::model::quote::quoted;
+
+const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
+const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
+
+const DAY: i64 = 86_400;
+
+/// A `metav1.Time` in UTC with seconds; none for Go's zero time, which is written as null.
+///
+/// # Errors
+/// Go's text.
+pub(super) fn seconds(text: &str) -> Result<Option<String>, String> {
+    let (moment, _) = Reader { text, rest: text, layout: SECONDS }.moment()?;
+    Ok(written(text, moment, ""))
+}
+
+/// A `metav1.MicroTime` in UTC with six digits of a second.
+///
+/// # Errors
+/// Go's text: exactly six digits must be there.
+pub(super) fn micros(text: &str) -> Result<Option<String>, String> {
+    let (moment, fraction) = Reader { text, rest: text, layout: MICROS }.moment()?;
+    Ok(written(text, moment, fraction))
+}
+
+/// Seconds since 1970.
+fn written(text: &str, moment: i64, fraction: &str) -> Option<String> {
+    let (days, second) = (moment.div_euclid(DAY), moment.rem_euclid(DAY));
+    let (year, month, day) = civil(days);
+    if (year, month, day, second) == (1, 1, 1, 0) && fraction.trim_matches(['.', '0']).is_empty() {
+        return None;
+    }
+    if !(0..=9999).contains(&year) {
+        return Some(text.to_owned()); // out of RFC 3339 by its offset alone
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z"))
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    layout: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// Seconds since 1970, and the fraction with its dot as it stands there (with MICROS only).
+    fn moment(mut self) -> Result<(i64, &'a str), String> {
+        let year = self.digits(4, "2006")?;
+        self.literal("-")?;
+        let month = self.within(1..=12, "01", "month")?;
+        self.literal("-")?;
+        let day = self.digits(2, "02")?;
+        self.literal("T")?;
+        let hour = self.hour()?;
+        self.literal(":")?;
+        let minute = self.within(0..=59, "04", "minute")?;
+        self.literal(":")?;
+        let second = self.within(0..=59, "05", "second")?;
+        let fraction = self.fraction()?;
+        let offset = self.offset()?;
+        if !self.rest.is_empty() {
+            return Err(format!("parsing time {}: extra text: {}", quoted(self.text), quoted(self.rest)));
+        }
+        if !(1..=month_days(year, month)).contains(&day) {
+            return Err(self.out_of_range("day"));
+        }
+        Ok((days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset, fraction))
+    }
+
+    /// So many digits.
+    fn digits(&mut self, count: usize, element: &str) -> Result<i64, String> {
+        match self.rest.get(..count).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit())).and_then(|digits| digits.parse().ok()) {
+            Some(number) => {
+                self.rest = &self.rest[count..];
+                Ok(number)
+            }
+            None => Err(self.cannot(element)),
+        }
+    }
+
+    fn within(&mut self, range: std::ops::RangeInclusive<i64>, element: &str, name: &str) -> Result<i64, String> {
+        let number = self.digits(2, element)?;
+        if range.contains(&number) { Ok(number) } else { Err(self.out_of_range(name)) }
+    }
+
+    /// Go takes an hour of one digit too.
+    fn hour(&mut self) -> Result<i64, String> {
+        let count = if self.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit) { 2 } else { 1 };
+        let hour = self.digits(count, "15")?;
+        if hour < 24 { Ok(hour) } else { Err(self.out_of_range("hour")) }
+    }
+
+    fn fraction(&mut self) -> Result<&'a str, String> {
+        let digits = self.rest.get(1..).map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+        let begins = self.rest.starts_with(['.', ',']);
+        let length = match self.layout {
+            MICROS if begins && digits >= 6 => 7,
+            MICROS => return Err(self.cannot(".000000")),
+            _ if begins && digits > 0 => 1 + digits,
+            _ => 0,
+        };
+        let (fraction, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Ok(fraction)
+    }
+
+    /// Seconds east of UTC.
+    fn offset(&mut self) -> Result<i64, String> {
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(0);
+        }
+        let number = |range| {
+            self.rest.get(range).filter(|digits: &&str| digits.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse::<i64>().ok())
+        };
+        let (sign, colon) = (self.rest.as_bytes().first(), self.rest.as_bytes().get(3));
+        let (Some(sign @ (b'+' | b'-')), Some(b':'), Some(hours), Some(minutes)) = (sign, colon, number(1..3), number(4..6)) else {
+            return Err(self.cannot("Z07:00"));
+        };
+        if hours > 24 {
+            return Err(self.out_of_range("time zone offset hour"));
+        }
+        if minutes > 60 {
+            return Err(self.out_of_range("time zone offset minute"));
+        }
+        let east = hours * 3600 + minutes * 60;
+        let east = if *sign == b'-' { -east } else { east };
+        self.rest = &self.rest[6..];
+        Ok(east)
+    }
+
+    fn literal(&mut self, element: &str) -> Result<(), String> {
+        self.rest = self.rest.strip_prefix(element).ok_or_else(|| self.cannot(element))?;
+        Ok(())
+    }
+
+    fn cannot(&self, element: &str) -> String {
+        format!("parsing time {} as {}: cannot parse {} as {}", quoted(self.text), quoted(self.layout), quoted(self.rest), quoted(element))
+    }
+
+    fn out_of_range(&self, name: &str) -> String {
+        format!("parsing time {}: {name} out of range", quoted(self.text))
+    }
+}
+
+fn month_days(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar, counted in years that begin in March.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// The inverse of `days`.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Recorded from kube-apiserver 1.36.3: `metadata.creationTimestamp` and a Lease's `spec.renewTime`.
+    #[test]
+    fn times_are_read_as_go_reads_them() {
+        let ok = |text: &str, expect: &str| assert_eq!(seconds(text), Ok(Some(expect.to_owned())), "{text}");
+        ok("2020-01-01T00:00:00+02:00", "2019-12-31T22:00:00Z");
+        ok("2020-01-01T00:00:00.99Z", "2020-01-01T00:00:00Z");
+        ok("2020-02-01T2:00:00Z", "2020-02-01T02:00:00Z");
+        ok("2020-02-01T20:00:00,5Z", "2020-02-01T20:00:00Z");
+        ok("2024-02-29T23:59:59-00:30", "2024-03-01T00:29:59Z");
+        assert_eq!(seconds("0001-01-01T00:00:00Z"), Ok(None));
+        let micro = |text: &str, expect: &str| assert_eq!(micros(text), Ok(Some(expect.to_owned())), "{text}");
+        micro("2020-01-01T00:00:00.123456Z", "2020-01-01T00:00:00.123456Z");
+        micro("2020-01-01T00:00:00.123456+01:00", "2019-12-31T23:00:00.123456Z");
+    }
+
+    #[test]
+    fn errors_are_those_of_go() {
+        let layout = r#" as "2006-01-02T15:04:05Z07:00": cannot parse "#;
+        for (text, tail) in [
+            ("abc", format!(r#"{layout}"abc" as "2006""#)),
+            ("", format!(r#"{layout}"" as "2006""#)),
+            ("2020-01-01", format!(r#"{layout}"" as "T""#)),
+            ("2020-02-01T20:00:00", format!(r#"{layout}"" as "Z07:00""#)),
+            ("2020-02-01 20:00:00Z", format!(r#"{layout}" 20:00:00Z" as "T""#)),
+            ("2020-2-01T20:00:00Z", format!(r#"{layout}"2-01T20:00:00Z" as "01""#)),
+            ("2020-02-01T20:00:00+0200", format!(r#"{layout}"+0200" as "Z07:00""#)),
+            ("2020-02-01t20:00:00z", format!(r#"{layout}"t20:00:00z" as "T""#)),
+            ("20200-02-01T20:00:00Z", format!(r#"{layout}"0-02-01T20:00:00Z" as "-""#)),
+            ("2020-02-01T20:00:00ZZ", r#": extra text: "Z""#.to_owned()),
+            ("2020-13-01T00:00:00Z", ": month out of range".to_owned()),
+            ("2020-02-30T00:00:00Z", ": day out of range".to_owned()),
+            ("2020-02-01T25:00:00Z", ": hour out of range".to_owned()),
+            ("2020-02-01T20:61:00Z", ": minute out of range".to_owned()),
+            ("2020-02-01T20:00:61Z", ": second out of range".to_owned()),
+            ("2020-02-01T20:00:00+25:00", ": time zone offset hour out of range".to_owned()),
+        ] {
+            assert_eq!(seconds(text), Err(format!("parsing time {text:?}{tail}")));
+        }
+        let layout = r#" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "#;
+        for (text, tail) in [
+            ("2020-01-01T00:00:00Z", r#""Z" as ".000000""#),
+            ("2020-01-01T00:00:00.5Z", r#"".5Z" as ".000000""#),
+            ("2020-01-01T00:00:00.1234567Z", r#""7Z" as "Z07:00""#),
+        ] {
+            assert_eq!(micros(text), Err(format!("parsing time {text:?}{layout}{tail}")));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn days_and_back(day in -1_000_000i64..3_000_000) {
+            let (year, month, of_month) = civil(day);
+            prop_assert_eq!(days(year, month, of_month), day);
+            prop_assert!((1..=month_days(year, month)).contains(&of_month));
+        }
+
+        #[test]
+        fn anything_is_read_without_panic(text in "\\PC{0,30}") {
+            let _ = (seconds(&text), micros(&text));
+        }
+    }
+}
