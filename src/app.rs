@@ -24,6 +24,7 @@ use tower::ServiceExt;
 use crate::{
     auth::{AuthError, Authenticator},
     cache::{ring::RingLimits, view::Fed},
+    catalogue::Offer,
     config::Config,
     etcd::{self, Etcd, EtcdConfig},
     http::{
@@ -34,6 +35,8 @@ use crate::{
     registry::{Parts, Registry, Shelf},
     source::driver::{Driver, SourceConfig},
     telemetry::Metrics,
+    upkeep::{Neighbour, Upkeep, learn},
+    write::{Writer, permit::Permit},
 };
 
 /// How often the readiness task looks again while etcd is away.
@@ -95,7 +98,10 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     let (mut registry, shelf) = Registry::start(parts).await;
     let mut feed_task = feeding.spawn({
         let (etcd, prefix) = (Etcd::new(etcd_config(&config))?, prefix.clone());
+        let allow_writes = config.etcd.allow_writes;
         async move {
+            let neighbour = learn(&etcd, &prefix).await;
+            registry.offer(if allow_writes || neighbour == Neighbour::None { Offer::Writes } else { Offer::Reads });
             // Every resource is there before the feed begins, so that all of them are loaded warm.
             registry.learn_definitions(&etcd, &prefix).await;
             tokio::select! {
@@ -108,9 +114,22 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         let etcd = etcd.clone();
         async move { etcd.probe_capabilities().await }
     });
+    let permit = Arc::new(Permit::default());
+    let writer = Arc::new(Writer::new(etcd.clone(), &prefix, shelf.clone(), permit.clone()));
+    let upkeep = Upkeep {
+        etcd: etcd.clone(),
+        prefix: prefix.as_str().into(),
+        writer: writer.clone(),
+        shelf: shelf.clone(),
+        permit,
+        compaction_interval: config.etcd.compaction_interval,
+        allow_writes: config.etcd.allow_writes,
+    };
+    let upkeep = tokio::spawn(upkeep.run());
     let api = Arc::new(Api {
         shelf: shelf.clone(),
         reader: Reader::new(etcd, &prefix),
+        writer,
         authenticator,
         metrics,
         times: config.times.clone(),
@@ -147,6 +166,7 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     // Without a feed the keepers end, and with them every stream, cleanly.
     feed_task.abort();
     probe.abort();
+    upkeep.abort();
     // The doors may have stopped already; then there is nobody to tell.
     let _ = stop.send(true);
     match serving.await {

@@ -47,6 +47,10 @@ pub struct Etcd {
     pub client_cert: Option<(PathBuf, PathBuf)>,
     /// User and password.
     pub login: Option<(String, String)>,
+    /// How often etcd is compacted, when no kube-apiserver does it; zero never. Default 5 min, kube-apiserver's (spec list-watch §10).
+    pub compaction_interval: Duration,
+    /// Writes are done although a kube-apiserver uses this etcd.
+    pub allow_writes: bool,
 }
 
 /// The two doors. At least one is open.
@@ -254,6 +258,8 @@ fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
         ca_file: args.etcd_cafile.clone(),
         client_cert: both("--etcd-certfile", args.etcd_certfile.clone(), "--etcd-keyfile", args.etcd_keyfile.clone())?,
         login: login(args)?,
+        compaction_interval: args.etcd_compaction_interval,
+        allow_writes: args.allow_writes,
     })
 }
 

@@ -22,4 +22,5 @@ pub mod read;
 pub mod registry;
 pub mod source;
 pub mod telemetry;
+pub mod upkeep;
 pub mod write;

@@ -9,7 +9,7 @@ use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::{
     cache::{ring::RingLimits, store::Store, view::Fed},
-    catalogue::{Catalogue, Conversion, Definition, Served},
+    catalogue::{Catalogue, Conversion, Definition, Offer, Served},
     codec::form::Form,
     etcd::Etcd,
     keeper::{Handle, keeper},
@@ -62,6 +62,7 @@ pub struct Registry {
     shelf: Arc<ArcSwap<Shelf>>,
     keepers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
     definitions: Vec<Definition>,
+    offer: Offer,
 }
 
 impl Registry {
@@ -69,9 +70,14 @@ impl Registry {
     pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<Shelf>>) {
         let empty = Shelf { catalogue: Catalogue::new(&[]), resources: HashMap::new() };
         let shelf = Arc::new(ArcSwap::from_pointee(empty));
-        let mut registry = Self { parts, shelf: shelf.clone(), keepers: HashMap::new(), definitions: Vec::new() };
+        let mut registry = Self { parts, shelf: shelf.clone(), keepers: HashMap::new(), definitions: Vec::new(), offer: Offer::Reads };
         registry.replace(Catalogue::new(&[])).await;
         (registry, shelf)
+    }
+
+    /// What discovery offers from the next catalogue on; to be said before [`Registry::learn_definitions`].
+    pub fn offer(&mut self, offer: Offer) {
+        self.offer = offer;
     }
 
     /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins (design §3 "Warm
@@ -80,7 +86,7 @@ impl Registry {
         let Some(storage) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.storage.clone()) else { return };
         let Ok(loaded) = load(etcd, &storage, prefix, LoadAt::Newest).await else { return };
         let definitions = definitions(&Store::from_objects(loaded.objects), &definition_form());
-        self.replace(Catalogue::new(&definitions)).await;
+        self.replace(Catalogue::offering(&definitions, self.offer)).await;
         self.definitions = definitions;
     }
 
@@ -97,7 +103,7 @@ impl Registry {
                 seen = Some(now);
                 let definitions = definitions(&known.view.store, &form);
                 if definitions != self.definitions {
-                    let catalogue = Catalogue::new(&definitions);
+                    let catalogue = Catalogue::offering(&definitions, self.offer);
                     self.definitions = definitions;
                     self.replace(catalogue).await;
                 }

@@ -24,9 +24,6 @@ pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
 use crate::model::{ResourceId, Storage};
 use builtins::BUILT_INS;
 
-/// What this server answers today. Writes come with `Offer::Everything`.
-const OFFER: Offer = Offer::Reads;
-
 /// Priorities that the aggregator gives to the groups and versions of custom resources (spec api-surface §2.3).
 const CUSTOM_GROUP_PRIORITY: u32 = 1000;
 const CUSTOM_VERSION_PRIORITY: u32 = 100;
@@ -55,13 +52,13 @@ struct GroupVersion {
 }
 
 impl Catalogue {
-    /// The built-ins and what these definitions make served.
+    /// The built-ins and what these definitions make served, to read.
     #[must_use]
     pub fn new(definitions: &[Definition]) -> Self {
-        Self::offering(definitions, OFFER)
+        Self::offering(definitions, Offer::Reads)
     }
 
-    /// As `new`, with documents that offer more or less.
+    /// As `new`, with documents that offer this.
     #[must_use]
     pub fn offering(definitions: &[Definition], offer: Offer) -> Self {
         let mut groups = built_in_groups();

@@ -106,7 +106,9 @@ pub struct ScalePaths {
 pub enum Offer {
     /// `get`, `list` and `watch`, and subresources that are read as the object itself.
     Reads,
-    /// Every verb and subresource of the resources that are stored.
+    /// Every verb, and the subresources that are the object itself, its scale, a binding or a namespace's finalizers.
+    Writes,
+    /// Every verb and subresource that a kube-apiserver has: what `Writes` is measured against.
     Everything,
 }
 
@@ -174,8 +176,17 @@ impl Served {
     /// The subresources that discovery lists, each with its verbs.
     #[must_use]
     pub fn subresources(&self, offer: Offer) -> Vec<(&Subresource, Vec<&str>)> {
-        let shown = |sub: &&Subresource| offer == Offer::Everything || self.shows(sub);
-        self.subresources.iter().filter(shown).map(|sub| (sub, offered(&sub.verbs, offer).collect())).collect()
+        let verbs = |sub: &Subresource| match offer {
+            Offer::Writes if WRITTEN.contains(&sub.name.as_str()) => Offer::Writes,
+            Offer::Writes => Offer::Reads,
+            other => other,
+        };
+        let shown = |sub: &&Subresource| match offer {
+            Offer::Everything => true,
+            Offer::Writes => self.shows(sub) || WRITTEN.contains(&sub.name.as_str()),
+            Offer::Reads => self.shows(sub),
+        };
+        self.subresources.iter().filter(shown).map(|sub| (sub, offered(&sub.verbs, verbs(sub)).collect())).collect()
     }
 
     /// Whether a GET of this subresource is answered with the object itself.
@@ -223,13 +234,16 @@ impl Served {
     }
 }
 
+/// Subresources that writes go to.
+const WRITTEN: [&str; 4] = ["binding", "finalize", "scale", "status"];
+
 /// `v1`, `apps/v1`.
 pub(super) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 fn offered(verbs: &[String], offer: Offer) -> impl Iterator<Item = &str> {
-    verbs.iter().map(String::as_str).filter(move |verb| offer == Offer::Everything || matches!(*verb, "get" | "list" | "watch"))
+    verbs.iter().map(String::as_str).filter(move |verb| offer != Offer::Reads || matches!(*verb, "get" | "list" | "watch"))
 }
 
 #[cfg(test)]

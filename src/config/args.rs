@@ -61,6 +61,12 @@ pub(super) struct ServeArgs {
     /// File with the password of --etcd-username (one trailing newline is dropped)
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_password_file: Option<PathBuf>,
+    /// How often etcd is told to forget, when no kube-apiserver does it (Go duration); 0 = never
+    #[arg(long, default_value = "5m", value_parser = duration::parse, value_name = "DURATION", help_heading = "etcd")]
+    pub(super) etcd_compaction_interval: Duration,
+    /// Write even to an etcd that a kube-apiserver uses: such writes pass by its admission and validation
+    #[arg(long, help_heading = "etcd")]
+    pub(super) allow_writes: bool,
 
     /// Port of the plain HTTP door on 127.0.0.1 and [::1], without authentication; 0 = off
     /// [default: 8001, or 0 when etcd is not on loopback or uses TLS or credentials]

@@ -1,0 +1,73 @@
+//! Is there a kube-apiserver on this etcd? It keeps a lease under `/registry/masterleases/` (spec api-surface §10.1).
+
+use std::time::Duration;
+
+use super::Upkeep;
+use crate::{
+    etcd::{Etcd, EtcdError, RangeRequest},
+    write::permit::Permission,
+};
+
+/// How often we look whether a kube-apiserver has come. Its lease lives 15 s, so it is seen before it has served for long.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Wait before etcd is asked again after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Who else writes here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// Nobody that we know of.
+    None,
+    /// A kube-apiserver.
+    KubeApiserver,
+}
+
+/// Asks etcd until it answers.
+pub async fn learn(etcd: &Etcd, prefix: &str) -> Neighbour {
+    loop {
+        match look(etcd, prefix).await {
+            Ok(neighbour) => return neighbour,
+            Err(error) => tracing::debug!(%error, "etcd did not tell whether a kube-apiserver uses it"),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// What may be done in this company.
+pub(super) fn permission(neighbour: Neighbour, allow_writes: bool) -> Permission {
+    if allow_writes || neighbour == Neighbour::None { Permission::Granted } else { Permission::Denied }
+}
+
+/// Looks again and again; writes end when a kube-apiserver comes.
+pub(super) async fn watch(upkeep: &Upkeep) {
+    while !upkeep.allow_writes {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if look(&upkeep.etcd, &upkeep.prefix).await == Ok(Neighbour::KubeApiserver) {
+            tracing::error!("a kube-apiserver has begun to use this etcd: no more writes from here, until a restart with --allow-writes");
+            upkeep.permit.set(Permission::Denied);
+            return;
+        }
+    }
+}
+
+async fn look(etcd: &Etcd, prefix: &str) -> Result<Neighbour, EtcdError> {
+    let key = format!("{prefix}masterleases/").into_bytes();
+    let mut end = key.clone();
+    // The slash at the end, plus one.
+    *end.last_mut().expect("the prefix is not empty") += 1;
+    let answer = etcd.range(RangeRequest { key, end, limit: 1, count_only: true, ..RangeRequest::default() }).await?;
+    Ok(if answer.count == 0 { Neighbour::None } else { Neighbour::KubeApiserver })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_kube_apiserver_stands_in_the_way() {
+        assert_eq!(permission(Neighbour::None, false), Permission::Granted);
+        assert_eq!(permission(Neighbour::KubeApiserver, false), Permission::Denied);
+        assert_eq!(permission(Neighbour::KubeApiserver, true), Permission::Granted);
+    }
+}

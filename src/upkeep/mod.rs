@@ -1,0 +1,55 @@
+//! What a server does unasked when it is the only one on its etcd: compact, make the first namespaces, accept definitions and clean up after them.
+//! And how it finds out that it is not the only one. Knows no HTTP.
+
+mod compaction;
+mod definitions;
+mod guard;
+mod namespaces;
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+
+pub use guard::{Neighbour, learn};
+
+use crate::{
+    etcd::Etcd,
+    registry::Shelf,
+    write::{Writer, permit::Permit},
+};
+
+/// What upkeep works with.
+pub struct Upkeep {
+    /// The etcd that is kept.
+    pub etcd: Etcd,
+    /// `/registry/`.
+    pub prefix: Arc<str>,
+    /// Writes as any client does.
+    pub writer: Arc<Writer>,
+    /// What is served.
+    pub shelf: Arc<ArcSwap<Shelf>>,
+    /// Told when a kube-apiserver appears.
+    pub permit: Arc<Permit>,
+    /// How often etcd is compacted; zero never.
+    pub compaction_interval: Duration,
+    /// Writes are allowed whoever else is there.
+    pub allow_writes: bool,
+}
+
+impl Upkeep {
+    /// Runs until it is dropped; on the etcd of a kube-apiserver it does nothing, for that server does it.
+    pub async fn run(self) {
+        let neighbour = learn(&self.etcd, &self.prefix).await;
+        self.permit.set(guard::permission(neighbour, self.allow_writes));
+        if neighbour == Neighbour::KubeApiserver {
+            tracing::warn!(writes = self.allow_writes, "a kube-apiserver uses this etcd: compaction, namespaces and definitions are left to it");
+            return;
+        }
+        tokio::join!(
+            guard::watch(&self),
+            compaction::run(&self.etcd, self.compaction_interval),
+            namespaces::run(&self),
+            definitions::run(&self),
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! The namespaces that every cluster has, made when they are absent.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Upkeep;
+use crate::write::{
+    Ask, Part, Syntax,
+    failure::WriteError,
+    options::WriteOptions,
+    place::Place,
+};
+
+/// `start-system-namespaces-controller` of kube-apiserver makes these.
+const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// How often we look whether they are there, as kube-apiserver does.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Wait before another try when a look has failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(upkeep: &Upkeep) {
+    loop {
+        let wait = match make(upkeep).await {
+            Ok(()) => LOOK_EVERY,
+            Err(error) => {
+                tracing::debug!(%error, "the first namespaces are not all there yet");
+                RETRY
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn make(upkeep: &Upkeep) -> Result<(), WriteError> {
+    let Some(resource) = upkeep.shelf.load().find("", "v1", "namespaces").cloned() else { return Ok(()) };
+    let prefix = format!("{}namespaces/", upkeep.prefix);
+    let known = resource.handle.published.known();
+    for name in NAMES {
+        if known.is_ready() && known.view.store.find(format!("{prefix}{name}").as_bytes()).is_some() {
+            continue;
+        }
+        let place = Place { resource: resource.clone(), namespace: None, name: String::new() };
+        let ask = Ask { place, part: Part::Main, options: WriteOptions::default() };
+        let body = json!({"metadata": {"name": name}}).to_string();
+        match upkeep.writer.create(&ask, Syntax::Json, body.as_bytes()).await {
+            Ok(_) => tracing::info!(namespace = name, "made a namespace that every cluster has"),
+            Err(WriteError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
