@@ -1,12 +1,11 @@
 //! Requests that change something: POST, PUT, PATCH and DELETE from path, query and body to an answer. What is done is decided in `write`.
 
-use axum::{
-    body::Body,
-    extract::Request,
-    response::Response,
-};
+use axum::{extract::Request, response::Response};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header::{CONTENT_TYPE, WARNING}};
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{CONTENT_TYPE, WARNING},
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::{
@@ -153,7 +152,9 @@ impl Call<'_> {
             "application/json-patch+json" => Ok(PatchKind::Json),
             "application/merge-patch+json" => Ok(PatchKind::Merge),
             "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
-            "application/apply-patch+yaml" => Err(Status::unsupported_media("server-side apply is not supported yet: use client-side apply")),
+            "application/apply-patch+yaml" => {
+                Err(Status::unsupported_media("server-side apply is not supported yet: use client-side apply"))
+            }
             _ if custom => Err(Status::unsupported_media_type("application/json-patch+json, application/merge-patch+json")),
             _ => Err(Status::unsupported_media_type_routed()),
         }
@@ -214,9 +215,7 @@ impl Call<'_> {
                 let body = Written { object, created: false, warnings: Vec::new() }.json(served);
                 Answer::Status { code: StatusCode::ACCEPTED, body, warnings: Vec::new() }
             }
-            Deletion::Gone(object) | Deletion::Pending(object) => {
-                Answer::Object(Written { object, created: false, warnings: Vec::new() })
-            }
+            Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, warnings: Vec::new() }),
         })
     }
 
@@ -262,7 +261,6 @@ impl Call<'_> {
         warn(response.headers_mut(), &warnings);
         response
     }
-
 }
 
 /// What a write answers with.

@@ -168,7 +168,10 @@ impl Call<'_> {
             Ok(target) => target,
             Err(status) => return self.failed(&status, &mut timer),
         };
-        let list = match self.in_time(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) }, &mut timer).await {
+        let list = match self
+            .in_time(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) }, &mut timer)
+            .await
+        {
             Ok(list) => list,
             Err(response) => return response,
         };

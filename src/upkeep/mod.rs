@@ -42,7 +42,10 @@ impl Upkeep {
         let neighbour = learn(&self.etcd, &self.prefix).await;
         self.permit.set(guard::permission(neighbour, self.allow_writes));
         if neighbour == Neighbour::KubeApiserver {
-            tracing::warn!(writes = self.allow_writes, "a kube-apiserver uses this etcd: compaction, namespaces and definitions are left to it");
+            tracing::warn!(
+                writes = self.allow_writes,
+                "a kube-apiserver uses this etcd: compaction, namespaces and definitions are left to it"
+            );
             return;
         }
         tokio::join!(

@@ -29,7 +29,7 @@ impl Sent {
     /// The body of a POST or PUT that holds this kind.
     pub(super) fn read_as(expected: &Expected<'_>, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
         let Tree { mut value, duplicates } = body::parse(syntax, bytes, expected.kind)?;
-        body::identify(&mut value, expected)?;
+        body::identify(&mut value, expected, syntax, bytes)?;
         let (kind, version) = (expected.kind, expected.api_version());
         let refused = |why: &str| WriteError::BadRequest(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"));
         let unknown = conform(&mut value, expected).map_err(|why| refused(&why))?;
@@ -39,7 +39,12 @@ impl Sent {
     }
 
     /// The result of a patch. Its errors speak of the patch (spec api-surface §7.2).
-    pub(super) fn patched(expected: &Expected<'_>, options: &WriteOptions, mut value: Value, duplicates: &[Duplicate]) -> Result<Self, WriteError> {
+    pub(super) fn patched(
+        expected: &Expected<'_>,
+        options: &WriteOptions,
+        mut value: Value,
+        duplicates: &[Duplicate],
+    ) -> Result<Self, WriteError> {
         let text = value.to_string();
         let refused = |why: &str| WriteError::Invalid {
             of: Named::default(),
@@ -53,14 +58,17 @@ impl Sent {
 
 /// Drops what the type does not have, and tells the paths. The fields of custom resources are their own; only their metadata is known.
 fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, String> {
-    let outcome =
-        if expected.custom { typed::conform_metadata(value, expected.kind) } else { typed::conform(value, expected.group, expected.version, expected.kind) };
-    outcome.map(|unknown| unknown.0).map_err(|wrong| wrong.0)
+    let outcome = if expected.custom {
+        typed::conform_metadata(value)
+    } else {
+        typed::conform(value, expected.group, expected.version, expected.kind)
+    };
+    outcome.map_err(|wrong| wrong.0)
 }
 
 /// Unknown fields in document order, then duplicates (spec api-surface §5.6).
 fn too_much(unknown: &[String], duplicates: &[Duplicate]) -> Vec<String> {
-    unknown.iter().map(|path| format!("unknown field {path:?}")).chain(duplicates.iter().map(Duplicate::text)).collect()
+    unknown.iter().map(|path| format!("unknown field {path:?}")).chain(duplicates.iter().map(Duplicate::to_string)).collect()
 }
 
 /// Warnings, or the text of a refusal.
@@ -83,7 +91,9 @@ impl From<IdentifyError> for WriteError {
     fn from(error: IdentifyError) -> Self {
         match error {
             IdentifyError::BadRequest(text) => Self::BadRequest(text),
-            IdentifyError::Invalid { of, errors } => Self::Invalid { of, errors },
+            IdentifyError::Invalid { kind, group, error } => {
+                Self::Invalid { of: Named { group, kind, name: String::new() }, errors: vec![error] }
+            }
         }
     }
 }

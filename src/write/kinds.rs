@@ -110,7 +110,9 @@ pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError
 /// What is wrong with a change besides that of the metadata.
 pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Value) -> Vec<FieldError> {
     match (id(served), part) {
-        ("configmaps" | "secrets", _) => immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect(),
+        ("configmaps" | "secrets", _) => {
+            immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
+        }
         ("apiextensions.k8s.io/customresourcedefinitions", Part::Main) => definition::validate_update(new, old),
         _ => Vec::new(),
     }
@@ -144,7 +146,11 @@ fn data_size(object: &Value) -> Vec<FieldError> {
     let decoded = |text: &str| (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|b| *b == b'=').count());
     let data: usize = values("data").map(|text| if is_secret { decoded(text) } else { text.len() }).sum();
     let binary: usize = values("binaryData").map(decoded).sum();
-    if data + binary > DATA_BYTES_MAX { vec![FieldError::too_long(if is_secret { "data" } else { "[]" }, DATA_BYTES_MAX)] } else { Vec::new() }
+    if data + binary > DATA_BYTES_MAX {
+        vec![FieldError::too_long(if is_secret { "data" } else { "[]" }, DATA_BYTES_MAX)]
+    } else {
+        Vec::new()
+    }
 }
 
 /// `immutable: true` is for ever (spec api-surface §6.3).

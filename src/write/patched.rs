@@ -38,7 +38,8 @@ impl Patch {
         if kind == PatchKind::Json {
             return Ok(Self { how: How::Json(json::JsonPatch::read(bytes)?), duplicates: Vec::new() });
         }
-        let tree = body::parse(Syntax::Json, bytes, "").map_err(|error| PatchError::BadRequest(format!("error decoding patch: {}", error.0)))?;
+        let tree =
+            body::parse(Syntax::Json, bytes, "").map_err(|error| PatchError::BadRequest(format!("error decoding patch: {}", error.0)))?;
         let how = if kind == PatchKind::Merge { How::Merge(tree.value) } else { How::Strategic(tree.value) };
         Ok(Self { how, duplicates: tree.duplicates })
     }

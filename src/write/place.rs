@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Writer, failure::{Named, WriteError}};
+use super::{
+    Writer,
+    failure::{Named, WriteError},
+};
 use crate::{
     catalogue::Served,
     codec::ingest::ingest,

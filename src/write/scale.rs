@@ -128,10 +128,12 @@ impl<'a> Paths<'a> {
 
 /// A selector as one string, as `metav1.FormatLabelSelector` writes it; a ReplicationController's is a plain map.
 fn selector(selector: &Value) -> String {
-    let pairs = |map: &Map<String, Value>| -> Vec<String> { map.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or(""))).collect() };
+    let pairs =
+        |map: &Map<String, Value>| -> Vec<String> { map.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or(""))).collect() };
     let Value::Object(members) = selector else { return String::new() };
     let is_map = !members.contains_key("matchLabels") && !members.contains_key("matchExpressions");
-    let mut terms = pairs(if is_map { members } else { members.get("matchLabels").and_then(Value::as_object).unwrap_or(&EMPTY) });
+    let mut terms =
+        pairs(if is_map { members } else { members.get("matchLabels").and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS) });
     for expression in members.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
         let (key, values) = (tree::text(expression, &["key"]), tree::texts(expression, &["values"]).join(","));
         terms.push(match tree::text(expression, &["operator"]) {
@@ -144,5 +146,3 @@ fn selector(selector: &Value) -> String {
     terms.sort_by(|a, b| a.trim_start_matches('!').cmp(b.trim_start_matches('!')));
     terms.join(",")
 }
-
-static EMPTY: Map<String, Value> = Map::new();

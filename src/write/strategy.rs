@@ -7,8 +7,7 @@ use uuid::Uuid;
 
 use super::{
     failure::WriteError,
-    kinds,
-    metadata,
+    kinds, metadata,
     place::{Current, Place},
     tree,
 };
@@ -185,7 +184,8 @@ fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
     if !served.rules.generation || part == Part::Status {
         return;
     }
-    let is_spec = |name: &str| !matches!(name, "metadata" | "kind" | "apiVersion") && !(name == "status" && served.has_subresource("status"));
+    let is_spec =
+        |name: &str| !matches!(name, "metadata" | "kind" | "apiVersion") && !(name == "status" && served.has_subresource("status"));
     let spec = |object: &Value| -> Map<String, Value> {
         let members = object.as_object().into_iter().flatten();
         members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -12,7 +12,7 @@ use super::{
     place::{Current, Place},
     tree,
 };
-use crate::{codec::stored::stored, catalogue::Conversion, etcd::Outcome, model::Revision};
+use crate::{catalogue::Conversion, codec::stored::stored, etcd::Outcome, model::Revision};
 
 /// What a look at the object came to.
 #[derive(Debug, PartialEq)]

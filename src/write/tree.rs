@@ -1,5 +1,7 @@
 //! Looking into an object's tree and changing it, without a panic on whatever a client sent. Knows no kind.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
@@ -53,10 +55,12 @@ pub(super) fn take_over(into: &mut Map<String, Value>, from: &Map<String, Value>
     };
 }
 
+/// An object without members.
+pub(super) static NO_MEMBERS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
 /// The members of `metadata`; none when it is no object.
 pub(super) fn metadata(tree: &Value) -> &Map<String, Value> {
-    static NONE: Map<String, Value> = Map::new();
-    tree.get("metadata").and_then(Value::as_object).unwrap_or(&NONE)
+    tree.get("metadata").and_then(Value::as_object).unwrap_or(&NO_MEMBERS)
 }
 
 /// Now, in whole seconds.
@@ -107,6 +111,9 @@ mod tests {
     #[test]
     fn times_have_seconds() {
         let time = parsed("2026-02-03T04:05:06Z").expect("a time");
-        assert_eq!((rfc3339(time), after(time, 61), after(time, i64::MAX)), ("2026-02-03T04:05:06Z".into(), "2026-02-03T04:06:07Z".into(), rfc3339(time)));
+        assert_eq!(
+            (rfc3339(time), after(time, 61), after(time, i64::MAX)),
+            ("2026-02-03T04:05:06Z".into(), "2026-02-03T04:06:07Z".into(), rfc3339(time))
+        );
     }
 }

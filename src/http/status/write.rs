@@ -45,7 +45,13 @@ impl Status {
     }
 
     fn about(code: u16, reason: Reason, message: String, of: Named, causes: Vec<Cause>) -> Status {
-        Status::new(code, Some(reason), message).with(Details { name: of.name, group: of.group, kind: of.kind, causes, ..Details::default() })
+        Status::new(code, Some(reason), message).with(Details {
+            name: of.name,
+            group: of.group,
+            kind: of.kind,
+            causes,
+            ..Details::default()
+        })
     }
 }
 
@@ -76,7 +82,8 @@ impl From<WriteError> for Status {
             WriteError::TooLarge(why) => Self::too_large(&why),
             WriteError::Invalid { of, errors } => Self::invalid(&of.kind, &of.group, &of.name, &errors),
             WriteError::Unapplicable => {
-                Self::new(422, Some(Reason::Invalid), "the server rejected our request due to an error in our request").with(Details::default())
+                Self::new(422, Some(Reason::Invalid), "the server rejected our request due to an error in our request")
+                    .with(Details::default())
             }
             WriteError::Raw(message) | WriteError::Undecodable(message) => Self::internal(message),
             WriteError::Internal(why) => Self::internal_error(&why),
@@ -105,7 +112,8 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_way_is_named() {
-        let there = |deleting, generated| Status::from(WriteError::AlreadyExists { of: of("apps", "deployments", "d"), deleting, generated });
+        let there =
+            |deleting, generated| Status::from(WriteError::AlreadyExists { of: of("apps", "deployments", "d"), deleting, generated });
         assert_eq!((there(false, false).code, there(false, false).message.as_str()), (409, r#"deployments.apps "d" already exists"#));
         assert_eq!(there(true, false).message, r#"object is being deleted: deployments.apps "d" already exists"#);
         assert_eq!(there(false, true).retry_after(), Some(1));
