@@ -6,7 +6,7 @@
 //! ```
 
 mod defaults;
-mod definition;
+pub mod definition;
 pub mod encode;
 mod event_v1;
 mod field;

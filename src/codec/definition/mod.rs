@@ -1,6 +1,11 @@
 //! A CustomResourceDefinition as stored (`apiextensions.k8s.io/v1beta1`) written as v1, in the order of v1's Go structs. Schemas pass through.
 
+mod shape;
+mod stored;
+
 use serde_json::value::RawValue;
+
+pub use stored::{lifted, normal, to_stored};
 
 use super::{
     encode,
