@@ -211,11 +211,6 @@ fn status_into(status: &Members<'_>, versions: &[Version<'_>], out: &mut Vec<u8>
     Ok(())
 }
 
-/// The stored v1beta1 form.
-pub(crate) fn to_stored(v1: &serde_json::Value) -> Vec<u8> {
-    v1.to_string().into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
