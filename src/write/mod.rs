@@ -6,7 +6,7 @@
 
 mod body;
 mod decode;
-mod definition;
+pub mod definition;
 mod delete;
 pub mod failure;
 mod kinds;
@@ -202,6 +202,29 @@ impl Writer {
             })
             .await?;
         Ok(written(done, warnings))
+    }
+}
+
+impl Writer {
+    /// Changes an object that is there, on behalf of the server itself. One that is gone needs no change.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn amend(&self, place: &Place, part: Part, change: impl Fn(&mut Value)) -> Result<(), WriteError> {
+        self.change(place, Look::Etcd, false, |current| {
+            let Some(current) = current else { return Ok(Decision::Keep) };
+            let mut object = current.tree.clone();
+            change(&mut object);
+            updated(place, part, current, object)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Now, as `creationTimestamp` and conditions have it.
+    #[must_use]
+    pub fn now(&self) -> String {
+        tree::rfc3339(tree::now())
     }
 }
 
