@@ -185,3 +185,72 @@ fn shorten(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime)
     metadata.insert("deletionTimestamp".into(), tree::rfc3339(sooner).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Revision, write::place::test_place};
+
+    fn decided(place: &Place, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
+        let now = tree::parsed("2026-01-01T00:00:00Z").expect("a time");
+        decide(place, options, Some(&Current { tree, revision: Revision(7) }), now)
+    }
+
+    fn put(decision: Result<Decision, WriteError>) -> Value {
+        match decision.expect("allowed") {
+            Decision::Put(tree) => tree,
+            other => panic!("{other:?} where a change is expected"),
+        }
+    }
+
+    #[test]
+    fn what_nothing_holds_goes_at_once() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        assert_eq!(decided(&place, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})), Ok(Decision::Remove(None)));
+    }
+
+    #[test]
+    fn finalizers_hold_and_a_second_delete_changes_nothing() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let marked = put(decided(&place, &DeleteOptions::default(), json!({"metadata": {"generation": 2, "finalizers": ["x.io/f"]}})));
+        assert_eq!(
+            marked,
+            json!({"metadata": {"generation": 3, "finalizers": ["x.io/f"], "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}})
+        );
+        assert_eq!(decided(&place, &DeleteOptions::default(), marked), Ok(Decision::Keep));
+    }
+
+    #[test]
+    fn propagation_becomes_a_finalizer() {
+        let (jobs, configs) = (test_place("batch", "jobs", Some("n"), "j"), test_place("", "configmaps", Some("n"), "c"));
+        let with = |propagation| DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
+        let finalizers = |tree: &Value| tree::texts(tree, &["metadata", "finalizers"]).join(",");
+        assert_eq!(finalizers(&put(decided(&jobs, &DeleteOptions::default(), json!({"metadata": {}})))), "orphan");
+        assert_eq!(decided(&jobs, &with(Propagation::Background), json!({"metadata": {}})), Ok(Decision::Remove(None)));
+        let foreground = put(decided(&configs, &with(Propagation::Foreground), json!({"metadata": {"finalizers": ["x"]}})));
+        assert_eq!(finalizers(&foreground), "x,foregroundDeletion");
+        assert_eq!(finalizers(&put(decided(&configs, &with(Propagation::Orphan), foreground))), "x,orphan");
+    }
+
+    #[test]
+    fn preconditions_name_the_kind() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        let wrong = DeleteOptions { uid: Some("v".to_owned()), ..DeleteOptions::default() };
+        let Err(WriteError::Conflict { of, why }) = decided(&place, &wrong, json!({"metadata": {"uid": "u"}})) else { panic!("no conflict") };
+        assert_eq!((of.kind.as_str(), why.starts_with("the UID in the precondition (v) does not match the UID in record (u).")), ("ConfigMap", true));
+    }
+
+    #[test]
+    fn a_running_pod_ends_slowly_and_can_be_hurried() {
+        let place = test_place("", "pods", Some("n"), "p");
+        let pod = json!({"metadata": {"generation": 1}, "spec": {"nodeName": "node", "terminationGracePeriodSeconds": 60}, "status": {"phase": "Running"}});
+        let marked = put(decided(&place, &DeleteOptions::default(), pod.clone()));
+        assert_eq!(tree::text(&marked, &["metadata", "deletionTimestamp"]), "2026-01-01T00:01:00Z");
+        assert_eq!(decided(&place, &DeleteOptions::default(), marked.clone()), Ok(Decision::Keep));
+        let hurried = put(decided(&place, &DeleteOptions { grace_seconds: Some(20), ..DeleteOptions::default() }, marked));
+        assert_eq!(tree::text(&hurried, &["metadata", "deletionTimestamp"]), "2026-01-01T00:00:20Z");
+        let unscheduled = put(decided(&place, &DeleteOptions::default(), json!({"metadata": {}, "spec": {}})));
+        assert!(is_finished(place.served(), &unscheduled), "marked first, so that watchers see it go");
+        assert_eq!(decided(&place, &DeleteOptions::default(), unscheduled), Ok(Decision::Remove(None)));
+    }
+}

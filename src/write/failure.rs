@@ -21,7 +21,7 @@ pub struct Named {
 }
 
 /// A write's failure.
-#[derive(Debug, Error)]
+#[derive(Debug, PartialEq, Error)]
 pub enum WriteError {
     /// 400.
     #[error("{0}")]

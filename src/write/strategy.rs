@@ -204,3 +204,99 @@ fn annotations(object: &Value) -> Option<&Value> {
 fn normalize(object: &mut Value) {
     metadata::normalize(tree::member(object, "metadata"));
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{model::Revision, write::place::test_place};
+
+    fn current(tree: Value) -> Current {
+        Current { tree, revision: Revision(7) }
+    }
+
+    fn deployment(replicas: i64, annotation: &str, status: i64) -> Value {
+        json!({"kind": "Deployment", "apiVersion": "apps/v1",
+            "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"l": "1"}, "annotations": {"a": annotation}},
+            "spec": {"replicas": replicas}, "status": {"replicas": status}})
+    }
+
+    fn generation(tree: &Value) -> i64 {
+        tree::integer(tree, &["metadata", "generation"]).expect("a number")
+    }
+
+    #[test]
+    fn what_only_the_server_sets_is_not_taken_from_a_client() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let mut sent = deployment(1, "x", 5);
+        tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
+        tree::member(&mut sent, "metadata").remove("resourceVersion");
+        let new = create(&place, sent, tree::now()).expect("valid");
+        assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
+        assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
+        assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
+        assert_eq!(new.get("status"), Some(&json!({})));
+    }
+
+    #[test]
+    fn an_object_to_be_created_has_no_revision() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        let sent = |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
+        for fine in ["", "0", "abc"] {
+            let new = create(&place, sent(fine), tree::now()).expect("dropped");
+            assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
+        }
+        assert!(matches!(create(&place, sent("5"), tree::now()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not")));
+    }
+
+    #[test]
+    fn spec_and_status_are_written_apart() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let old = current(deployment(1, "x", 5));
+        let main = update(&place, Part::Main, &old, deployment(2, "x", 9)).expect("valid").expect("a change");
+        assert_eq!((tree::integer(&main, &["spec", "replicas"]), tree::integer(&main, &["status", "replicas"])), (Some(2), Some(5)));
+        let status = update(&place, Part::Status, &old, deployment(2, "x", 9)).expect("valid").expect("a change");
+        assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
+        assert_eq!((generation(&main), generation(&status)), (4, 3));
+        assert_eq!(update(&place, Part::Main, &old, deployment(1, "x", 9)), Ok(None), "a status through the main door is no change");
+    }
+
+    #[test]
+    fn annotations_of_a_deployment_count_as_spec_and_labels_do_not() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let old = current(deployment(1, "x", 5));
+        let annotated = update(&place, Part::Main, &old, deployment(1, "y", 5)).expect("valid").expect("a change");
+        let mut wanted = deployment(1, "x", 5);
+        tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
+        let labelled = update(&place, Part::Main, &old, wanted.clone()).expect("valid").expect("a change");
+        assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
+        assert_eq!(update(&place, Part::Status, &old, wanted), Ok(None), "the status door of Deployments takes no labels");
+    }
+
+    #[test]
+    fn revisions_and_uids_are_judged() {
+        let place = test_place("coordination.k8s.io", "leases", Some("n"), "l");
+        let lease = current(json!({"metadata": {"uid": "u"}}));
+        assert!(check_revision(&place, "7", &lease).is_ok() && check_uid(&place, "", &lease).is_ok() && check_uid(&place, "u", &lease).is_ok());
+        assert!(matches!(check_revision(&place, "8", &lease), Err(WriteError::Conflict { .. })));
+        assert!(matches!(check_revision(&place, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
+        assert!(matches!(check_revision(&place, "x", &lease), Err(WriteError::Raw(text)) if text == r#"strconv.ParseUint: parsing "x": invalid syntax"#));
+        assert!(matches!(check_uid(&place, "v", &lease), Err(WriteError::Conflict { why, .. }) if why.contains("UID in object meta: u")));
+        let config = test_place("", "configmaps", Some("n"), "c");
+        assert!(check_revision(&config, "0", &lease).is_ok());
+    }
+
+    #[test]
+    fn the_last_finalizer_of_what_is_being_deleted_ends_it() {
+        let place = test_place("", "namespaces", None, "n");
+        let object = |spec: Value, finalizers: Value| {
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}, "spec": {"finalizers": spec}})
+        };
+        assert!(is_finished(place.served(), &object(json!([]), json!([]))));
+        assert!(!is_finished(place.served(), &object(json!(["kubernetes"]), json!([]))));
+        assert!(!is_finished(place.served(), &object(json!([]), json!(["x"]))));
+        assert!(!is_finished(place.served(), &json!({"metadata": {}})));
+    }
+}
