@@ -2,6 +2,7 @@
 
 mod json;
 mod merge;
+pub(crate) mod printed;
 mod strategic;
 
 /// Why a patch cannot be applied (spec api-surface §7.2). The texts are those of kube-apiserver; which HTTP answer they become is for `http/status`.
