@@ -123,7 +123,7 @@ impl Walk {
             self.fields.pop();
         }
         self.path.truncate(length);
-        Ok(!member.is_null() && !(it == self.object_meta && is_empty(member)))
+        Ok(!(member.is_null() || it == self.object_meta && is_empty(member)))
     }
 
     fn elements(&mut self, elements: &mut [Value], of: &Shape) -> Result<(), WrongType> {
