@@ -127,6 +127,15 @@ impl Catalogue {
     }
 }
 
+/// Whether Kubernetes itself has this kind of object or list, or one of the few that are neither.
+#[must_use]
+pub fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
+    let of_a_resource =
+        |served: &Arc<Served>| (&*served.group, &*served.version) == (group, version) && (served.kind == kind || served.list_kind == kind);
+    let of_none = group.is_empty() && version == "v1" && matches!(kind, "List" | "Status");
+    of_none || BUILT_INS.served.iter().any(of_a_resource)
+}
+
 fn built_in_groups() -> BTreeMap<String, Group> {
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     for known in &BUILT_INS.group_versions {

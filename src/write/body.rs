@@ -1,1 +1,244 @@
-//! The body of a write becomes a JSON tree: JSON or YAML, with its duplicate keys. Knows no kind and no field.
+//! The body of a write becomes a JSON tree: JSON or YAML, with its duplicate keys. Knows the kind it should be and no field.
+
+mod identity;
+mod json;
+mod yaml;
+
+use std::{borrow::Cow, fmt};
+
+use serde_json::{Map, Value};
+
+#[expect(unused_imports, reason = "the writer comes next")]
+pub(crate) use identity::{Expected, IdentifyError, identify};
+
+/// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real
+/// server allows 10,000, with the same error.
+const DEPTH_MAX: usize = 127;
+
+/// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
+const DUPLICATES_MAX: usize = 100;
+
+/// Bytes of a body that an error shows.
+const SUMMARY_BYTES_MAX: usize = 30;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Json,
+    Yaml,
+}
+
+/// A body that could be read.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Tree {
+    /// Always an object; `null` became an empty one, as it does in Go. The last one of duplicate keys won.
+    pub(crate) value: Value,
+    /// Keys that a map has twice, each told once: JSON in the order of the document; YAML too, but those inside a value before its own key.
+    pub(crate) duplicates: Vec<Duplicate>,
+}
+
+/// A key that a map has twice. Its text is that of the warning (spec api-surface §5.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Duplicate {
+    /// Path in a JSON body: `spec.a[0].b`.
+    Field(String),
+    /// Where and what in a YAML body: `line 6: key "replicas" already set in map`.
+    Line(String),
+}
+
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(path) => write!(f, "duplicate field \"{path}\""),
+            Self::Line(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The message of the 400 for a body that cannot be read (spec api-surface §3.8).
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BodyError(pub(crate) String);
+
+/// Reads the body of something that must be of this kind.
+///
+/// # Errors
+/// When it is not of the syntax, no object, or says its kind or version with something else than a string.
+pub(crate) fn parse(syntax: Syntax, bytes: &[u8], kind: &str) -> Result<Tree, BodyError> {
+    let json::Read { value, duplicates, overflow } = read(syntax, bytes).map_err(|cause| unrecognized(kind, &cause, bytes))?;
+    if let Some(number) = overflow {
+        return Err(unhandled(kind, &value, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
+    }
+    Ok(Tree { value, duplicates })
+}
+
+/// Reads the body of options: what is wrong with it is told without the words around.
+///
+/// # Errors
+/// As `parse`.
+pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
+    read(syntax, bytes).map(|read| read.value).map_err(BodyError)
+}
+
+fn read(syntax: Syntax, bytes: &[u8]) -> Result<json::Read, String> {
+    let mut read = match syntax {
+        Syntax::Json => json::parse(bytes).map_err(|cause| version_and_kind(&cause))?,
+        Syntax::Yaml => yaml::parse(bytes).map_err(|cause| match cause {
+            yaml::Wrong::Syntax(cause) => format!("yaml: {cause}"),
+            yaml::Wrong::NoJson(cause) => cause,
+        })?,
+    };
+    read.value = object(read.value).map_err(|cause| version_and_kind(&cause))?;
+    Ok(read)
+}
+
+/// The whole text of a body of which not even version and kind are known.
+fn unrecognized(kind: &str, cause: &str, body: &[u8]) -> BodyError {
+    BodyError(format!("the object provided is unrecognized (must be of type {kind}): {cause} ({})", summary(body)))
+}
+
+/// The whole text of a body whose members cannot be read.
+fn unhandled(kind: &str, value: &Value, cause: &str) -> BodyError {
+    let text = |member: &str, default| value[member].as_str().filter(|text| !text.is_empty()).unwrap_or(default).to_owned();
+    let (found, api_version) = (text("kind", kind), text("apiVersion", "v1"));
+    let version = api_version.rsplit('/').next().unwrap_or(&api_version);
+    BodyError(format!("{found} in version \"{version}\" cannot be handled as a {kind}: {cause}"))
+}
+
+fn version_and_kind(cause: &str) -> String {
+    format!("couldn't get version/kind; json parse error: {cause}")
+}
+
+/// The Go type into which the real server reads version and kind; its errors print it.
+const GO_STRUCT: &str =
+    r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// The tree as an object with a textual `kind` and `apiVersion`, if they are there.
+fn object(value: Value) -> Result<Value, String> {
+    match value {
+        Value::Null => return Ok(Value::Object(Map::new())),
+        Value::Object(_) => {}
+        other => return Err(format!("json: cannot unmarshal {} into {GO_STRUCT}", go_kind(&other))),
+    }
+    for member in ["apiVersion", "kind"] {
+        match &value[member] {
+            Value::Null | Value::String(_) => {}
+            other => return Err(format!("json: cannot unmarshal {} into Go struct field .{member} of type string", go_kind(other))),
+        }
+    }
+    Ok(value)
+}
+
+/// What `encoding/json` calls a value of this type.
+pub(crate) fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The start of a body: as text when it looks like JSON, else in hexadecimal.
+fn summary(body: &[u8]) -> String {
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let start = &body[..body.len().min(SUMMARY_BYTES_MAX)];
+    let shown = if looks_like_json(body) {
+        Cow::into_owned(String::from_utf8_lossy(start))
+    } else {
+        start.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    if start.len() < body.len() { format!("{shown} ...") } else { shown }
+}
+
+fn looks_like_json(body: &[u8]) -> bool {
+    body.trim_ascii_start().first() == Some(&b'{')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(syntax: Syntax, body: &str) -> String {
+        parse(syntax, body.as_bytes(), "Widget").expect_err("must be refused").0
+    }
+
+    const START: &str = "the object provided is unrecognized (must be of type Widget): ";
+
+    #[test]
+    fn texts_are_those_of_the_real_server() {
+        let json = [
+            ("", "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),
+            ("   ", "couldn't get version/kind; json parse error: unexpected end of JSON input (202020)"),
+            ("x", "couldn't get version/kind; json parse error: invalid character 'x' looking for beginning of value (78)"),
+            (
+                "[]",
+                r#"couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5d)"#,
+            ),
+            (
+                r#"{"kind":"ConfigMap","apiVersion":1}"#,
+                r#"couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .apiVersion of type string ({"kind":"ConfigMap","apiVersio ...)"#,
+            ),
+        ];
+        for (body, tail) in json {
+            assert_eq!(error(Syntax::Json, body), format!("{START}{tail}"));
+        }
+        let yaml = [
+            ("a: *b", "yaml: unknown anchor 'b' referenced (613a202a62)"),
+            (
+                "- 1",
+                r#"couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (2d2031)"#,
+            ),
+            ("a: .nan", "json: unsupported value: NaN (613a202e6e616e)"),
+            (
+                "kind: 5\n",
+                "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string (6b696e643a20350a)",
+            ),
+        ];
+        for (body, tail) in yaml {
+            assert_eq!(error(Syntax::Yaml, body), format!("{START}{tail}"));
+        }
+    }
+
+    #[test]
+    fn a_number_beyond_float64_is_told_with_the_kind() {
+        assert_eq!(
+            error(Syntax::Json, r#"{"kind":"Widget","apiVersion":"ex.io/v1","spec":{"a":1e400}}"#),
+            r#"Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number 1e400 into Go value of type float64"#
+        );
+    }
+
+    #[test]
+    fn null_is_an_empty_object() {
+        for (syntax, body) in [(Syntax::Json, "null"), (Syntax::Yaml, ""), (Syntax::Yaml, "~"), (Syntax::Yaml, "# c\n---\n---\nkind: X\n")]
+        {
+            assert_eq!(parse(syntax, body.as_bytes(), "Widget").expect("an object").value, serde_json::json!({}), "{body}");
+        }
+    }
+
+    #[test]
+    fn duplicates_have_the_texts_of_the_warnings() {
+        let texts = |syntax, body: &str| -> Vec<String> {
+            parse(syntax, body.as_bytes(), "Widget").expect("an object").duplicates.iter().map(ToString::to_string).collect()
+        };
+        let nested = r#"{"spec":{"a":[{"b":1,"b":2},{"c.d":1,"c.d":2,"e/f":{"g":1,"g":2}}],"a":{"z":1,"z":2,"z":3}}}"#;
+        assert_eq!(
+            texts(Syntax::Json, nested),
+            [
+                r#"duplicate field "spec.a[0].b""#,
+                r#"duplicate field "spec.a[1].c.d""#,
+                r#"duplicate field "spec.a[1].e/f.g""#,
+                r#"duplicate field "spec.a""#,
+                r#"duplicate field "spec.a.z""#,
+            ]
+        );
+        assert_eq!(
+            texts(Syntax::Yaml, "spec: {a: 1, a: 2}\nspec:\n  1: 1\n  1: 2\n"),
+            [r#"line 1: key "a" already set in map"#, "line 4: key 1 already set in map", r#"line 3: key "spec" already set in map"#]
+        );
+    }
+}

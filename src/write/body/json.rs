@@ -1,0 +1,402 @@
+//! JSON as Go's `encoding/json` reads it: its errors, its integers, its patience with broken text; and the keys that stand twice.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Number, Value};
+
+use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate};
+use crate::model::quote::quoted_byte;
+
+/// A document that could be read.
+pub(super) struct Read {
+    pub(super) value: Value,
+    pub(super) duplicates: Vec<Duplicate>,
+    /// The first number that no float64 holds; zero stands in its place.
+    pub(super) overflow: Option<String>,
+}
+
+/// Reads one document. Integers that fit are int64, all other numbers float64, as the real server keeps them.
+///
+/// # Errors
+/// The text of Go's syntax error.
+pub(super) fn parse(bytes: &[u8]) -> Result<Read, String> {
+    let mut parser = Parser { bytes, at: 0, depth: 0, path: String::new(), duplicates: Vec::new(), overflow: None };
+    let value = parser.value()?;
+    parser.skip_space();
+    if parser.at < bytes.len() {
+        return Err(parser.unexpected("after top-level value"));
+    }
+    let duplicates = parser.duplicates.into_iter().map(Duplicate::Field).collect();
+    Ok(Read { value, duplicates, overflow: parser.overflow })
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    /// Where we are, as duplicates are told: `spec.a[0]`.
+    path: String,
+    duplicates: Vec<String>,
+    overflow: Option<String>,
+}
+
+const END: &str = "unexpected end of JSON input";
+/// What Go reads for a byte that is no UTF-8 and for half of a surrogate pair.
+const REPLACEMENT: char = '\u{fffd}';
+
+impl Parser<'_> {
+    fn value(&mut self) -> Result<Value, String> {
+        match self.token()? {
+            b'{' => self.nested(Self::object),
+            b'[' => self.nested(Self::array),
+            b'"' => self.string().map(Value::String),
+            b't' => self.literal("true", Value::Bool(true)),
+            b'f' => self.literal("false", Value::Bool(false)),
+            b'n' => self.literal("null", Value::Null),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => Err(self.unexpected("looking for beginning of value")),
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.unexpected("exceeded max depth"));
+        }
+        self.depth += 1;
+        self.at += 1;
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
+
+    fn object(&mut self) -> Result<Value, String> {
+        let mut members = Map::new();
+        let parent = self.path.len();
+        if self.token()? == b'}' {
+            self.at += 1;
+            return Ok(Value::Object(members));
+        }
+        loop {
+            if self.token()? != b'"' {
+                return Err(self.unexpected("looking for beginning of object key string"));
+            }
+            let key = self.string()?;
+            if self.token()? != b':' {
+                return Err(self.unexpected("after object key"));
+            }
+            self.at += 1;
+            if parent > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(&key);
+            if members.contains_key(&key) {
+                self.tell_duplicate();
+            }
+            let value = self.value()?;
+            self.path.truncate(parent);
+            members.insert(key, value);
+            match self.token()? {
+                b',' => self.at += 1,
+                b'}' => break self.at += 1,
+                _ => return Err(self.unexpected("after object key:value pair")),
+            }
+        }
+        Ok(Value::Object(members))
+    }
+
+    fn array(&mut self) -> Result<Value, String> {
+        let mut items = Vec::new();
+        let parent = self.path.len();
+        if self.token()? == b']' {
+            self.at += 1;
+            return Ok(Value::Array(items));
+        }
+        loop {
+            write!(self.path, "[{}]", items.len()).expect("writing to a String cannot fail");
+            items.push(self.value()?);
+            self.path.truncate(parent);
+            match self.token()? {
+                b',' => self.at += 1,
+                b']' => break self.at += 1,
+                _ => return Err(self.unexpected("after array element")),
+            }
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn tell_duplicate(&mut self) {
+        if self.duplicates.len() < DUPLICATES_MAX && !self.duplicates.contains(&self.path) {
+            self.duplicates.push(self.path.clone());
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
+        for letter in word.bytes() {
+            if self.found() != letter {
+                return Err(self.unexpected(&format!("in literal {word} (expecting {})", quoted_byte(letter))));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<Value, String> {
+        let start = self.at;
+        let mut integer = true;
+        if self.found() == b'-' {
+            self.at += 1;
+        }
+        if self.found() == b'0' {
+            self.at += 1;
+        } else {
+            self.digits("in numeric literal")?;
+        }
+        if self.found() == b'.' {
+            integer = false;
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if matches!(self.found(), b'e' | b'E') {
+            integer = false;
+            self.at += 1;
+            if matches!(self.found(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
+        if let Some(exact) = text.parse::<i64>().ok().filter(|_| integer) {
+            return Ok(exact.into());
+        }
+        let number = text.parse().ok().and_then(Number::from_f64);
+        if number.is_none() {
+            self.overflow.get_or_insert_with(|| text.into_owned());
+        }
+        Ok(number.map_or_else(|| 0.into(), Value::Number))
+    }
+
+    /// One digit and all that follow it.
+    fn digits(&mut self, context: &str) -> Result<(), String> {
+        if !self.found().is_ascii_digit() {
+            return Err(self.unexpected(context));
+        }
+        while self.found().is_ascii_digit() {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let rest = &self.bytes[self.at..];
+            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).ok_or(END)?;
+            push_lossy(&mut text, &rest[..plain]);
+            self.at += plain;
+            match self.found() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(text);
+                }
+                b'\\' => {
+                    self.at += 1;
+                    text.push(self.escape()?);
+                }
+                _ => return Err(self.unexpected("in string literal")),
+            }
+        }
+    }
+
+    /// What follows a backslash.
+    fn escape(&mut self) -> Result<char, String> {
+        let plain = match self.found() {
+            letter @ (b'"' | b'\\' | b'/') => char::from(letter),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                self.at += 1;
+                return self.code_point();
+            }
+            _ => return Err(self.unexpected("in string escape code")),
+        };
+        self.at += 1;
+        Ok(plain)
+    }
+
+    /// What follows `\u`: a surrogate takes its other half along.
+    fn code_point(&mut self) -> Result<char, String> {
+        let first = self.hexadecimal()?;
+        if !(0xd800..0xdc00).contains(&first) || !self.bytes[self.at..].starts_with(b"\\u") {
+            return Ok(char::from_u32(first).unwrap_or(REPLACEMENT));
+        }
+        let back = self.at;
+        self.at += 2;
+        let second = self.hexadecimal()?;
+        if (0xdc00..0xe000).contains(&second) {
+            return Ok(char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)).unwrap_or(REPLACEMENT));
+        }
+        self.at = back;
+        Ok(REPLACEMENT)
+    }
+
+    fn hexadecimal(&mut self) -> Result<u32, String> {
+        let mut number = 0;
+        for _ in 0..4 {
+            let Some(digit) = char::from(self.found()).to_digit(16) else {
+                return Err(self.unexpected("in \\u hexadecimal character escape"));
+            };
+            number = number * 16 + digit;
+            self.at += 1;
+        }
+        Ok(number)
+    }
+
+    /// The next byte that is no space.
+    fn token(&mut self) -> Result<u8, String> {
+        self.skip_space();
+        self.bytes.get(self.at).copied().ok_or_else(|| END.to_owned())
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// The byte here. Go sees a space at the end, and so do its errors.
+    fn found(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(b' ')
+    }
+
+    fn unexpected(&self, context: &str) -> String {
+        format!("invalid character {} {context}", quoted_byte(self.found()))
+    }
+}
+
+/// Each byte that belongs to no character becomes a replacement character.
+fn push_lossy(text: &mut String, mut bytes: &[u8]) {
+    loop {
+        match std::str::from_utf8(bytes) {
+            Ok(rest) => return text.push_str(rest),
+            Err(broken) => {
+                let (good, rest) = bytes.split_at(broken.valid_up_to());
+                text.push_str(&String::from_utf8_lossy(good));
+                text.push(REPLACEMENT);
+                bytes = &rest[1..];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Value {
+        parse(text.as_bytes()).map(|read| read.value).expect("JSON")
+    }
+
+    /// Each of these was sent to a kube-apiserver.
+    #[test]
+    fn errors_are_those_of_go() {
+        let cases: &[(&[u8], &str)] = &[
+            (b"{", END),
+            (b"{\"a\"", END),
+            (b"{\"a\":", END),
+            (b"\"abc", END),
+            (b"{x", "invalid character 'x' looking for beginning of object key string"),
+            (b"{\"a\" x", "invalid character 'x' after object key"),
+            (b"{\"a\":1 x", "invalid character 'x' after object key:value pair"),
+            (b"{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
+            (b"[1 x", "invalid character 'x' after array element"),
+            (b"[1,]", "invalid character ']' looking for beginning of value"),
+            (b"tru", "invalid character ' ' in literal true (expecting 'e')"),
+            (b"nulx", "invalid character 'x' in literal null (expecting 'l')"),
+            (b"-", "invalid character ' ' in numeric literal"),
+            (b"01", "invalid character '1' after top-level value"),
+            (b"1.x", "invalid character 'x' after decimal point in numeric literal"),
+            (b"1e", "invalid character ' ' in exponent of numeric literal"),
+            (b"1e+x", "invalid character 'x' in exponent of numeric literal"),
+            (b"\"\x01\"", "invalid character '\\x01' in string literal"),
+            (b"\"\\x\"", "invalid character 'x' in string escape code"),
+            (b"\"\\u12x\"", "invalid character 'x' in \\u hexadecimal character escape"),
+            (b"{} x", "invalid character 'x' after top-level value"),
+            (b"'", "invalid character '\\'' looking for beginning of value"),
+            (b"\xef\xbb\xbf{}", "invalid character 'ï' looking for beginning of value"),
+            (b"\xff", "invalid character 'ÿ' looking for beginning of value"),
+        ];
+        for (body, want) in cases {
+            assert_eq!(parse(body).map(|read| read.value), Err((*want).to_owned()), "{}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn depth_has_a_limit() {
+        let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(deep(DEPTH_MAX).as_bytes()).is_ok());
+        assert!(serde_json::from_str::<Value>(&deep(DEPTH_MAX)).is_ok(), "what is written can be read back");
+        assert_eq!(parse(deep(DEPTH_MAX + 1).as_bytes()).err().as_deref(), Some("invalid character '[' exceeded max depth"));
+    }
+
+    #[test]
+    fn numbers_are_int64_or_float64() {
+        let numbers = "[9223372036854775807,9223372036854775808,18446744073709551615,-0,1.0,1e2,0.1]";
+        assert_eq!(read(numbers), json!([i64::MAX, 9_223_372_036_854_775_808_f64, 18_446_744_073_709_551_615_f64, 0, 1.0, 100.0, 0.1]));
+        assert!(read("[-0]")[0].is_i64() && read("[1.0]")[0].is_f64() && read("[9223372036854775808]")[0].is_f64());
+    }
+
+    #[test]
+    fn broken_text_is_replaced_byte_by_byte() {
+        let text = parse(b"\"a\xff\xfe\xe2\x82z\"").map(|read| read.value).expect("Go reads it");
+        assert_eq!(text, "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}z");
+        assert_eq!(read(r#""\ud800x\udc00\ud800A😀""#), "\u{fffd}x\u{fffd}\u{fffd}A\u{1f600}");
+    }
+
+    #[test]
+    fn the_last_duplicate_wins() {
+        assert_eq!(read(r#"{"a":1,"a":{"b":2},"a":{"c":3}}"#), json!({"a": {"c": 3}}));
+    }
+
+    fn tree() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".*".prop_map(Value::String),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                prop::collection::btree_map(".{0,4}", inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn reads_what_serde_json_reads(value in tree()) {
+            let text = value.to_string();
+            let read = parse(text.as_bytes()).map_err(TestCaseError::fail)?;
+            prop_assert_eq!(&read.value, &value);
+            prop_assert!(read.duplicates.is_empty() && read.overflow.is_none());
+        }
+
+        #[test]
+        fn refuses_what_serde_json_refuses(text in r#"[\[\]{}:,"\\ae0-9.tru\-+]{0,12}"#) {
+            prop_assert_eq!(parse(text.as_bytes()).is_ok(), serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{}", text);
+        }
+
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! YAML as the real server's decoder reads it: one document, 1.1 scalars, merge keys, lines of duplicate keys. Knows no object.
+
+mod compose;
+mod scalar;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use self::{
+    compose::{Content, Node, compose},
+    scalar::Scalar,
+};
+use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read};
+use crate::model::quote::quoted;
+
+/// Values that a document may stand for before aliases must be a small part of it (the real server's decoder: about half a megabyte of dense text).
+const ALIAS_RATIO_RANGE_LOW: u32 = 400_000;
+/// Values from which on aliases may make a tenth of them.
+const ALIAS_RATIO_RANGE_HIGH: u32 = 4_000_000;
+/// Bytes of scalars that aliases may repeat; ours, because a repeated scalar is a copy here.
+const ALIAS_BYTES_MAX: usize = 8 << 20;
+
+/// What is wrong with a document.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// It is no YAML; the text without `yaml: `.
+    Syntax(String),
+    /// It is YAML that has no form in JSON.
+    NoJson(String),
+}
+
+/// Reads the first document; what follows it is not looked at.
+///
+/// # Errors
+/// As far as it is cheap, the text of the real server.
+pub(super) fn parse(bytes: &[u8]) -> Result<Read, Wrong> {
+    let nodes = compose(bytes).map_err(Wrong::Syntax)?;
+    let mut decoder =
+        Decoder { nodes: &nodes, duplicates: Vec::new(), decoded: 0, aliased: 0, aliased_bytes: 0, depth: 0, aliases: Vec::new() };
+    let value = if nodes.is_empty() { Value::Null } else { decoder.value(0)? };
+    let duplicates = decoder.duplicates.into_iter().map(Duplicate::Line).collect();
+    Ok(Read { value, duplicates, overflow: None })
+}
+
+struct Decoder<'a> {
+    nodes: &'a [Node],
+    duplicates: Vec<String>,
+    decoded: u32,
+    aliased: u32,
+    aliased_bytes: usize,
+    depth: usize,
+    /// Aliases we are inside of.
+    aliases: Vec<usize>,
+}
+
+/// A key as JSON has it, and as a message shows it; two keys are the same when they are shown the same.
+struct Key {
+    name: String,
+    shown: String,
+}
+
+type Seen = BTreeSet<String>;
+
+impl Decoder<'_> {
+    fn value(&mut self, id: usize) -> Result<Value, Wrong> {
+        self.count()?;
+        match &self.nodes[id].content {
+            Content::Alias { target, name } => self.alias(id, *target, name),
+            Content::Scalar { .. } => json(self.scalar(id)?),
+            Content::List(items) => {
+                self.enter()?;
+                let items = items.iter().map(|&item| self.value(item)).collect::<Result<_, _>>()?;
+                self.depth -= 1;
+                Ok(Value::Array(items))
+            }
+            Content::Map(_) => {
+                let mut members = Map::new();
+                self.map(id, &mut members, &mut Seen::new())?;
+                Ok(Value::Object(members))
+            }
+        }
+    }
+
+    fn enter(&mut self) -> Result<(), Wrong> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX { syntax(format!("exceeded max depth of {DEPTH_MAX}")) } else { Ok(()) }
+    }
+
+    fn alias(&mut self, id: usize, target: usize, name: &str) -> Result<Value, Wrong> {
+        if self.aliases.contains(&id) {
+            return syntax(format!("anchor '{name}' value contains itself"));
+        }
+        self.enter()?;
+        self.aliases.push(id);
+        let value = self.value(target);
+        self.aliases.pop();
+        self.depth -= 1;
+        value
+    }
+
+    /// Adds the members of a map, those of its merge keys where these stand.
+    fn map(&mut self, id: usize, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Wrong> {
+        let Content::Map(pairs) = &self.nodes[id].content else {
+            return syntax("map merge requires map or sequence of maps as the value".to_owned());
+        };
+        self.enter()?;
+        for &(key, value) in pairs {
+            if self.nodes[key].is_merge() {
+                self.merge(value, members, seen)?;
+                continue;
+            }
+            let found = self.value(value)?;
+            let key = self.key(key, &found)?;
+            if !seen.insert(key.shown.clone()) && self.duplicates.len() < DUPLICATES_MAX {
+                self.duplicates.push(format!("line {}: key {} already set in map", self.nodes[value].line, key.shown));
+            }
+            members.insert(key.name, found);
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// What follows `<<`: a map, or maps of which the first wins.
+    fn merge(&mut self, id: usize, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Wrong> {
+        self.count()?;
+        match &self.nodes[id].content {
+            Content::List(items) => {
+                for &item in items.iter().rev() {
+                    self.merge_one(item, members, seen)?;
+                }
+                Ok(())
+            }
+            _ => self.merge_one(id, members, seen),
+        }
+    }
+
+    fn merge_one(&mut self, id: usize, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Wrong> {
+        let Content::Alias { target, name } = &self.nodes[id].content else {
+            return self.map(id, members, seen);
+        };
+        if self.aliases.contains(&id) {
+            return syntax(format!("anchor '{name}' value contains itself"));
+        }
+        self.aliases.push(id);
+        let merged = self.map(*target, members, seen);
+        self.aliases.pop();
+        merged
+    }
+
+    fn key(&mut self, id: usize, value: &Value) -> Result<Key, Wrong> {
+        self.count()?;
+        let scalar = match &self.nodes[id].content {
+            Content::Alias { target, .. } if matches!(self.nodes[*target].content, Content::Scalar { .. }) => {
+                self.aliases.push(id);
+                let scalar = self.scalar(*target);
+                self.aliases.pop();
+                scalar?
+            }
+            Content::Scalar { .. } => self.scalar(id)?,
+            _ => return self.value(id).and_then(|value| syntax(format!("invalid map key: {value}"))),
+        };
+        let plain = |text: String| Key { shown: text.clone(), name: text };
+        Ok(match scalar {
+            Scalar::Text(name) => Key { shown: quoted(&name), name },
+            Scalar::Bool(value) => plain(value.to_string()),
+            Scalar::Int(value) => plain(value.to_string()),
+            Scalar::Unsigned(value) => plain(value.to_string()),
+            Scalar::Float(value) => plain(value.to_string()),
+            Scalar::Null => {
+                return Err(Wrong::NoJson(format!("unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}")));
+            }
+        })
+    }
+
+    fn scalar(&mut self, id: usize) -> Result<Scalar, Wrong> {
+        let node = &self.nodes[id];
+        let Content::Scalar { text, plain } = &node.content else {
+            unreachable!("only scalars are resolved");
+        };
+        if !self.aliases.is_empty() {
+            self.aliased_bytes += text.len();
+        }
+        if self.aliased_bytes > ALIAS_BYTES_MAX {
+            return excessive();
+        }
+        scalar::resolve(node.tag.as_deref(), text, *plain).map_err(Wrong::Syntax)
+    }
+
+    /// Counts one value, and refuses a bomb of aliases with the real server's measure.
+    fn count(&mut self) -> Result<(), Wrong> {
+        self.decoded += 1;
+        if !self.aliases.is_empty() {
+            self.aliased += 1;
+        }
+        let ratio = f64::from(self.aliased) / f64::from(self.decoded);
+        if self.aliased > 100 && self.decoded > 1000 && ratio > allowed_alias_ratio(self.decoded) { excessive() } else { Ok(()) }
+    }
+}
+
+fn allowed_alias_ratio(decoded: u32) -> f64 {
+    let (low, high) = (ALIAS_RATIO_RANGE_LOW, ALIAS_RATIO_RANGE_HIGH);
+    match decoded {
+        _ if decoded <= low => 0.99,
+        _ if decoded >= high => 0.10,
+        _ => 0.99 - 0.89 * (f64::from(decoded - low) / f64::from(high - low)),
+    }
+}
+
+fn excessive<T>() -> Result<T, Wrong> {
+    syntax("document contains excessive aliasing".to_owned())
+}
+
+fn syntax<T>(text: String) -> Result<T, Wrong> {
+    Err(Wrong::Syntax(text))
+}
+
+/// The real server makes JSON of the document and reads that: whole floats become integers.
+fn json(scalar: Scalar) -> Result<Value, Wrong> {
+    Ok(match scalar {
+        Scalar::Null => Value::Null,
+        Scalar::Bool(value) => Value::Bool(value),
+        Scalar::Int(value) => value.into(),
+        #[expect(clippy::cast_precision_loss, reason = "as the real server, which reads it as a float64")]
+        Scalar::Unsigned(value) => (value as f64).into(),
+        Scalar::Float(value) if !value.is_finite() => {
+            let name = if value.is_nan() {
+                "NaN"
+            } else if value > 0.0 {
+                "+Inf"
+            } else {
+                "-Inf"
+            };
+            return Err(Wrong::NoJson(format!("json: unsupported value: {name}")));
+        }
+        Scalar::Float(value) => whole(value).map_or_else(|| value.into(), Value::from),
+        Scalar::Text(text) => Value::String(text),
+    })
+}
+
+/// The int64 that Go prints for this float64, if it prints one.
+fn whole(value: f64) -> Option<i64> {
+    // Zero has a sign as a float only.
+    if value == 0.0 { Some(0) } else { Some(value.to_string()).filter(|text| !text.contains('.'))?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests;
