@@ -14,6 +14,8 @@ pub struct Rules {
     pub unconditional_update: bool,
     /// A DELETE answers with the deleted object, not with a Status.
     pub delete_returns_object: bool,
+    /// A finalizer without a `/` need not be a standard one.
+    pub any_finalizer: bool,
     /// Which names are accepted.
     pub name: NameRule,
 }
@@ -31,8 +33,6 @@ pub enum NameRule {
     PathSegment,
     /// A subdomain of at most 52 characters: eleven more make the name of a Job.
     CronJob,
-    /// A subdomain of at most 63 characters.
-    CsiDriver,
     /// An IP address in canonical form: `10.0.0.1`, `2001:db8::1`.
     IpAddress,
     /// `spec.names.plural` and `spec.group` with a dot between: CustomResourceDefinitions.
@@ -47,6 +47,7 @@ pub(super) const CUSTOM: Rules = Rules {
     create_on_update: false,
     unconditional_update: false,
     delete_returns_object: false,
+    any_finalizer: true,
     name: NameRule::Subdomain,
 };
 
@@ -70,6 +71,14 @@ mod tests {
     }
 
     #[test]
+    fn some_take_any_finalizer() {
+        let catalogue = Catalogue::new(&[]);
+        let any = catalogue.all_served().filter(|served| served.rules.any_finalizer);
+        assert_eq!(any.count(), 12);
+        assert!(rules("coordination.k8s.io", "leases").any_finalizer && !rules("", "configmaps").any_finalizer);
+    }
+
+    #[test]
     fn most_names_are_subdomains() {
         let catalogue = Catalogue::new(&[]);
         let mut others: Vec<_> =
@@ -79,13 +88,15 @@ mod tests {
             others,
             [
                 ("apiservices", NameRule::VersionGroup),
+                ("certificatesigningrequests", NameRule::PathSegment),
                 ("clusterrolebindings", NameRule::PathSegment),
                 ("clusterroles", NameRule::PathSegment),
                 ("cronjobs", NameRule::CronJob),
-                ("csidrivers", NameRule::CsiDriver),
                 ("customresourcedefinitions", NameRule::PluralGroup),
+                ("events", NameRule::PathSegment),
                 ("ipaddresses", NameRule::IpAddress),
                 ("namespaces", NameRule::Label),
+                ("poddisruptionbudgets", NameRule::PathSegment),
                 ("rolebindings", NameRule::PathSegment),
                 ("roles", NameRule::PathSegment),
                 ("services", NameRule::Label),

@@ -22,8 +22,8 @@ use crate::{
     telemetry::{RequestTimer, Scope, Verb},
     write::{
         Ask, BODY_BYTES_MAX, Deletion, Part, PatchKind, Syntax, Written,
-        failure::WriteError,
-        options::{DeleteOptions, Kind as OptionsKind, WriteOptions},
+        failure::{Named, WriteError},
+        options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
         place::Place,
     },
 };
@@ -165,12 +165,13 @@ impl Call<'_> {
             return self.deleted(write, raw_query, media, body).await;
         }
         let query = Query::parse(raw_query);
-        let kind = match write.verb() {
-            Verb::Create => OptionsKind::Create,
-            Verb::Patch => OptionsKind::Patch,
-            _ => OptionsKind::Update,
+        let verb = match write.verb() {
+            Verb::Create => Options::Create,
+            Verb::Patch => Options::Patch,
+            _ => Options::Update,
         };
-        let options = WriteOptions::read(kind, &query).map_err(Status::from)?;
+        let options = WriteOptions::parse(&query, verb)
+            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(verb.options_kind()), errors }))?;
         let part = match write {
             Write::Replace(part) | Write::Patch(part) => part,
             _ => Part::Main,
@@ -200,7 +201,10 @@ impl Call<'_> {
             Err(status) => return Err(status),
         };
         let served = &self.resource.served;
-        let options = DeleteOptions::read(&Query::parse(raw_query), syntax, body, &served.group, &served.version).map_err(Status::from)?;
+        let options = DeleteOptions::parse(&Query::parse(raw_query), syntax, body).map_err(|error| match error {
+            DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
+            DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
+        })?;
         if write == Write::DeleteCollection {
             return self.collection_deleted(raw_query, &options).await;
         }

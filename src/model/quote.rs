@@ -78,8 +78,9 @@ fn push_hex(out: &mut String, letter: char, width: usize, c: char) {
 
 /// Go's `IsPrint`: letters, marks, numbers, punctuation, symbols and the plain space. Rust's debug form escapes exactly the others; a letter is
 /// put in front because at the start of a string it also escapes marks.
-fn printable(c: char) -> bool {
-    c.is_ascii() || String::from_iter(['a', c]).escape_debug().skip(1).eq([c])
+#[must_use]
+pub fn printable(c: char) -> bool {
+    if c.is_ascii() { !c.is_ascii_control() } else { String::from_iter(['a', c]).escape_debug().skip(1).eq([c]) }
 }
 
 #[cfg(test)]

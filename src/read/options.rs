@@ -192,7 +192,7 @@ fn parse_digits(text: &str) -> Result<u64, NotANumber> {
 }
 
 /// Go's `ParseInt`: a sign may come first.
-fn parse_int(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_int(text: &str) -> Result<i64, String> {
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),

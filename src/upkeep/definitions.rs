@@ -82,12 +82,14 @@ async fn step(upkeep: &Upkeep, resource: &Arc<Resource>, definition: &Value, all
         Some(Step::DeleteInstances) => delete_instances(upkeep, &text("/spec/group"), &text("/spec/names/plural")).await,
         Some(Step::Finish(wanted)) => {
             let metadata = wanted.get("metadata").and_then(|m| m.get("finalizers")).cloned().unwrap_or_default();
-            upkeep.writer.amend(&place, Part::Main, |object| {
-                if let Some(members) = object.get_mut("metadata") {
-                    set(members, "finalizers", metadata.clone());
-                }
-            })
-            .await
+            upkeep
+                .writer
+                .amend(&place, Part::Main, |object| {
+                    if let Some(members) = object.get_mut("metadata") {
+                        set(members, "finalizers", metadata.clone());
+                    }
+                })
+                .await
         }
     }
 }
@@ -109,7 +111,8 @@ async fn has_instances(upkeep: &Upkeep, group: &str, plural: &str) -> Result<boo
 /// Deletes what the cache has of the resource; what finalizers hold goes later, and is looked at again.
 async fn delete_instances(upkeep: &Upkeep, group: &str, plural: &str) -> Result<(), WriteError> {
     let shelf = upkeep.shelf.load_full();
-    let Some(resource) = shelf.resources().find(|r| r.served.custom && r.served.group == group && r.served.resource == plural).cloned() else {
+    let Some(resource) = shelf.resources().find(|r| r.served.custom && r.served.group == group && r.served.resource == plural).cloned()
+    else {
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
     let known = resource.handle.published.known();

@@ -23,7 +23,9 @@ const SUMMARY_BYTES_MAX: usize = 30;
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
+    /// RFC 8259.
     Json,
+    /// YAML 1.1 as Kubernetes reads it.
     Yaml,
 }
 

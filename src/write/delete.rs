@@ -236,8 +236,13 @@ mod tests {
     fn preconditions_name_the_kind() {
         let place = test_place("", "configmaps", Some("n"), "c");
         let wrong = DeleteOptions { uid: Some("v".to_owned()), ..DeleteOptions::default() };
-        let Err(WriteError::Conflict { of, why }) = decided(&place, &wrong, json!({"metadata": {"uid": "u"}})) else { panic!("no conflict") };
-        assert_eq!((of.kind.as_str(), why.starts_with("the UID in the precondition (v) does not match the UID in record (u).")), ("ConfigMap", true));
+        let Err(WriteError::Conflict { of, why }) = decided(&place, &wrong, json!({"metadata": {"uid": "u"}})) else {
+            panic!("no conflict")
+        };
+        assert_eq!(
+            (of.kind.as_str(), why.starts_with("the UID in the precondition (v) does not match the UID in record (u).")),
+            ("ConfigMap", true)
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Writer, failure::WriteError};
 use crate::catalogue::Served;
 
 /// How long an Event lives after its last write (`--event-ttl`).
-pub const EVENT_TTL: Duration = Duration::from_secs(3600);
+pub(super) const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// How long one lease is used for new objects: 60 s, or 5 % of the time they live if that is less. The lease lives so much longer.
 const REUSE: Duration = Duration::from_secs(60);

@@ -123,7 +123,7 @@ impl Writer {
         }
         let base = base.to_owned();
         for attempt in 1.. {
-            place.name = names::generated(&base, &mut rand::rng());
+            place.name = names::generate(&base, &mut rand::rng());
             match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return Ok(Written { object: outcome?, created: true, warnings }),

@@ -1,48 +1,425 @@
-//! The query parameters of writes become options (spec api-surface §5.1, §7.1, §8.1). Knows no resource.
+//! The options of a write, from its query and, for DELETE, its body (spec api-surface §5.1, §7.1, §8.1). Knows no object.
 
-use super::Syntax;
-use super::failure::WriteError;
-use crate::read::options::Query;
-#[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
+use serde_json::Value;
+
+use super::body::{Syntax, go_kind, parse_options};
+use crate::{
+    model::{invalid::FieldError, quote::printable},
+    read::options::{Query, parse_int},
+};
+
+/// Bytes of a field manager.
+const MANAGER_BYTES_MAX: usize = 128;
+
+/// Options of CREATE, UPDATE and PATCH.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Everything but the write.
+    pub dry_run: bool,
+    /// What becomes of unknown and duplicate fields.
+    pub validation: FieldValidation,
+    /// `fieldManager` as given; `manager_of` tells who it is when it is empty.
+    pub manager: String,
+    /// Take fields from other managers; PATCH with apply only.
+    pub force: bool,
+}
+
+/// `fieldValidation` (spec api-surface §5.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
+    /// They are dropped.
     Ignore,
+    /// They are dropped, and the client is warned.
     #[default]
     Warn,
+    /// The write is refused.
     Strict,
 }
-#[derive(Default, Clone, Debug)]
-pub struct WriteOptions {
+
+/// Options of DELETE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// `gracePeriodSeconds`; a negative one was made 1.
+    pub grace_seconds: Option<i64>,
+    /// `preconditions.uid`
+    pub uid: Option<String>,
+    /// `preconditions.resourceVersion`
+    pub resource_version: Option<String>,
+    /// `propagationPolicy`
+    pub propagation: Option<Propagation>,
+    /// `orphanDependents`, which `propagationPolicy` replaced; never both.
+    pub orphan_dependents: Option<bool>,
+    /// Everything but the write.
     pub dry_run: bool,
-    pub validation: FieldValidation,
-    pub manager: String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
+    /// They go first.
     Foreground,
+    /// They go afterwards.
     Background,
+    /// They stay.
     Orphan,
 }
-#[derive(Default, Clone, Debug)]
-pub struct DeleteOptions {
-    pub grace_seconds: Option<i64>,
-    pub uid: Option<String>,
-    pub resource_version: Option<String>,
-    pub propagation: Option<Propagation>,
-    pub orphan_dependents: Option<bool>,
-    pub dry_run: bool,
-}
-pub enum Kind {
+
+/// Which kind of options a query is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// POST.
     Create,
+    /// PUT.
     Update,
+    /// PATCH but apply.
     Patch,
+    /// Server-side apply.
+    Apply,
 }
-impl WriteOptions {
-    pub fn read(_k: Kind, _q: &Query) -> Result<Self, WriteError> {
-        Ok(Self::default())
+
+impl Verb {
+    /// Kind of the options in the 422; the group is `meta.k8s.io`.
+    pub fn options_kind(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
     }
 }
+
+/// Why options of DELETE are refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum DeleteOptionsError {
+    /// 400 with this message.
+    BadRequest(String),
+    /// 422 of kind `DeleteOptions.meta.k8s.io`.
+    Invalid(Vec<FieldError>),
+}
+
+impl WriteOptions {
+    /// Reads the options from the query.
+    ///
+    /// # Errors
+    /// What is wrong with them, for a 422 of kind `options_kind`.
+    pub fn parse(query: &Query, verb: Verb) -> Result<Self, Vec<FieldError>> {
+        let mut wrong = Vec::new();
+        let manager = query.first("fieldManager").unwrap_or_default();
+        let forced = query.first("force").is_some();
+        if verb == Verb::Apply && manager.is_empty() {
+            wrong.push(FieldError::required("fieldManager", "is required for apply patch"));
+        }
+        if verb == Verb::Patch && forced {
+            wrong.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+        }
+        wrong.extend(wrong_manager(manager));
+        let dry_run: Vec<&str> = query.all("dryRun").collect();
+        wrong.extend(wrong_dry_run(&dry_run));
+        let validation = match query.first("fieldValidation").unwrap_or_default() {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                wrong.push(FieldError::not_supported("fieldValidation", &other.into(), &["", "Ignore", "Strict", "Warn"]));
+                FieldValidation::default()
+            }
+        };
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let force = verb == Verb::Apply && query.is_true("force");
+        Ok(Self { dry_run: !dry_run.is_empty(), validation, manager: manager.to_owned(), force })
+    }
+}
+
+/// Who writes when the query has no `fieldManager`: the program in the User-Agent (spec api-surface §7.4).
+pub fn manager_of(user_agent: &str) -> String {
+    let program = user_agent.split('/').next().unwrap_or_default();
+    let mut name: String = program.chars().filter(|&c| printable(c)).collect();
+    name.truncate(name.floor_char_boundary(MANAGER_BYTES_MAX));
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+fn wrong_manager(manager: &str) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    if manager.len() > MANAGER_BYTES_MAX {
+        wrong.push(FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
+    }
+    for (at, c) in manager.char_indices().filter(|(_, c)| !printable(*c)) {
+        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        wrong.push(FieldError::invalid("fieldManager", &manager.into(), &why));
+    }
+    wrong
+}
+
+fn wrong_dry_run(asked: &[&str]) -> Option<FieldError> {
+    let wrong = asked.iter().any(|&word| word != "All");
+    wrong.then(|| FieldError::not_supported("dryRun", &Value::from(asked), &["All"]))
+}
+
 impl DeleteOptions {
-    pub fn read(_q: &Query, _s: Syntax, _b: &[u8], _g: &str, _v: &str) -> Result<Self, WriteError> {
-        Ok(Self::default())
+    /// Reads the options from the body or, when that is empty, from the query.
+    ///
+    /// # Errors
+    /// What is wrong with them, or that the body is something else.
+    pub fn parse(query: &Query, syntax: Syntax, body: &[u8]) -> Result<Self, DeleteOptionsError> {
+        let raw = if body.is_empty() { Raw::from_query(query) } else { Raw::from_body(syntax, body) };
+        raw.map_err(DeleteOptionsError::BadRequest)?.checked().map_err(DeleteOptionsError::Invalid)
+    }
+}
+
+/// Options of DELETE before they are looked at together.
+#[derive(Default)]
+struct Raw {
+    grace_seconds: Option<i64>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    propagation: Option<String>,
+    orphan_dependents: Option<bool>,
+    dry_run: Vec<String>,
+}
+
+impl Raw {
+    fn from_query(query: &Query) -> Result<Self, String> {
+        let text = |name| query.first(name).map(str::to_owned);
+        Ok(Self {
+            grace_seconds: query.first("gracePeriodSeconds").map(parse_int).transpose()?,
+            uid: text("uid"),
+            resource_version: None,
+            propagation: text("propagationPolicy"),
+            orphan_dependents: query.first("orphanDependents").map(|_| query.is_true("orphanDependents")),
+            dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        })
+    }
+
+    fn from_body(syntax: Syntax, body: &[u8]) -> Result<Self, String> {
+        let value = parse_options(syntax, body).map_err(|error| error.0)?;
+        let kind = value["kind"].as_str().unwrap_or_default();
+        if !matches!(kind, "" | "DeleteOptions") {
+            let version = value["apiVersion"].as_str().filter(|version| !version.is_empty()).unwrap_or("meta.k8s.io/v1");
+            return Err(format!(r#"no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111""#));
+        }
+        let conditions = &value["preconditions"];
+        if !matches!(conditions, Value::Null | Value::Object(_)) {
+            return Err(mistyped("DeleteOptions.preconditions", "v1.Preconditions", conditions));
+        }
+        Ok(Self {
+            grace_seconds: member(&value["gracePeriodSeconds"], "DeleteOptions.gracePeriodSeconds", "int64", Value::as_i64)?,
+            uid: text(&conditions["uid"], "Preconditions.preconditions.uid", "types.UID")?,
+            resource_version: text(&conditions["resourceVersion"], "Preconditions.preconditions.resourceVersion", "string")?,
+            propagation: text(&value["propagationPolicy"], "DeleteOptions.propagationPolicy", "v1.DeletionPropagation")?,
+            orphan_dependents: member(&value["orphanDependents"], "DeleteOptions.orphanDependents", "bool", Value::as_bool)?,
+            dry_run: texts(&value["dryRun"])?,
+        })
+    }
+
+    fn checked(self) -> Result<DeleteOptions, Vec<FieldError>> {
+        let mut wrong = Vec::new();
+        if let (Some(policy), Some(_)) = (&self.propagation, self.orphan_dependents) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            wrong.push(FieldError::invalid("propagationPolicy", &policy.as_str().into(), why));
+        }
+        let propagation = self.propagation.as_deref().and_then(|policy| match policy {
+            "Foreground" => Some(Propagation::Foreground),
+            "Background" => Some(Propagation::Background),
+            "Orphan" => Some(Propagation::Orphan),
+            other => {
+                let supported = &["Foreground", "Background", "Orphan", "nil"];
+                wrong.push(FieldError::not_supported("propagationPolicy", &other.into(), supported));
+                None
+            }
+        });
+        let asked: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
+        wrong.extend(wrong_dry_run(&asked));
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        Ok(DeleteOptions {
+            grace_seconds: self.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds }),
+            uid: self.uid,
+            resource_version: self.resource_version,
+            propagation,
+            orphan_dependents: self.orphan_dependents,
+            dry_run: !asked.is_empty(),
+        })
+    }
+}
+
+fn member<'a, T>(value: &'a Value, field: &str, go_type: &str, read: fn(&'a Value) -> Option<T>) -> Result<Option<T>, String> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    read(value).map(Some).ok_or_else(|| mistyped(field, go_type, value))
+}
+
+fn text(value: &Value, field: &str, go_type: &str) -> Result<Option<String>, String> {
+    Ok(member(value, field, go_type, Value::as_str)?.map(str::to_owned))
+}
+
+fn texts(value: &Value) -> Result<Vec<String>, String> {
+    let items = member(value, "DeleteOptions.dryRun", "[]string", Value::as_array)?;
+    let words = items.into_iter().flatten().map(|item| text(item, "DeleteOptions.dryRun", "string"));
+    words.map(|word| word.map(Option::unwrap_or_default)).collect()
+}
+
+fn mistyped(field: &str, go_type: &str, value: &Value) -> String {
+    // A number that is none of the type is shown, one that should be no number is not.
+    let number = if go_type == "int64" && value.is_number() { format!(" {value}") } else { String::new() };
+    format!("json: cannot unmarshal {}{number} into Go struct field {field} of type {go_type}", go_kind(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::invalid::joined;
+
+    fn write(query: &str, verb: Verb) -> Result<WriteOptions, String> {
+        WriteOptions::parse(&Query::parse(query), verb).map_err(|wrong| joined(&wrong))
+    }
+
+    fn delete(query: &str, body: &str) -> Result<DeleteOptions, String> {
+        DeleteOptions::parse(&Query::parse(query), Syntax::Json, body.as_bytes()).map_err(|error| match error {
+            DeleteOptionsError::BadRequest(message) => format!("400 {message}"),
+            DeleteOptionsError::Invalid(wrong) => format!("422 {}", joined(&wrong)),
+        })
+    }
+
+    #[test]
+    fn what_is_absent_has_its_default() {
+        assert_eq!(write("", Verb::Create), Ok(WriteOptions::default()));
+        assert_eq!(write("fieldValidation=&force=x", Verb::Update), Ok(WriteOptions::default()));
+        assert_eq!(WriteOptions::default().validation, FieldValidation::Warn);
+        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, manager: "a b".to_owned(), force: true };
+        let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b&force=T";
+        assert_eq!(write(query, Verb::Apply), Ok(all));
+        assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create).map(|o| o.manager.len()), Ok(128));
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn wrong_options_have_the_texts_of_the_real_server() {
+        let long = "x".repeat(129);
+        let cases = [
+            ("dryRun", Verb::Create, r#"dryRun: Unsupported value: [""]: supported values: "All""#.to_owned()),
+            ("dryRun=All&dryRun=Foo", Verb::Create, r#"dryRun: Unsupported value: ["All","Foo"]: supported values: "All""#.to_owned()),
+            ("fieldManager=a%01b", Verb::Create, r#"fieldManager: Invalid value: "a\x01b": invalid character U+0001 (at position 1)"#.to_owned()),
+            ("fieldManager=a%E2%80%8Bb", Verb::Create, r#"fieldManager: Invalid value: "a\u200bb": invalid character U+200B (at position 1)"#.to_owned()),
+            (
+                "fieldValidation=strict",
+                Verb::Create,
+                r#"fieldValidation: Unsupported value: "strict": supported values: "", "Ignore", "Strict", "Warn""#.to_owned(),
+            ),
+            (
+                &*format!("dryRun=Foo&fieldManager={long}%01&fieldValidation=Bar"),
+                Verb::Create,
+                format!(
+                    r#"[fieldManager: Too long: may not be more than 128 bytes, fieldManager: Invalid value: "{long}\x01": invalid character U+0001 (at position 129), dryRun: Unsupported value: ["Foo"]: supported values: "All", fieldValidation: Unsupported value: "Bar": supported values: "", "Ignore", "Strict", "Warn"]"#
+                ),
+            ),
+            ("force=false", Verb::Patch, "force: Forbidden: may not be specified for non-apply patch".to_owned()),
+            (
+                "dryRun=Foo&force",
+                Verb::Patch,
+                r#"[force: Forbidden: may not be specified for non-apply patch, dryRun: Unsupported value: ["Foo"]: supported values: "All"]"#.to_owned(),
+            ),
+            ("force=true", Verb::Apply, "fieldManager: Required value: is required for apply patch".to_owned()),
+        ];
+        for (query, verb, want) in cases {
+            assert_eq!(write(query, verb), Err(want), "{query}");
+        }
+    }
+
+    #[test]
+    fn the_manager_is_the_program() {
+        for (agent, want) in [("kubectl/v1.32 (linux)", "kubectl"), ("", "unknown"), ("a\u{1}b", "ab"), ("/x", "unknown")] {
+            assert_eq!(manager_of(agent), want);
+        }
+        assert_eq!(manager_of(&"é".repeat(100)).len(), 128);
+    }
+
+    #[test]
+    fn delete_reads_the_body_or_the_query() {
+        let read = |query, body| delete(query, body).expect("options");
+        let query = "gracePeriodSeconds=-1&uid=u&propagationPolicy=Orphan&dryRun=All";
+        let want = DeleteOptions {
+            grace_seconds: Some(1),
+            uid: Some("u".to_owned()),
+            propagation: Some(Propagation::Orphan),
+            dry_run: true,
+            ..Default::default()
+        };
+        assert_eq!(read(query, ""), want);
+        assert_eq!(read(query, "null"), DeleteOptions::default());
+        assert_eq!(read("propagationPolicy=Bogus", "{}"), DeleteOptions::default());
+        assert_eq!(read("orphanDependents=x", "").orphan_dependents, Some(true));
+        assert_eq!(read("orphanDependents=0", "").orphan_dependents, Some(false));
+        let body =
+            r#"{"kind":"DeleteOptions","apiVersion":"foo/v9","preconditions":{"uid":"","resourceVersion":"5"},"dryRun":[],"unknown":1}"#;
+        let want = DeleteOptions { uid: Some(String::new()), resource_version: Some("5".to_owned()), ..Default::default() };
+        assert_eq!(read("dryRun=All", body), want);
+        let yaml = DeleteOptions::parse(&Query::default(), Syntax::Yaml, b"dryRun: [All]\n").expect("options");
+        assert!(yaml.dry_run);
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn wrong_delete_options_have_the_texts_of_the_real_server() {
+        let unsupported = |v: &str| {
+            format!(r#"propagationPolicy: Unsupported value: "{v}": supported values: "Foreground", "Background", "Orphan", "nil""#)
+        };
+        let both = "orphanDependents and deletionPropagation cannot be both set";
+        let unknown = |kind: &str, version: &str| {
+            format!(r#"400 no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111""#)
+        };
+        let cases = [
+            ("gracePeriodSeconds=x", "", r#"400 strconv.ParseInt: parsing "x": invalid syntax"#.to_owned()),
+            ("gracePeriodSeconds=", "", r#"400 strconv.ParseInt: parsing "": invalid syntax"#.to_owned()),
+            (
+                "gracePeriodSeconds=99999999999999999999",
+                "",
+                r#"400 strconv.ParseInt: parsing "99999999999999999999": value out of range"#.to_owned(),
+            ),
+            ("propagationPolicy=", "", format!("422 {}", unsupported(""))),
+            (
+                "propagationPolicy=Bogus&orphanDependents=true&dryRun=Foo",
+                "",
+                format!(
+                    r#"422 [propagationPolicy: Invalid value: "Bogus": {both}, {}, dryRun: Unsupported value: ["Foo"]: supported values: "All"]"#,
+                    unsupported("Bogus")
+                ),
+            ),
+            ("", r#"{"kind":"ConfigMap","apiVersion":"v1"}"#, unknown("ConfigMap", "v1")),
+            ("", r#"{"kind":"Foo"}"#, unknown("Foo", "meta.k8s.io/v1")),
+            (
+                "",
+                r#"{"gracePeriodSeconds":"x"}"#,
+                "400 json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64".to_owned(),
+            ),
+            (
+                "",
+                r#"{"gracePeriodSeconds":1.5}"#,
+                "400 json: cannot unmarshal number 1.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64".to_owned(),
+            ),
+            (
+                "",
+                r#"{"propagationPolicy":5}"#,
+                "400 json: cannot unmarshal number into Go struct field DeleteOptions.propagationPolicy of type v1.DeletionPropagation"
+                    .to_owned(),
+            ),
+            (
+                "",
+                r#"{"dryRun":"All"}"#,
+                "400 json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string".to_owned(),
+            ),
+            (
+                "",
+                r#"{"preconditions":5}"#,
+                "400 json: cannot unmarshal number into Go struct field DeleteOptions.preconditions of type v1.Preconditions".to_owned(),
+            ),
+            ("", "{", "400 couldn't get version/kind; json parse error: unexpected end of JSON input".to_owned()),
+        ];
+        for (query, body, want) in cases {
+            assert_eq!(delete(query, body), Err(want), "{query} {body}");
+        }
     }
 }

@@ -243,12 +243,15 @@ mod tests {
     #[test]
     fn an_object_to_be_created_has_no_revision() {
         let place = test_place("", "configmaps", Some("n"), "c");
-        let sent = |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
+        let sent =
+            |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
         for fine in ["", "0", "abc"] {
             let new = create(&place, sent(fine), tree::now()).expect("dropped");
             assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
         }
-        assert!(matches!(create(&place, sent("5"), tree::now()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not")));
+        assert!(
+            matches!(create(&place, sent("5"), tree::now()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
+        );
     }
 
     #[test]
@@ -279,10 +282,14 @@ mod tests {
     fn revisions_and_uids_are_judged() {
         let place = test_place("coordination.k8s.io", "leases", Some("n"), "l");
         let lease = current(json!({"metadata": {"uid": "u"}}));
-        assert!(check_revision(&place, "7", &lease).is_ok() && check_uid(&place, "", &lease).is_ok() && check_uid(&place, "u", &lease).is_ok());
+        assert!(
+            check_revision(&place, "7", &lease).is_ok() && check_uid(&place, "", &lease).is_ok() && check_uid(&place, "u", &lease).is_ok()
+        );
         assert!(matches!(check_revision(&place, "8", &lease), Err(WriteError::Conflict { .. })));
         assert!(matches!(check_revision(&place, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
-        assert!(matches!(check_revision(&place, "x", &lease), Err(WriteError::Raw(text)) if text == r#"strconv.ParseUint: parsing "x": invalid syntax"#));
+        assert!(
+            matches!(check_revision(&place, "x", &lease), Err(WriteError::Raw(text)) if text == r#"strconv.ParseUint: parsing "x": invalid syntax"#)
+        );
         assert!(matches!(check_uid(&place, "v", &lease), Err(WriteError::Conflict { why, .. }) if why.contains("UID in object meta: u")));
         let config = test_place("", "configmaps", Some("n"), "c");
         assert!(check_revision(&config, "0", &lease).is_ok());
@@ -291,9 +298,7 @@ mod tests {
     #[test]
     fn the_last_finalizer_of_what_is_being_deleted_ends_it() {
         let place = test_place("", "namespaces", None, "n");
-        let object = |spec: Value, finalizers: Value| {
-            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}, "spec": {"finalizers": spec}})
-        };
+        let object = |spec: Value, finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}, "spec": {"finalizers": spec}});
         assert!(is_finished(place.served(), &object(json!([]), json!([]))));
         assert!(!is_finished(place.served(), &object(json!(["kubernetes"]), json!([]))));
         assert!(!is_finished(place.served(), &object(json!([]), json!(["x"]))));

@@ -54,7 +54,7 @@ pub(crate) fn identify(value: &mut Value, expected: &Expected<'_>, syntax: Synta
 
 impl<'a> Expected<'a> {
     /// An object of this resource.
-    pub(crate) fn of(served: &'a crate::catalogue::Served) -> Self {
+    pub(crate) fn of(served: &'a catalogue::Served) -> Self {
         Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.custom }
     }
 

@@ -11,3 +11,11 @@ pub(crate) fn validate_create(_o: &Value) -> Vec<FieldError> {
 pub(crate) fn validate_update(_n: &Value, _o: &Value) -> Vec<FieldError> {
     Vec::new()
 }
+pub enum Step {
+    UpdateStatus(Value),
+    DeleteInstances,
+    Finish(Value),
+}
+pub fn next(_d: &Value, _o: &[&Value], _i: Option<bool>, _now: &str) -> Option<Step> {
+    None
+}

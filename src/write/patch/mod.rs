@@ -1,9 +1,9 @@
 //! The patch types as functions from tree to tree (spec api-surface §7). Know no object and no etcd.
 
-mod json;
-mod merge;
+pub(super) mod json;
+pub(super) mod merge;
 pub(crate) mod printed;
-mod strategic;
+pub(super) mod strategic;
 
 /// Why a patch cannot be applied (spec api-surface §7.2). The texts are those of kube-apiserver; which HTTP answer they become is for `http/status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
