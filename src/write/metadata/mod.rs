@@ -1,11 +1,121 @@
 //! Names and ObjectMeta of what is written: normal form and validation (spec api-surface §5.4, §6.1). Knows no etcd.
 
-use crate::{catalogue::NameRule, model::invalid::FieldError};
+mod finalizers;
+mod name;
+mod normal;
+mod owners;
+mod qualified;
+
 use serde_json::{Map, Value};
-pub(crate) fn validate_create(_m: &Map<String, Value>, _namespaced: bool, _rule: NameRule, _custom: bool) -> Vec<FieldError> {
-    Vec::new()
+
+use crate::{catalogue::Rules, model::invalid::FieldError};
+
+#[allow(unused_imports, reason = "the writer comes next")]
+pub(crate) use finalizers::finalizer_warnings;
+#[allow(unused_imports, reason = "the writer comes next")]
+pub(crate) use name::{version_group, wrong_name};
+#[allow(unused_imports, reason = "the writer comes next")]
+pub(crate) use normal::normalize;
+#[allow(unused_imports, reason = "the writer comes next")]
+pub(crate) use owners::dedup_owners;
+
+/// Bytes of all annotations together, keys and values.
+const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+
+/// Everything that is wrong with the metadata of a new object, in the order of the real server. `metadata` is in normal form and has its generated
+/// name and its namespace.
+pub(crate) fn validate_create(metadata: &Map<String, Value>, namespaced: bool, rules: &Rules) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    let base = text(metadata, "generateName");
+    if !base.is_empty() {
+        let tails = wrong_name(rules.name, base, true);
+        wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.generateName", &base.into(), tail)));
+    }
+    match text(metadata, "name") {
+        "" => wrong.push(FieldError::required("metadata.name", "name or generateName is required")),
+        name => {
+            let tails = wrong_name(rules.name, name, false);
+            wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.name", &name.into(), tail)));
+        }
+    }
+    wrong.extend(wrong_namespace(text(metadata, "namespace"), namespaced));
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|&generation| generation < 0) {
+        wrong.push(FieldError::invalid("metadata.generation", &generation.into(), "must be greater than or equal to 0"));
+    }
+    wrong.extend(wrong_maps(metadata));
+    wrong.extend(finalizers::wrong(metadata, rules.any_finalizer));
+    wrong
 }
-pub(crate) fn validate_update(_new: &Map<String, Value>, _old: &Map<String, Value>, _custom: bool) -> Vec<FieldError> {
-    Vec::new()
+
+/// Everything that is wrong with the metadata that replaces `old`, in the order of the real server. What a client cannot change and may leave away
+/// must have been filled in (uid, creationTimestamp, generation, and the two of a deletion); whether a resourceVersion is needed is not asked here.
+pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>, rules: &Rules) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    if old.contains_key("deletionTimestamp") {
+        wrong.extend(finalizers::added(new, old));
+    }
+    if generation(new) < generation(old) {
+        wrong.push(FieldError::invalid("metadata.generation", &generation(new).into(), "must not be decremented"));
+    }
+    for member in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (new, old) = (new.get(member).unwrap_or(&Value::Null), old.get(member).unwrap_or(&Value::Null));
+        if new != old {
+            wrong.push(FieldError::invalid(format!("metadata.{member}"), new, "field is immutable"));
+        }
+    }
+    wrong.extend(wrong_maps(new));
+    wrong.extend(finalizers::wrong(new, rules.any_finalizer));
+    wrong
 }
-pub(crate) fn normalize(_m: &mut Map<String, Value>) {}
+
+fn wrong_namespace(namespace: &str, namespaced: bool) -> Vec<FieldError> {
+    match (namespaced, namespace) {
+        (true, "") => vec![FieldError::required("metadata.namespace", "")],
+        (true, namespace) => {
+            let tails = wrong_name(crate::catalogue::NameRule::Label, namespace, false);
+            tails.iter().map(|tail| FieldError::invalid("metadata.namespace", &namespace.into(), tail)).collect()
+        }
+        (false, "") => Vec::new(),
+        (false, _) => vec![FieldError::forbidden("metadata.namespace", "not allowed on this type")],
+    }
+}
+
+/// Labels, annotations and owners: what may change later too.
+fn wrong_maps(metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    for (key, value) in members(metadata, "labels") {
+        let value = value.as_str().unwrap_or_default();
+        wrong.extend(qualified::wrong(key).iter().map(|tail| FieldError::invalid("metadata.labels", &key.as_str().into(), tail)));
+        wrong.extend(qualified::wrong_label(value).iter().map(|tail| FieldError::invalid("metadata.labels", &value.into(), tail)));
+    }
+    let mut bytes = 0;
+    for (key, value) in members(metadata, "annotations") {
+        bytes += key.len() + value.as_str().unwrap_or_default().len();
+        let tails = qualified::wrong(&key.to_lowercase());
+        wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.annotations", &key.as_str().into(), tail)));
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        wrong.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
+    }
+    wrong.extend(owners::wrong(metadata));
+    wrong
+}
+
+fn generation(metadata: &Map<String, Value>) -> i64 {
+    metadata.get("generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn text<'a>(metadata: &'a Map<String, Value>, member: &str) -> &'a str {
+    metadata.get(member).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn members<'a>(metadata: &'a Map<String, Value>, member: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    metadata.get(member).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn items<'a>(metadata: &'a Map<String, Value>, member: &str) -> &'a [Value] {
+    metadata.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Finalizers: which are accepted, and which came anew (spec api-surface §5.4, §3.7).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{items, qualified};
+use crate::model::{invalid::FieldError, quote::quoted};
+
+const FIELD: &str = "metadata.finalizers";
+
+/// Finalizers that are older than the rule of the `/`.
+const STANDARD: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
+
+/// What is wrong with the finalizers; `any` accepts those without a `/` that are not standard.
+pub(super) fn wrong(metadata: &Map<String, Value>, any: bool) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    for name in names(metadata) {
+        wrong.extend(qualified::wrong(name).iter().map(|tail| FieldError::invalid(FIELD, &name.into(), tail)));
+    }
+    let has = |wanted: &str| names(metadata).any(|name| name == wanted);
+    if has("orphan") && has("foregroundDeletion") {
+        let all = Value::from(items(metadata, "finalizers"));
+        wrong.push(FieldError::invalid(FIELD, &all, "finalizer orphan and foregroundDeletion cannot be both set"));
+    }
+    for (index, name) in names(metadata).enumerate().filter(|(_, name)| !any && is_bare(name)) {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        wrong.push(FieldError::invalid(format!("{FIELD}[{index}]"), &name.into(), why));
+    }
+    wrong
+}
+
+/// The error for finalizers that an object being deleted did not have.
+pub(super) fn added(new: &Map<String, Value>, old: &Map<String, Value>) -> Option<FieldError> {
+    let added: Vec<String> = anew(new, Some(old)).into_iter().map(quoted).collect();
+    let why =
+        format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", added.join(", "));
+    (!added.is_empty()).then(|| FieldError::forbidden(FIELD, &why))
+}
+
+/// The warnings for finalizers that a custom resource takes without a `/`, as far as `old` did not have them.
+pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<String> {
+    let bare = anew(new, old).into_iter().filter(|name| is_bare(name));
+    bare.map(|name| {
+        let advice = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
+        format!("{FIELD}: {}: {advice}", quoted(name))
+    })
+    .collect()
+}
+
+fn names(metadata: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    items(metadata, "finalizers").iter().map(|item| item.as_str().unwrap_or_default())
+}
+
+fn anew<'a>(new: &'a Map<String, Value>, old: Option<&Map<String, Value>>) -> BTreeSet<&'a str> {
+    let known: BTreeSet<&str> = old.into_iter().flat_map(names).collect();
+    names(new).filter(|name| !known.contains(name)).collect()
+}
+
+fn is_bare(name: &str) -> bool {
+    !name.contains('/') && !STANDARD.contains(&name)
+}

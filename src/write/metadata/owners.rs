@@ -1,0 +1,84 @@
+//! `metadata.ownerReferences`: validation, and the removal of those that stand twice (spec api-surface §3.7, §5.4).
+
+use serde_json::{Map, Value, json};
+
+use super::items;
+use crate::model::invalid::{FieldError, FieldErrorKind};
+
+const FIELD: &str = "metadata.ownerReferences";
+
+/// What is wrong with the owners.
+pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    let owners = items(metadata, "ownerReferences");
+    let mut controller: Option<String> = None;
+    for owner in owners {
+        wrong.extend(wrong_owner(owner));
+        if owner["controller"] != json!(true) {
+            continue;
+        }
+        let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+        match &controller {
+            None => controller = Some(name),
+            Some(first) => {
+                let why =
+                    format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}");
+                let all: Vec<String> = owners.iter().map(go_json).collect();
+                wrong.push(invalid(&format!("[{}]", all.join(",")), &why));
+            }
+        }
+    }
+    wrong
+}
+
+/// Removes owners that equal an earlier one, and returns the warning about them.
+pub(crate) fn dedup_owners(metadata: &mut Map<String, Value>) -> Option<String> {
+    let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
+    let (mut kept, mut twice) = (Vec::with_capacity(owners.len()), Vec::new());
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) { twice.push(text(&owner, "uid").to_owned()) } else { kept.push(owner) }
+    }
+    *owners = kept;
+    let text = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
+    (!twice.is_empty()).then(|| format!("{text}{}", twice.join(", ")))
+}
+
+fn wrong_owner(owner: &Value) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    let api_version = text(owner, "apiVersion");
+    let (group, version) = match api_version.split('/').collect::<Vec<_>>()[..] {
+        [version] => ("", version),
+        [group, version] => (group, version),
+        _ => ("", ""),
+    };
+    if version.is_empty() {
+        wrong.push(FieldError::invalid(format!("{FIELD}.apiVersion"), &api_version.into(), "version must not be empty"));
+    }
+    for member in ["kind", "name", "uid"] {
+        if text(owner, member).is_empty() {
+            wrong.push(FieldError::invalid(format!("{FIELD}.{member}"), &"".into(), "must not be empty"));
+        }
+    }
+    if (group, version, text(owner, "kind")) == ("", "v1", "Event") {
+        wrong.push(invalid(&go_json(owner), "/v1, Kind=Event is disallowed from being an owner"));
+    }
+    wrong
+}
+
+fn invalid(shown: &str, why: &str) -> FieldError {
+    FieldError { field: FIELD.to_owned(), kind: FieldErrorKind::Invalid, message: format!("Invalid value: {shown}: {why}") }
+}
+
+/// An owner as Go prints it: its members in the order of the type.
+fn go_json(owner: &Value) -> String {
+    let always = ["apiVersion", "kind", "name", "uid"].map(|member| format!("\"{member}\":{}", Value::from(text(owner, member))));
+    let sometimes = ["controller", "blockOwnerDeletion"].into_iter().filter_map(|member| {
+        let flag = owner[member].as_bool()?;
+        Some(format!("\"{member}\":{flag}"))
+    });
+    format!("{{{}}}", always.into_iter().chain(sometimes).collect::<Vec<_>>().join(","))
+}
+
+fn text<'a>(owner: &'a Value, member: &str) -> &'a str {
+    owner[member].as_str().unwrap_or_default()
+}
