@@ -26,7 +26,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("source", &["cache", "codec", "etcd", "keeper", "model", "telemetry"]),
     // Of `source` only `ranges`: the key range of a prefix.
     ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "source", "telemetry"]),
-    ("write", &[]),
+    ("write", &["codec", "model"]),
     ("registry", &["cache", "catalogue", "codec", "etcd", "keeper", "model", "read", "source", "telemetry"]),
     ("http", &["auth", "catalogue", "codec", "config", "dispatch", "etcd", "model", "read", "registry", "telemetry"]),
     ("app", &["auth", "cache", "config", "etcd", "http", "read", "registry", "source", "telemetry"]),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::quote::json_quoted;
+use super::quote::quoted;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,9 +121,9 @@ pub fn joined(errors: &[FieldError]) -> String {
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }
 
-/// A value inside a message: JSON, its strings with Go's escapes.
+/// A value inside a message: a string as Go's `%q` (`<` stays), others as JSON.
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), json_quoted)
+    value.as_str().map_or_else(|| value.to_string(), quoted)
 }
 
 fn with(prefix: &str, why: &str) -> String {
@@ -141,7 +141,7 @@ mod tests {
         let texts = [
             FieldError::required("metadata.name", "name or generateName is required"),
             FieldError::required("spec", ""),
-            FieldError::invalid("metadata.name", &json!("Bad_Name"), "no"),
+            FieldError::invalid("metadata.name", &json!("Bad_<Name>\u{7f}"), "no"),
             FieldError::not_supported("fieldValidation", &json!("X"), &["", "Ignore"]),
             FieldError::duplicate("spec.l[1]", &json!({"k": "1"})),
             FieldError::too_long("metadata.annotations", 262_144),
@@ -152,7 +152,7 @@ mod tests {
             [
                 "metadata.name: Required value: name or generateName is required",
                 "spec: Required value",
-                r#"metadata.name: Invalid value: "Bad_Name": no"#,
+                r#"metadata.name: Invalid value: "Bad_<Name>\x7f": no"#,
                 r#"fieldValidation: Unsupported value: "X": supported values: "", "Ignore""#,
                 r#"spec.l[1]: Duplicate value: {"k":"1"}"#,
                 "metadata.annotations: Too long: may not be more than 262144 bytes",
