@@ -26,10 +26,11 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("source", &["cache", "codec", "etcd", "keeper", "model", "telemetry"]),
     // Of `source` only `ranges`: the key range of a prefix.
     ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "source", "telemetry"]),
-    ("write", &["catalogue", "model", "read"]),
+    ("write", &["catalogue", "codec", "etcd", "model", "read", "registry"]),
+    ("upkeep", &["cache", "etcd", "model", "read", "registry", "write"]),
     ("registry", &["cache", "catalogue", "codec", "etcd", "keeper", "model", "read", "source", "telemetry"]),
-    ("http", &["auth", "catalogue", "codec", "config", "dispatch", "etcd", "model", "read", "registry", "telemetry"]),
-    ("app", &["auth", "cache", "config", "etcd", "http", "read", "registry", "source", "telemetry"]),
+    ("http", &["auth", "catalogue", "codec", "config", "dispatch", "etcd", "model", "read", "registry", "telemetry", "write"]),
+    ("app", &["auth", "cache", "catalogue", "config", "etcd", "http", "read", "registry", "source", "telemetry", "upkeep", "write"]),
 ];
 
 /// The pure parts: paths under `src/`.

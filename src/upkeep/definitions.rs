@@ -10,7 +10,6 @@ use crate::{
     etcd::RangeRequest,
     read::target::Resource,
     write::{
-        Part,
         definition::{Step, next},
         failure::WriteError,
         options::DeleteOptions,
@@ -75,28 +74,16 @@ async fn step(upkeep: &Upkeep, resource: &Arc<Resource>, definition: &Value, all
     let place = Place { resource: resource.clone(), namespace: None, name };
     match next(definition, &others, instances, &upkeep.writer.now()) {
         None => Ok(()),
-        Some(Step::UpdateStatus(wanted)) => {
-            let status = wanted.get("status").cloned().unwrap_or_default();
-            upkeep.writer.amend(&place, Part::Status, |object| set(object, "status", status.clone())).await
-        }
         Some(Step::DeleteInstances) => delete_instances(upkeep, &text("/spec/group"), &text("/spec/names/plural")).await,
-        Some(Step::Finish(wanted)) => {
-            let metadata = wanted.get("metadata").and_then(|m| m.get("finalizers")).cloned().unwrap_or_default();
-            upkeep
-                .writer
-                .amend(&place, Part::Main, |object| {
-                    if let Some(members) = object.get_mut("metadata") {
-                        set(members, "finalizers", metadata.clone());
-                    }
-                })
-                .await
+        // Decided again on what etcd has: the picture may be behind.
+        Some(Step::UpdateStatus(_) | Step::Finish(_)) => {
+            let now = upkeep.writer.now();
+            let whole = |object: &Value| match next(object, &others, instances, &now)? {
+                Step::UpdateStatus(whole) | Step::Finish(whole) => Some(whole),
+                Step::DeleteInstances => None,
+            };
+            upkeep.writer.amend(&place, whole).await
         }
-    }
-}
-
-fn set(object: &mut Value, name: &str, value: Value) {
-    if let Some(members) = object.as_object_mut() {
-        members.insert(name.to_owned(), value);
     }
 }
 

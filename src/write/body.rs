@@ -8,10 +8,6 @@ use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
-<<<<<<< HEAD
-=======
-#[allow(unused_imports, reason = "the writer comes next")]
->>>>>>> h4-body
 pub(crate) use identity::{Expected, IdentifyError, identify};
 
 /// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real

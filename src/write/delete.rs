@@ -160,17 +160,15 @@ fn pod_grace(options: &DeleteOptions, pod: &Value) -> i64 {
 
 /// The first DELETE of an object that something holds, or that ends slowly.
 fn mark(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime) {
-    let metadata = tree::member(object, "metadata");
-    metadata.insert("deletionTimestamp".into(), tree::after(now, grace).into());
-    if &*served.storage.id == "namespaces" {
-        tree::set(object, &["status", "phase"], "Terminating".into());
+    if kinds::mark(served, object, now) {
         return;
     }
+    let metadata = tree::member(object, "metadata");
+    metadata.insert("deletionTimestamp".into(), tree::after(now, grace).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
     if let Some(generation) = tree::integer(object, &["metadata", "generation"]).filter(|g| *g > 0) {
         tree::set(object, &["metadata", "generation"], (generation + 1).into());
     }
-    kinds::prepare_deletion(served, object, now);
 }
 
 /// A later DELETE: only a shorter time changes anything (spec api-surface §8.2 step 3).

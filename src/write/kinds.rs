@@ -1,11 +1,13 @@
 //! What single kinds have of their own when they are written: first status, fields that are merged or made, what cannot be changed (spec api-surface
 //! §5.5, §5.8, §6, §8.3). Everything else about a write is the same for all.
 
+use std::borrow::Cow;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{definition, strategy::Part, tree};
+use super::{definition, metadata, strategy::Part, tree};
 use crate::{catalogue::Served, model::invalid::FieldError};
 
 /// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).
@@ -13,6 +15,9 @@ const DATA_BYTES_MAX: usize = 1_048_576;
 
 /// The finalizer that a namespace is born with (spec api-surface §5.5).
 const NAMESPACE_FINALIZER: &str = "kubernetes";
+
+/// The storage of CustomResourceDefinitions.
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// A served resource as the rules below name it.
 fn id(served: &Served) -> &str {
@@ -39,7 +44,10 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value) {
         }
         "secrets" => prepare_secret(object),
         "pods" | "persistentvolumes" | "persistentvolumeclaims" => tree::set(object, &["status", "phase"], "Pending".into()),
-        "apiextensions.k8s.io/customresourcedefinitions" => definition::prepare_create(object),
+        DEFINITIONS => {
+            definition::defaulted(object);
+            definition::prepare_create(object);
+        }
         _ => {}
     }
 }
@@ -55,22 +63,35 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
         ("secrets", _) => prepare_secret(new),
         ("pods", Part::Status) => keep_metadata(old, new, "ownerReferences"),
         ("deployments", Part::Status) => keep_metadata(old, new, "labels"),
-        ("apiextensions.k8s.io/customresourcedefinitions", Part::Main) => definition::prepare_update(old, new),
+        (DEFINITIONS, Part::Main) => {
+            definition::defaulted(new);
+            definition::prepare_update(new, old);
+        }
+        (DEFINITIONS, Part::Status) => {
+            definition::defaulted(new);
+            definition::prepare_status_update(new, old);
+        }
         _ => {}
     }
 }
 
-/// What a kind notes when its deletion begins.
-pub(super) fn prepare_deletion(served: &Served, object: &mut Value, now: OffsetDateTime) {
-    if id(served) == "apiextensions.k8s.io/customresourcedefinitions" {
-        definition::prepare_deletion(object, &tree::rfc3339(now));
+/// The first DELETE of kinds that have a way of their own to be marked; false for the others.
+pub(super) fn mark(served: &Served, object: &mut Value, now: OffsetDateTime) -> bool {
+    match id(served) {
+        "namespaces" => {
+            tree::set(object, &["metadata", "deletionTimestamp"], tree::rfc3339(now).into());
+            tree::set(object, &["status", "phase"], "Terminating".into());
+        }
+        DEFINITIONS => *object = definition::marked_for_deletion(object, &tree::rfc3339(now)),
+        _ => return false,
     }
+    true
 }
 
 /// Whether `/status` leaves all metadata alone: custom resources, and built-ins whose strategy says so (spec api-surface §6.3).
 pub(super) fn status_keeps_metadata(served: &Served) -> bool {
     const KEEP: [&str; 6] = [
-        "apiextensions.k8s.io/customresourcedefinitions",
+        DEFINITIONS,
         "apiregistration.k8s.io/apiservices",
         "flowschemas",
         "prioritylevelconfigurations",
@@ -78,6 +99,16 @@ pub(super) fn status_keeps_metadata(served: &Served) -> bool {
         "validatingadmissionpolicies",
     ];
     served.custom || KEEP.contains(&id(served))
+}
+
+/// Definitions have a form of their own, and are counted in it.
+pub(super) fn counts_itself(served: &Served) -> bool {
+    id(served) == DEFINITIONS
+}
+
+/// What is there, in the form that `prepare_update` gives to what comes.
+pub(super) fn comparable<'a>(served: &Served, old: &'a Value) -> Cow<'a, Value> {
+    if id(served) == DEFINITIONS { Cow::Owned(definition::normal(old)) } else { Cow::Borrowed(old) }
 }
 
 /// A Deployment's revision is an annotation: changing one is a change of the spec (spec api-surface §6.2).
@@ -102,7 +133,10 @@ pub(super) fn with_finalizers(old: &Value, wanted: &Value) -> Value {
 pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError> {
     match id(served) {
         "configmaps" | "secrets" => data_size(object),
-        "apiextensions.k8s.io/customresourcedefinitions" => definition::validate_create(object),
+        DEFINITIONS => definition::validate_create(object),
+        "apiregistration.k8s.io/apiservices" => {
+            metadata::version_group(tree::text(object, &["metadata", "name"]), object).into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -113,7 +147,8 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }
-        ("apiextensions.k8s.io/customresourcedefinitions", Part::Main) => definition::validate_update(new, old),
+        (DEFINITIONS, Part::Main) => definition::validate_update(new, old),
+        (DEFINITIONS, Part::Status) => definition::validate_status_update(new),
         _ => Vec::new(),
     }
 }

@@ -110,7 +110,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
-        let Sent { tree: object, warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
+        let Sent { tree: object, mut warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
         may_create(&place, tree::text(&object, &["metadata", "name"]))?;
@@ -118,13 +118,13 @@ impl Writer {
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
         if !name.is_empty() || base.is_empty() {
             name.clone_into(&mut place.name);
-            let object = self.create_named(&place, object, ask.options.dry_run, false).await?;
+            let object = self.create_named(&place, object, ask.options.dry_run, false, &mut warnings).await?;
             return Ok(Written { object, created: true, warnings });
         }
         let base = base.to_owned();
         for attempt in 1.. {
             place.name = names::generate(&base, &mut rand::rng());
-            match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX).await {
+            match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX, &mut warnings).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return Ok(Written { object: outcome?, created: true, warnings }),
             }
@@ -133,8 +133,15 @@ impl Writer {
     }
 
     /// `last_try`: the name was generated, and there will be no other.
-    async fn create_named(&self, place: &Place, object: Value, dry_run: bool, last_try: bool) -> Result<Value, WriteError> {
-        let object = strategy::create(place, object, tree::now())?;
+    async fn create_named(
+        &self,
+        place: &Place,
+        object: Value,
+        dry_run: bool,
+        last_try: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, WriteError> {
+        let object = strategy::create(place, object, tree::now(), warnings)?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: place.named(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -155,7 +162,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
-        let Sent { tree: object, warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
+        let Sent { tree: object, mut warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
         let place = &ask.place;
         in_namespace(place, &object)?;
         is_named(place, &object)?;
@@ -167,13 +174,13 @@ impl Writer {
             .change(place, Look::Cache, ask.options.dry_run, |current| match current {
                 Some(current) => {
                     strategy::check_uid(place, tree::text(&object, &["metadata", "uid"]), current)?;
-                    updated(place, ask.part, current, object.clone())
+                    updated(place, ask.part, current, object.clone(), &mut warnings)
                 }
                 None if creates => {
                     created_by_update(place, &object)?;
                     let mut object = object.clone();
                     tree::member(&mut object, "metadata").remove("resourceVersion");
-                    strategy::create(place, object, tree::now()).map(Decision::Put)
+                    strategy::create(place, object, tree::now(), &mut warnings).map(Decision::Put)
                 }
                 None => Err(WriteError::NotFound(place.named())),
             })
@@ -198,7 +205,7 @@ impl Writer {
                 warnings = patched.warnings;
                 in_namespace(place, &patched.tree)?;
                 is_named(place, &patched.tree)?;
-                updated(place, ask.part, current, patched.tree)
+                updated(place, ask.part, current, patched.tree, &mut warnings)
             })
             .await?;
         Ok(written(done, warnings))
@@ -206,16 +213,14 @@ impl Writer {
 }
 
 impl Writer {
-    /// Changes an object that is there, on behalf of the server itself. One that is gone needs no change.
+    /// Changes an object that is there, on behalf of the server itself, if `change` says to what. One that is gone needs no change.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn amend(&self, place: &Place, part: Part, change: impl Fn(&mut Value)) -> Result<(), WriteError> {
+    pub async fn amend(&self, place: &Place, change: impl Fn(&Value) -> Option<Value>) -> Result<(), WriteError> {
         self.change(place, Look::Etcd, false, |current| {
             let Some(current) = current else { return Ok(Decision::Keep) };
-            let mut object = current.tree.clone();
-            change(&mut object);
-            updated(place, part, current, object)
+            change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(place, Part::Server, current, object, &mut Vec::new()))
         })
         .await?;
         Ok(())
@@ -229,13 +234,13 @@ impl Writer {
 }
 
 /// The update that PUT and PATCH share: judged against the object that is there, and the end of one that nothing holds (spec api-surface §8.4).
-fn updated(place: &Place, part: Part, current: &Current, object: Value) -> Result<Decision, WriteError> {
+fn updated(place: &Place, part: Part, current: &Current, object: Value, warnings: &mut Vec<String>) -> Result<Decision, WriteError> {
     let sent = tree::text(&object, &["metadata", "resourceVersion"]);
     // `/finalize` needs none (spec api-surface §8.3).
     if part != Part::Finalizers || !sent.is_empty() {
         strategy::check_revision(place, sent, current)?;
     }
-    let Some(new) = strategy::update(place, part, current, object)? else { return Ok(Decision::Keep) };
+    let Some(new) = strategy::update(place, part, current, object, warnings)? else { return Ok(Decision::Keep) };
     let shown = || at_revision(new.clone(), current.revision);
     Ok(if strategy::is_finished(place.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
 }

@@ -104,7 +104,7 @@ fn scaled(place: &Place, current: &Current, scale: &Value) -> Result<Decision, W
     }
     let mut object = current.tree.clone();
     tree::set(&mut object, &Paths::of(place.served()).spec, replicas.into());
-    Ok(strategy::update(place, strategy::Part::Main, current, object)?.map_or(Decision::Keep, Decision::Put))
+    Ok(strategy::update(place, strategy::Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
 }
 
 /// Where the numbers are.

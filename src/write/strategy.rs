@@ -28,10 +28,12 @@ pub enum Part {
     Status,
     /// `/finalize` of namespaces: `spec.finalizers`.
     Finalizers,
+    /// All of it, by the server itself.
+    Server,
 }
 
 /// Makes what a client sent into a new object, and judges it.
-pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime) -> Result<Value, WriteError> {
+pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warnings: &mut Vec<String>) -> Result<Value, WriteError> {
     let served = place.served();
     no_revision(&object)?;
     let metadata = tree::member(&mut object, "metadata");
@@ -50,28 +52,43 @@ pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime) -> R
     clear_status(served, &mut object);
     kinds::prepare_create(served, &mut object);
     normalize(&mut object);
-    let mut errors = kinds::validate_create(served, &object);
-    errors.extend(metadata::validate_create(tree::metadata(&object), served.namespaced, served.rules.name, served.custom));
+    warnings.extend(metadata::dedup_owners(tree::member(&mut object, "metadata")));
+    if served.custom {
+        warnings.extend(metadata::finalizer_warnings(tree::metadata(&object), None));
+    }
+    let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
+    errors.extend(kinds::validate_create(served, &object));
     WriteError::unless_valid(place.kind(), errors)?;
     Ok(object)
 }
 
 /// Makes what a client wants the object to be into what it becomes, and judges it. `None`: nothing changes.
-pub(super) fn update(place: &Place, part: Part, current: &Current, wanted: Value) -> Result<Option<Value>, WriteError> {
+pub(super) fn update(
+    place: &Place,
+    part: Part,
+    current: &Current,
+    wanted: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Value>, WriteError> {
     let (served, old) = (place.served(), &current.tree);
     let mut new = match part {
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
         Part::Finalizers => kinds::with_finalizers(old, &wanted),
+        Part::Server => wanted,
     };
     keep_server_set(tree::member(&mut new, "metadata"), tree::metadata(old));
     kinds::prepare_update(served, part, old, &mut new);
     normalize(&mut new);
+    warnings.extend(metadata::dedup_owners(tree::member(&mut new, "metadata")));
+    if served.custom {
+        warnings.extend(metadata::finalizer_warnings(tree::metadata(&new), Some(tree::metadata(old))));
+    }
     count_generation(served, part, old, &mut new);
-    let mut errors = kinds::validate_update(served, part, old, &new);
-    errors.extend(metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.custom));
+    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), &served.rules);
+    errors.extend(kinds::validate_update(served, part, old, &new));
     WriteError::unless_valid(place.kind(), errors)?;
-    Ok((new != *old).then_some(new))
+    Ok((new != *kinds::comparable(served, old)).then_some(new))
 }
 
 /// Whether a write that leaves this object behind takes it away: it is being deleted and nothing holds it any more (spec api-surface §8.4).
@@ -181,7 +198,7 @@ fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
 
 /// One more when anything but metadata and status changed (spec api-surface §6.2).
 fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
-    if !served.rules.generation || part == Part::Status {
+    if !served.rules.generation || matches!(part, Part::Status | Part::Server) || kinds::counts_itself(served) {
         return;
     }
     let is_spec =
@@ -233,7 +250,7 @@ mod tests {
         let mut sent = deployment(1, "x", 5);
         tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
         tree::member(&mut sent, "metadata").remove("resourceVersion");
-        let new = create(&place, sent, tree::now()).expect("valid");
+        let new = create(&place, sent, tree::now(), &mut Vec::new()).expect("valid");
         assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
         assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
         assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
@@ -246,11 +263,11 @@ mod tests {
         let sent =
             |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
         for fine in ["", "0", "abc"] {
-            let new = create(&place, sent(fine), tree::now()).expect("dropped");
+            let new = create(&place, sent(fine), tree::now(), &mut Vec::new()).expect("dropped");
             assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
         }
         assert!(
-            matches!(create(&place, sent("5"), tree::now()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
+            matches!(create(&place, sent("5"), tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
         );
     }
 
@@ -258,24 +275,28 @@ mod tests {
     fn spec_and_status_are_written_apart() {
         let place = test_place("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let main = update(&place, Part::Main, &old, deployment(2, "x", 9)).expect("valid").expect("a change");
+        let main = update(&place, Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((tree::integer(&main, &["spec", "replicas"]), tree::integer(&main, &["status", "replicas"])), (Some(2), Some(5)));
-        let status = update(&place, Part::Status, &old, deployment(2, "x", 9)).expect("valid").expect("a change");
+        let status = update(&place, Part::Status, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
         assert_eq!((generation(&main), generation(&status)), (4, 3));
-        assert_eq!(update(&place, Part::Main, &old, deployment(1, "x", 9)), Ok(None), "a status through the main door is no change");
+        assert_eq!(
+            update(&place, Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
+            Ok(None),
+            "a status through the main door is no change"
+        );
     }
 
     #[test]
     fn annotations_of_a_deployment_count_as_spec_and_labels_do_not() {
         let place = test_place("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let annotated = update(&place, Part::Main, &old, deployment(1, "y", 5)).expect("valid").expect("a change");
+        let annotated = update(&place, Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
         let mut wanted = deployment(1, "x", 5);
         tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
-        let labelled = update(&place, Part::Main, &old, wanted.clone()).expect("valid").expect("a change");
+        let labelled = update(&place, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
-        assert_eq!(update(&place, Part::Status, &old, wanted), Ok(None), "the status door of Deployments takes no labels");
+        assert_eq!(update(&place, Part::Status, &old, wanted, &mut Vec::new()), Ok(None), "the status door of Deployments takes no labels");
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub(crate) enum Shape {
     Text,
     Flag,
     Number,
+    /// A 64 bit float: an integer that is too long for one loses its last digits.
+    Float,
     /// Any JSON: kept, its keys sorted.
     Any,
     List(&'static Self),
@@ -52,6 +54,8 @@ impl Shape {
             (Self::Struct(members), Value::Object(map)) => Value::Object(normal_struct(members, map)),
             (Self::SchemaOrFlag | Self::SchemaOrList | Self::SchemaOrNames, Value::Object(_)) => SCHEMA.normal(value),
             (Self::SchemaOrList, Value::Array(items)) => items.iter().map(|item| SCHEMA.normal(item)).collect(),
+            (Self::Float, Value::Number(_)) => value.as_f64().map_or(Value::Null, read_again),
+            (Self::Any, _) => any(value),
             _ => value.clone(),
         }
     }
@@ -61,7 +65,7 @@ impl Shape {
         match self {
             Self::Text => Value::String(String::new()),
             Self::Flag => Value::Bool(false),
-            Self::Number => Value::from(0),
+            Self::Number | Self::Float => Value::from(0),
             Self::Struct(members) => Value::Object(normal_struct(members, &Map::new())),
             _ => Value::Null,
         }
@@ -79,6 +83,23 @@ impl Shape {
             (Self::SchemaOrFlag | Self::SchemaOrList | Self::SchemaOrNames, Value::Object(_)) => SCHEMA.write(value, out),
             _ => value_into(value, out),
         }
+    }
+}
+
+/// A float as it is read after Go has written it: `1.0` is 1.
+fn read_again(float: f64) -> Value {
+    let mut text = Vec::new();
+    value_into(&Value::from(float), &mut text);
+    serde_json::from_slice(&text).unwrap_or_else(|_| Value::from(float))
+}
+
+/// Any JSON with its floats as they will be read again.
+fn any(value: &Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => number.as_f64().map_or(Value::Null, read_again),
+        Value::Array(items) => items.iter().map(any).collect(),
+        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), any(value))).collect(),
+        _ => value.clone(),
     }
 }
 
@@ -317,9 +338,9 @@ static SCHEMA: Shape = Shape::Struct(&[
     filled("format", &TEXT),
     filled("title", &TEXT),
     set("default", &ANY),
-    set("maximum", &NUMBER),
+    set("maximum", &Shape::Float),
     filled("exclusiveMaximum", &FLAG),
-    set("minimum", &NUMBER),
+    set("minimum", &Shape::Float),
     filled("exclusiveMinimum", &FLAG),
     set("maxLength", &NUMBER),
     set("minLength", &NUMBER),
@@ -327,7 +348,7 @@ static SCHEMA: Shape = Shape::Struct(&[
     set("maxItems", &NUMBER),
     set("minItems", &NUMBER),
     filled("uniqueItems", &FLAG),
-    set("multipleOf", &NUMBER),
+    set("multipleOf", &Shape::Float),
     filled("enum", &ANY_LIST),
     set("maxProperties", &NUMBER),
     set("minProperties", &NUMBER),

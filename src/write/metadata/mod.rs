@@ -10,13 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::{catalogue::Rules, model::invalid::FieldError};
 
-#[allow(unused_imports, reason = "the writer comes next")]
 pub(crate) use finalizers::finalizer_warnings;
-#[allow(unused_imports, reason = "the writer comes next")]
 pub(crate) use name::{version_group, wrong_name};
-#[allow(unused_imports, reason = "the writer comes next")]
 pub(crate) use normal::normalize;
-#[allow(unused_imports, reason = "the writer comes next")]
 pub(crate) use owners::dedup_owners;
 
 /// Bytes of all annotations together, keys and values.

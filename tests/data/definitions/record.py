@@ -156,8 +156,8 @@ GOOD = {
     "every schema member": schema(
         props(
             s={"type": "string", "format": "date-time", "title": "t", "description": "<d>", "default": "2020-01-01T00:00:00Z", "maxLength": 40, "minLength": 0, "pattern": "^.*$", "enum": ["2020-01-01T00:00:00Z", "x"], "example": {"b": 1, "a": [1.0, None]}, "externalDocs": {"url": "https://example.com", "description": "d"}, "nullable": True},
-            n={"type": "number", "maximum": 10.5, "minimum": 0, "exclusiveMaximum": True, "exclusiveMinimum": True, "multipleOf": 0.5},
-            i={"type": "integer", "format": "int64", "maximum": 1e22, "minimum": -5},
+            n={"type": "number", "maximum": 1e22, "minimum": 0, "exclusiveMaximum": True, "exclusiveMinimum": True, "multipleOf": 0.5},
+            i={"type": "integer", "format": "int64", "maximum": 9223372036854775807, "minimum": -9223372036854775808},
             l={"type": "array", "items": props(k={"type": "string"}, v={"type": "string"}) | {"required": ["k"]}, "maxItems": 3, "minItems": 0, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
             set={"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
             m={"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 9, "minProperties": 0, "x-kubernetes-map-type": "atomic"},

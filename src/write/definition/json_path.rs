@@ -1,0 +1,84 @@
+//! Paths into objects as definitions name them: the simple ones of columns and scale, and those that a schema must know.
+
+use serde_json::Value;
+
+use super::tree::{entries, has_entries, member};
+use crate::model::invalid::FieldError;
+
+/// What is wrong with the path of a printer column or of scale.
+pub(super) fn wrong_simple_path(path: &str, field: &str) -> Option<FieldError> {
+    let invalid = |why| Some(FieldError::invalid(field, &Value::from(path), why));
+    match path.chars().next() {
+        None => invalid("must not be empty"),
+        Some('.') => None,
+        Some(_) => invalid("must be a simple json path starting with ."),
+    }
+}
+
+/// Where a path leads in a schema: its steps as a field path, and the schema there (`None` under `additionalProperties: true`).
+pub(super) struct Found<'s> {
+    pub(super) path: String,
+    pub(super) schema: Option<&'s Value>,
+}
+
+/// Follows a path of member names and, with `brackets`, of `['key']`. The error's text is that of apiextensions' `ValidFieldPath`.
+pub(super) fn follow<'s>(path: &str, schema: &'s Value, brackets: bool) -> Result<Found<'s>, String> {
+    const END: &str = "unexpected end of JSON path";
+    let mut found = Found { path: String::new(), schema: Some(schema) };
+    let mut tokens = tokens(path).into_iter();
+    while let Some(token) = tokens.next() {
+        match token {
+            "." => found.step(tokens.next().ok_or(END)?)?,
+            "[" if !brackets => return Err("array notation is not allowed".to_owned()),
+            "[" => {
+                let key = tokens.next().ok_or(END)?;
+                let inner = key.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+                found.step(&inner.ok_or(format!("expected single quoted string but got {key}"))?.replace("\\'", "'"))?;
+                match tokens.next().ok_or(END)? {
+                    "]" => {}
+                    other => return Err(format!("expected ] but got {other}")),
+                }
+            }
+            other => return Err(format!("expected [ or . but got: {other}")),
+        }
+    }
+    Ok(found)
+}
+
+impl Found<'_> {
+    fn step(&mut self, name: &str) -> Result<(), String> {
+        const UNKNOWN: &str = "does not refer to a valid field";
+        let schema = self.schema.ok_or(UNKNOWN)?;
+        if has_entries(schema, "properties") {
+            self.path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+            self.schema = Some(entries(schema, "properties").find(|(property, _)| *property == name).ok_or(UNKNOWN)?.1);
+        } else {
+            let inner = member(schema, "additionalProperties").ok_or(UNKNOWN)?;
+            self.path = format!("{}[{name}]", self.path);
+            self.schema = Some(inner).filter(|inner| inner.is_object());
+        }
+        Ok(())
+    }
+}
+
+/// `.`, `[`, `]`, quoted texts, and what stands between.
+fn tokens(path: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '.' | '[' | ']' => 1,
+            '\'' => closing_quote(rest).map_or(rest.len(), |at| at + 1),
+            _ => rest.find(['.', '[', ']']).unwrap_or(rest.len()),
+        };
+        found.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    found
+}
+
+/// The next quote without a backslash before it.
+fn closing_quote(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    (1..bytes.len()).find(|&at| bytes[at] == b'\'' && bytes[at - 1] != b'\\')
+}

@@ -1,0 +1,232 @@
+//! What the server does with a definition by itself: accept its names, establish it, clean up when it goes (spec api-surface §11.2). Pure: the
+//! caller writes, deletes instances and asks again; the time comes as text.
+//!
+//! ```text
+//! created ── names free ──▶ NamesAccepted, Installing ──▶ Established
+//!    │                              ▲
+//!    └── a name taken ──▶ NotAccepted, asked again when another definition of the group changes or goes
+//! deleted ── finalizer, Pending ──▶ InProgress ── instances ──▶ DeleteInstances … ── none left ──▶ Finish
+//! ```
+//!
+//! The condition `NonStructuralSchema` is not kept: only definitions of Kubernetes before 1.16 can have it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{
+    approval::{Approval, approval, is_protected},
+    conditions::{Condition, find, has, is_true, put},
+    conversion::wrong_bundle,
+    tree::{list, member, object_mut, text},
+};
+use crate::model::quote::quoted;
+
+/// Keeps a definition until its instances are gone.
+pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Resources of Kubernetes itself whose keys a definition of the same name would share: their values are never deleted for it.
+const BUILT_IN: [(&str, &str); 2] = [("apiregistration.k8s.io", "apiservices"), ("apiextensions.k8s.io", "customresourcedefinitions")];
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Write this whole v1 object: only its status changed.
+    UpdateStatus(Value),
+    /// Delete all instances, see whether some are left (kube-apiserver looks every 5 s for up to a minute), and ask again with the answer.
+    DeleteInstances,
+    /// Write this whole v1 object, without [`FINALIZER`]; when it has no finalizers at all, delete the definition instead.
+    Finish(Value),
+}
+
+/// The next step for a v1 definition, `None` when all is done. `others` are the other definitions (of any group); `instances_left` is what is
+/// known after [`Step::DeleteInstances`]; `now` is RFC 3339 in seconds.
+#[must_use]
+pub fn next(definition: &Value, others: &[&Value], instances_left: Option<bool>, now: &str) -> Option<Step> {
+    if is_going(definition) && list(&definition["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
+        return Some(clean_up(definition, instances_left, now));
+    }
+    let updated = judged(definition, now).or_else(|| named(definition, others, now)).or_else(|| established(definition, now));
+    updated.map(Step::UpdateStatus)
+}
+
+/// What DELETE makes of a definition that was not being deleted: marked, kept by [`FINALIZER`], Terminating. The generation stays.
+#[must_use]
+pub(crate) fn marked_for_deletion(definition: &Value, now: &str) -> Value {
+    let mut object = definition.clone();
+    let metadata = object_mut(&mut object, "metadata");
+    metadata.entry("deletionTimestamp").or_insert(Value::from(now));
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Value::Array(finalizers) = finalizers
+        && !finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+    {
+        finalizers.push(Value::from(FINALIZER));
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    put(&mut object, &terminating("True", "InstanceDeletionPending", message), now);
+    object
+}
+
+fn is_going(definition: &Value) -> bool {
+    member(&definition["metadata"], "deletionTimestamp").is_some()
+}
+
+fn clean_up(definition: &Value, instances_left: Option<bool>, now: &str) -> Step {
+    let in_progress = terminating("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+    if !has(definition, &in_progress) {
+        return Step::UpdateStatus(with(definition, &in_progress, now));
+    }
+    let (group, plural) = (text(&definition["spec"], "group"), text(&definition["spec"]["names"], "plural"));
+    let done = if BUILT_IN.contains(&(group, plural)) {
+        terminating("False", "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+    } else if !is_true(definition, "Established") {
+        terminating("False", "NeverEstablished", "resource was never established")
+    } else if instances_left == Some(false) {
+        terminating("False", "InstanceDeletionCompleted", "removed all instances")
+    } else {
+        return Step::DeleteInstances;
+    };
+    let mut object = with(definition, &done, now);
+    let metadata = object_mut(&mut object, "metadata");
+    if let Some(Value::Array(finalizers)) = metadata.get_mut("finalizers") {
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        if finalizers.is_empty() {
+            metadata.remove("finalizers");
+        }
+    }
+    Step::Finish(object)
+}
+
+/// Whether a protected group was approved.
+fn judged(definition: &Value, now: &str) -> Option<Value> {
+    if !is_protected(text(&definition["spec"], "group")) {
+        return None;
+    }
+    let (said, message) = approval(definition);
+    let (status, reason) = match said {
+        Approval::Missing => ("False", "MissingAnnotation"),
+        Approval::Invalid => ("False", "InvalidAnnotation"),
+        Approval::Approved => ("True", "ApprovedAnnotation"),
+        Approval::Bypassed => ("False", "UnapprovedAnnotation"),
+    };
+    changed(definition, &Condition { kind: "KubernetesAPIApprovalPolicyConformant", status, reason, message: &message }, now)
+}
+
+/// Takes the names that are free; the reason is the last name that is not.
+fn named(definition: &Value, others: &[&Value], now: &str) -> Option<Value> {
+    let (asked, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
+    if asked == had {
+        return None;
+    }
+    let taken = Taken::by(definition, others);
+    let mut accepted = had.clone();
+    let mut conflict = None;
+    for (name, reason, used) in [
+        ("plural", "PluralConflict", &taken.resources),
+        ("singular", "SingularConflict", &taken.resources),
+        ("shortNames", "ShortNamesConflict", &taken.resources),
+        ("kind", "KindConflict", &taken.kinds),
+        ("listKind", "ListKindConflict", &taken.kinds),
+    ] {
+        match clash(asked, had, name, used) {
+            Some(message) => conflict = Some((reason, message)),
+            None => take(&mut accepted, asked, name),
+        }
+    }
+    take(&mut accepted, asked, "categories");
+    let free = conflict.is_none();
+    let (reason, message) = conflict.unwrap_or(("NoConflicts", "no conflicts found".to_owned()));
+    let condition = Condition { kind: "NamesAccepted", status: if free { "True" } else { "False" }, reason, message: &message };
+    if accepted == *had && has(definition, &condition) {
+        return None;
+    }
+    let mut object = with(definition, &condition, now);
+    object["status"]["acceptedNames"] = accepted;
+    if free && !is_true(definition, "Established") {
+        put(&mut object, &not_established("Installing", "the initial names have been accepted"), now);
+    } else if find(definition, "Established").is_none() {
+        put(&mut object, &not_established("NotAccepted", "not all names are accepted"), now);
+    }
+    Some(object)
+}
+
+/// Names that definitions of one group have accepted, the definition's own among them.
+struct Taken<'v> {
+    resources: BTreeSet<&'v str>,
+    kinds: BTreeSet<&'v str>,
+}
+
+impl<'v> Taken<'v> {
+    fn by(definition: &'v Value, others: &[&'v Value]) -> Self {
+        let group = text(&definition["spec"], "group");
+        let mut taken = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
+        let of_group = others.iter().copied().filter(|other| text(&other["spec"], "group") == group);
+        for names in of_group.chain([definition]).map(|definition| &definition["status"]["acceptedNames"]) {
+            taken.resources.extend(["plural", "singular"].map(|name| text(names, name)));
+            taken.resources.extend(list(names, "shortNames").iter().filter_map(Value::as_str));
+            taken.kinds.extend(["kind", "listKind"].map(|name| text(names, name)));
+        }
+        taken
+    }
+}
+
+/// Why a name cannot be taken. Several short names are told together, as Go joins errors: each text once.
+fn clash(asked: &Value, had: &Value, name: &str, used: &BTreeSet<&str>) -> Option<String> {
+    let in_use = |name: &str| format!("{} is already in use", quoted(name));
+    if name != "shortNames" {
+        let (asked, had) = (text(asked, name), text(had, name));
+        return (asked != had && used.contains(asked)).then(|| in_use(asked));
+    }
+    let mut told: Vec<String> = Vec::new();
+    for short in list(asked, name).iter().filter(|short| !list(had, name).contains(short)).filter_map(Value::as_str) {
+        let text = in_use(short);
+        if used.contains(short) && !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    match told.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
+fn take(accepted: &mut Value, asked: &Value, name: &str) {
+    let Some(accepted) = accepted.as_object_mut() else { return };
+    match member(asked, name) {
+        Some(value) => accepted.insert(name.to_owned(), value.clone()),
+        None => accepted.remove(name),
+    };
+}
+
+/// Names accepted: served from now on, unless the bundle of its webhook is none.
+fn established(definition: &Value, now: &str) -> Option<Value> {
+    if !is_true(definition, "NamesAccepted") || is_true(definition, "Established") {
+        return None;
+    }
+    let bundle = definition.pointer("/spec/conversion/webhook/clientConfig").map_or("", |config| text(config, "caBundle"));
+    let condition = if wrong_bundle(bundle).is_some() {
+        not_established("InvalidCABundle", "The conversion webhook CABundle is invalid")
+    } else {
+        Condition { status: "True", ..not_established("InitialNamesAccepted", "the initial names have been accepted") }
+    };
+    changed(definition, &condition, now)
+}
+
+fn not_established<'c>(reason: &'c str, message: &'c str) -> Condition<'c> {
+    Condition { kind: "Established", status: "False", reason, message }
+}
+
+fn terminating<'c>(status: &'static str, reason: &'c str, message: &'c str) -> Condition<'c> {
+    Condition { kind: "Terminating", status, reason, message }
+}
+
+fn changed(definition: &Value, condition: &Condition<'_>, now: &str) -> Option<Value> {
+    (!has(definition, condition)).then(|| with(definition, condition, now))
+}
+
+fn with(definition: &Value, condition: &Condition<'_>, now: &str) -> Value {
+    let mut object = definition.clone();
+    put(&mut object, condition, now);
+    object
+}
