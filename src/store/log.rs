@@ -156,7 +156,8 @@ mod tests {
             let place = Place { main: created, sub: 3 };
             let version = Version { place, created, number, lease };
             let record = Record { key: key.as_bytes(), put: put.then_some((version, value.as_bytes())) };
-            prop_assert_eq!(Record::decode(place, &record.encode()), Some(record));
+            let written = record.encode();
+            prop_assert_eq!(Record::decode(place, &written), Some(record));
         }
 
         #[test]
