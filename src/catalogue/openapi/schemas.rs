@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalogue::{
     Served,
-    types::{self, Field, KindOf, List, Shape, Strategy, TypeRef},
+    types::{self, Field, KindOf, List, MapType, Shape, Strategy, TypeRef},
 };
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -60,10 +60,27 @@ impl Schemas {
     fn custom_object(&mut self, served: &Served) -> Value {
         let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
         let mut schema = served.schema.as_ref().map_or_else(open, |schema| Value::clone(schema));
+        self.embedded(&mut schema);
         let properties = schema.get("properties").cloned().unwrap_or_else(|| json!({}));
         schema["properties"] = self.head("ObjectMeta", properties);
         schema[GVK] = json!([kind_of(&served.group, &served.version, &served.kind)]);
         schema
+    }
+
+    /// Objects inside of objects (`x-kubernetes-embedded-resource`) have the head too.
+    fn embedded(&mut self, schema: &mut Value) {
+        let Some(members) = schema.as_object_mut() else { return };
+        if let Some(properties) = members.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.values_mut().for_each(|property| self.embedded(property));
+        }
+        for part in ["items", "additionalProperties"] {
+            members.get_mut(part).into_iter().for_each(|schema| self.embedded(schema));
+        }
+        if members.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+            let properties = members.remove("properties").unwrap_or_else(|| json!({}));
+            members.insert("properties".to_owned(), self.head("ObjectMeta", properties));
+            members.insert("required".to_owned(), json!(["kind", "apiVersion"]));
+        }
     }
 
     /// These properties and `apiVersion`, `kind` and `metadata`.
@@ -130,12 +147,16 @@ impl Schemas {
             List::Map(_) => "map",
         });
         let keys = field.list.as_ref().and_then(|list| if let List::Map(keys) = list { Some(json!(keys)) } else { None });
+        let map = field.map.map(|map| match map {
+            MapType::Atomic => "atomic",
+            MapType::Granular => "granular",
+        });
         let extensions = [
             ("x-kubernetes-patch-strategy", merge.map(Value::from)),
             ("x-kubernetes-patch-merge-key", field.merge.key.map(Value::from)),
             ("x-kubernetes-list-type", list.map(Value::from)),
             ("x-kubernetes-list-map-keys", keys),
-            ("x-kubernetes-map-type", field.atomic.then(|| "atomic".into())),
+            ("x-kubernetes-map-type", map.map(Value::from)),
         ];
         for (name, value) in extensions.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             schema[name] = value;

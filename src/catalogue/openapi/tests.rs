@@ -114,10 +114,15 @@ fn operations_and_schemas_are_those_of_kubernetes() {
 
 #[test]
 fn custom_resources_have_the_schema_of_their_definition() {
-    let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+    let inner = json!({"type": "object", "x-kubernetes-embedded-resource": true});
+    let mut spec = json!({"type": "object", "properties": {"size": {"type": "integer"}, "parts": {"type": "array", "items": inner}}});
     let catalogue = Catalogue::offering(&[widgets(Some(json!({"type": "object", "properties": {"spec": spec}})))], Offer::Everything);
     let document = document(&catalogue, "apis/ex.io/v1");
     let widget = &document["components"]["schemas"]["io.ex.v1.Widget"];
+    let metadata = json!({"allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]});
+    let part = &mut spec["properties"]["parts"]["items"];
+    part["properties"] = json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata});
+    part["required"] = json!(["kind", "apiVersion"]);
     assert_eq!(widget["properties"]["spec"], spec);
     assert_eq!(widget["properties"]["kind"], json!({"type": "string"}));
     assert_eq!(widget["x-kubernetes-group-version-kind"], json!([{"group": "ex.io", "version": "v1", "kind": "Widget"}]));
