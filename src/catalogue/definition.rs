@@ -92,6 +92,7 @@ impl Definition {
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),
             labels: self.labels(version, storage),
+            schema: version.schema.clone(),
         }
     }
 
@@ -175,7 +176,7 @@ pub(super) fn storage_version_hash(group: &str, version: &str, kind: &str) -> St
 struct Version {
     name: String,
     served: bool,
-    schema: Option<Value>,
+    schema: Option<Arc<Value>>,
     /// Paths of `selectableFields` without the leading dot: the labels.
     selectable: Vec<String>,
     status: bool,
@@ -184,7 +185,7 @@ struct Version {
 
 impl Version {
     fn kept_by(&self, reader: &Self) -> bool {
-        keeps(reader.schema.as_ref(), self.schema.as_ref())
+        keeps(reader.schema.as_deref(), self.schema.as_deref())
     }
 }
 
@@ -355,7 +356,7 @@ impl RawVersion {
         Version {
             name: self.name.clone(),
             served: self.served,
-            schema: schema.filter(|_| !spec.preserve_unknown_fields).cloned(),
+            schema: schema.filter(|_| !spec.preserve_unknown_fields).cloned().map(Arc::new),
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),

@@ -6,6 +6,7 @@ mod builtins;
 mod definition;
 pub mod discovery;
 mod documents;
+pub mod openapi;
 mod order;
 mod rules;
 mod schema;
@@ -36,6 +37,7 @@ pub struct Catalogue {
     offer: Offer,
     aggregated_core: OnceLock<discovery::Aggregated>,
     aggregated_groups: OnceLock<discovery::Aggregated>,
+    openapi: OnceLock<openapi::Documents>,
 }
 
 /// The versions of one group, preferred one first.
@@ -75,7 +77,7 @@ impl Catalogue {
             group.sort_by(|a, b| b.version_priority.cmp(&a.version_priority).then_with(|| order::preferred_first(&a.version, &b.version)));
         }
         let storages = storages.into_values().collect();
-        Self { groups, storages, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new() }
+        Self { groups, storages, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new(), openapi: OnceLock::new() }
     }
 
     /// The resource that a path names, if it is served.

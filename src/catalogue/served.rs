@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::rules::Rules;
 use crate::model::{Storage, quote::quoted, selector::Field};
@@ -53,6 +54,8 @@ pub struct Served {
     pub(super) verbs: Vec<String>,
     pub(super) subresources: Vec<Subresource>,
     pub(super) labels: Labels,
+    /// `openAPIV3Schema` of a custom resource's version, when it has one.
+    pub(super) schema: Option<Arc<Value>>,
     /// Whether discovery shows it: not before its definition is established, nor when it is refused.
     pub(super) listed: bool,
 }
@@ -102,7 +105,7 @@ pub struct ScalePaths {
 }
 
 /// What this server answers, and therefore lists in discovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Offer {
     /// `get`, `list` and `watch`, and subresources that are read as the object itself.
     Reads,
