@@ -12,7 +12,7 @@ pub(crate) use identity::{Expected, IdentifyError, identify};
 
 /// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real
 /// server allows 10,000, with the same error.
-const DEPTH_MAX: usize = 127;
+pub(super) const DEPTH_MAX: usize = 127;
 
 /// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
@@ -79,6 +79,18 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], kind: &str) -> Result<Tree, Bo
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
     read(syntax, bytes).map(|read| read.value).map_err(BodyError)
+}
+
+/// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.
+///
+/// # Errors
+/// The text of Go's error.
+pub(super) fn parse_patch(bytes: &[u8], float: &str) -> Result<(Value, Vec<Duplicate>), String> {
+    let json::Read { value, duplicates, overflow } = json::parse(bytes)?;
+    match overflow {
+        Some(number) => Err(format!("json: cannot unmarshal number {number} into Go {float} of type float64")),
+        None => Ok((value, duplicates)),
+    }
 }
 
 fn read(syntax: Syntax, bytes: &[u8]) -> Result<json::Read, String> {

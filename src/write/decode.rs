@@ -33,8 +33,8 @@ impl Sent {
         let (kind, version) = (expected.kind, expected.api_version());
         let refused = |why: &str| WriteError::BadRequest(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"));
         let unknown = conform(&mut value, expected).map_err(|why| refused(&why))?;
-        let too_much = too_much(&unknown, &duplicates);
-        let warnings = judged(options.validation, too_much).map_err(|why| refused(&why))?;
+        let too_much = unknown_fields(&unknown).chain(duplicates.iter().map(Duplicate::to_string));
+        let warnings = judged(options.validation, too_much.collect()).map_err(|why| refused(&why))?;
         Ok(Self { tree: value, warnings })
     }
 
@@ -42,8 +42,7 @@ impl Sent {
     pub(super) fn patched(
         expected: &Expected<'_>,
         options: &WriteOptions,
-        mut value: Value,
-        duplicates: &[Duplicate],
+        (mut value, told): (Value, Vec<String>),
     ) -> Result<Self, WriteError> {
         let text = value.to_string();
         let refused = |why: &str| WriteError::Invalid {
@@ -51,7 +50,7 @@ impl Sent {
             errors: vec![FieldError::invalid("patch", &text.as_str().into(), why)],
         };
         let unknown = conform(&mut value, expected).map_err(|why| refused(&why))?;
-        let warnings = judged(options.validation, too_much(&unknown, duplicates)).map_err(|why| refused(&why))?;
+        let warnings = judged(options.validation, unknown_fields(&unknown).chain(told).collect()).map_err(|why| refused(&why))?;
         Ok(Self { tree: value, warnings })
     }
 }
@@ -66,9 +65,9 @@ fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, St
     outcome.map_err(|wrong| wrong.0)
 }
 
-/// Unknown fields in document order, then duplicates (spec api-surface §5.6).
-fn too_much(unknown: &[String], duplicates: &[Duplicate]) -> Vec<String> {
-    unknown.iter().map(|path| format!("unknown field {path:?}")).chain(duplicates.iter().map(Duplicate::to_string)).collect()
+/// In document order; duplicates come after them (spec api-surface §5.6).
+fn unknown_fields(paths: &[String]) -> impl Iterator<Item = String> {
+    paths.iter().map(|path| format!("unknown field {path:?}"))
 }
 
 /// Warnings, or the text of a refusal.

@@ -85,7 +85,7 @@ pub(super) fn update(
         warnings.extend(metadata::finalizer_warnings(tree::metadata(&new), Some(tree::metadata(old))));
     }
     count_generation(served, part, old, &mut new);
-    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), &served.rules);
+    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));
     WriteError::unless_valid(place.kind(), errors)?;
     Ok((new != *kinds::comparable(served, old)).then_some(new))
