@@ -153,6 +153,10 @@ impl Story<'_> {
             if list(&old["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
                 let finished = self.next(&name, Some(false), "T");
                 assert!(matches!(&finished, Some(Step::Finish(last)) if last["metadata"].get("finalizers").is_none()), "{finished:?}");
+                if super::conditions::is_true(&old, "Established") {
+                    assert_eq!(self.next(&name, None, "T"), Some(Step::DeleteInstances));
+                    assert_eq!(self.next(&name, Some(true), "T"), Some(Step::DeleteInstances));
+                }
                 self.steps += 1;
             }
             self.states.remove(&name);
