@@ -2,6 +2,7 @@
 
 mod identity;
 mod json;
+mod told;
 mod yaml;
 
 use std::{borrow::Cow, fmt};
@@ -10,6 +11,8 @@ use serde_json::{Map, Value};
 
 #[allow(unused_imports, reason = "the writer comes next")]
 pub(crate) use identity::{Expected, IdentifyError, identify};
+#[allow(unused_imports, reason = "the writer comes next")]
+pub(crate) use told::{strict_error, warnings};
 
 /// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real
 /// server allows 10,000, with the same error.
@@ -153,6 +156,26 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
     }
 }
 
+/// Makes integers of the floats without a fraction, as Go does when it prints an untyped object: custom resources. Those beyond int64 stay floats.
+pub(crate) fn whole_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole) {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_floats),
+        Value::Object(members) => members.values_mut().for_each(whole_floats),
+        _ => {}
+    }
+}
+
+/// The int64 that Go prints for this float64, if it prints one.
+fn whole(value: f64) -> Option<i64> {
+    // Zero has a sign as a float only.
+    if value == 0.0 { Some(0) } else { Some(value.to_string()).filter(|text| !text.contains('.'))?.parse().ok() }
+}
+
 /// The start of a body: as text when it looks like JSON, else in hexadecimal.
 fn summary(body: &[u8]) -> String {
     if body.is_empty() {
@@ -222,6 +245,13 @@ mod tests {
             error(Syntax::Json, r#"{"kind":"Widget","apiVersion":"ex.io/v1","spec":{"a":1e400}}"#),
             r#"Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number 1e400 into Go value of type float64"#
         );
+    }
+
+    #[test]
+    fn whole_floats_become_integers() {
+        let mut value = serde_json::json!({"a": [1.0, 1e2, -0.0, 0.5, 1e21], "b": {"c": 9_223_372_036_854_775_808_f64}});
+        whole_floats(&mut value);
+        assert_eq!(value.to_string(), r#"{"a":[1,100,0,0.5,1e+21],"b":{"c":9.223372036854776e+18}}"#);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! JSON as Go's `encoding/json` reads it: its errors, its integers, its patience with broken text; and the keys that stand twice.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Map, Number, Value};
 
@@ -20,7 +20,7 @@ pub(super) struct Read {
 /// # Errors
 /// The text of Go's syntax error.
 pub(super) fn parse(bytes: &[u8]) -> Result<Read, String> {
-    let mut parser = Parser { bytes, at: 0, depth: 0, path: String::new(), duplicates: Vec::new(), overflow: None };
+    let mut parser = Parser::new(bytes);
     let value = parser.value()?;
     parser.skip_space();
     if parser.at < bytes.len() {
@@ -28,6 +28,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Read, String> {
     }
     let duplicates = parser.duplicates.into_iter().map(Duplicate::Field).collect();
     Ok(Read { value, duplicates, overflow: parser.overflow })
+}
+
+/// The order in which a document comes to these paths, each for the time that stands with it: 1 is the first. A path that it does not come to so often
+/// is left out.
+pub(super) fn order(bytes: &[u8], paths: impl IntoIterator<Item = (String, usize)>) -> Vec<String> {
+    let mut parser = Parser { awaited: paths.into_iter().collect(), ..Parser::new(bytes) };
+    // It was read before, or there would be no paths.
+    let _ = parser.value();
+    parser.met
 }
 
 struct Parser<'a> {
@@ -38,13 +47,21 @@ struct Parser<'a> {
     path: String,
     duplicates: Vec<String>,
     overflow: Option<String>,
+    /// Paths of `order` that are still to come, with how often.
+    awaited: BTreeMap<String, usize>,
+    met: Vec<String>,
 }
 
 const END: &str = "unexpected end of JSON input";
 /// What Go reads for a byte that is no UTF-8 and for half of a surrogate pair.
 const REPLACEMENT: char = '\u{fffd}';
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        let (path, duplicates, awaited, met) = Default::default();
+        Self { bytes, at: 0, depth: 0, path, duplicates, overflow: None, awaited, met }
+    }
+
     fn value(&mut self) -> Result<Value, String> {
         match self.token()? {
             b'{' => self.nested(Self::object),
@@ -89,6 +106,7 @@ impl Parser<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
+            self.meet();
             if members.contains_key(&key) {
                 self.tell_duplicate();
             }
@@ -122,6 +140,15 @@ impl Parser<'_> {
             }
         }
         Ok(Value::Array(items))
+    }
+
+    fn meet(&mut self) {
+        let Some(times) = self.awaited.get_mut(&self.path) else { return };
+        *times -= 1;
+        if *times == 0 {
+            self.awaited.remove(&self.path);
+            self.met.push(self.path.clone());
+        }
     }
 
     fn tell_duplicate(&mut self) {
