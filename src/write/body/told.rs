@@ -49,10 +49,11 @@ fn lies_in(path: &str, parent: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::body::parse;
+    use crate::write::body::{Expected, parse};
 
     fn strict(syntax: Syntax, body: &str, custom: bool, unknown: &[&str]) -> Option<String> {
-        let tree = parse(syntax, body.as_bytes(), "X").expect("a body");
+        let expected = Expected { group: "", version: "v1", kind: "X", custom };
+        let tree = parse(syntax, body.as_bytes(), &expected).expect("a body");
         let unknown: Vec<String> = unknown.iter().map(|&path| path.to_owned()).collect();
         strict_error(syntax, body.as_bytes(), custom, &tree.duplicates, &unknown)
     }
