@@ -49,7 +49,11 @@ const QUIET: &[&str] = &[
     "read/plan.rs",
     "read/token/",
     "read/options.rs",
-    "write/",
+    "write/body.rs",
+    "write/body/",
+    "write/names.rs",
+    "write/options.rs",
+    "write/patch/",
 ];
 
 /// The one file of a quiet room that may wait.

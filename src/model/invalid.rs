@@ -73,18 +73,14 @@ impl FieldError {
         Self::new(field, FieldErrorKind::TypeInvalid, with(&format!("Invalid value: {}", shown(value)), why))
     }
 
-    /// `Unsupported value: V: supported values: "a", "b"`, in the order given.
+    /// `Unsupported value: V: supported values: "a", "b"`, in the order given. The value is of a type of its own in Go, so even a text is shown as JSON.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let values: Vec<String> = supported.iter().map(|v| format!("{v:?}")).collect();
         Self::new(
             field,
             FieldErrorKind::NotSupported,
-            format!(
-                "Unsupported value: {}: supported values: {}",
-                value.as_str().map_or_else(|| value.to_string(), json_quoted),
-                values.join(", ")
-            ),
+            format!("Unsupported value: {}: supported values: {}", shown_as_json(value), values.join(", ")),
         )
     }
 
@@ -125,7 +121,11 @@ pub fn joined(errors: &[FieldError]) -> String {
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }
 
-/// A value inside a message: a string as Go's `%q` (`<` stays), others as JSON.
+fn shown_as_json(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), json_quoted)
+}
+
+/// A value inside a message: texts as `strconv.Quote` has them, all else as JSON.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quoted)
 }

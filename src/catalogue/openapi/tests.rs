@@ -7,7 +7,7 @@ use crate::catalogue::Definition;
 
 fn widgets(schema: Option<Value>) -> Definition {
     let names = json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
-    let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {}}, "schema": {"openAPIV3Schema": schema}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}, "schema": {"openAPIV3Schema": schema}});
     let object = json!({
         "metadata": {"name": "widgets.ex.io"},
         "spec": {"group": "ex.io", "scope": "Namespaced", "versions": [version]},
