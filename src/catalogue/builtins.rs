@@ -151,7 +151,6 @@ impl Row {
             verbs: self.verbs.clone(),
             subresources: self.subresources.clone(),
             labels: self.labels(storage),
-            schema: None,
             listed: !matches!(self.conversion, Conversion::Refused(_)),
         }
     }

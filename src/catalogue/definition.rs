@@ -57,6 +57,11 @@ impl Definition {
         self.names_accepted || self.established
     }
 
+    /// `openAPIV3Schema` of a version, when it has one that prunes.
+    pub(super) fn schema(&self, version: &str) -> Option<&Arc<Value>> {
+        self.versions.iter().find(|known| known.name == version)?.schema.as_ref()
+    }
+
     /// The resources it makes served, one for each served version.
     pub(super) fn served(&self) -> Vec<Served> {
         if !self.is_served() {
@@ -92,7 +97,6 @@ impl Definition {
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),
             labels: self.labels(version, storage),
-            schema: version.schema.clone(),
         }
     }
 

@@ -87,7 +87,7 @@ fn document(group: &str, version: &GroupVersion, offer: Offer) -> Arc<Document> 
 }
 
 fn made(group: &str, version: &GroupVersion, offer: Offer) -> Document {
-    let mut schemas = Schemas::new(group, &version.version);
+    let mut schemas = Schemas::new(group, &version.version, &version.schemas);
     let mut paths = Map::new();
     for served in version.listed() {
         paths.extend(paths_of(served, offer, &mut schemas));

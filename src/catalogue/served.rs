@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::rules::Rules;
 use crate::model::{Storage, quote::quoted, selector::Field};
@@ -54,8 +53,6 @@ pub struct Served {
     pub(super) verbs: Vec<String>,
     pub(super) subresources: Vec<Subresource>,
     pub(super) labels: Labels,
-    /// `openAPIV3Schema` of a custom resource's version, when it has one.
-    pub(super) schema: Option<Arc<Value>>,
     /// Whether discovery shows it: not before its definition is established, nor when it is refused.
     pub(super) listed: bool,
 }

@@ -1,5 +1,7 @@
 //! Types as OpenAPI v3 schemas. Knows no path and no operation.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use serde_json::{Map, Value, json};
 
 use crate::catalogue::{
@@ -13,13 +15,15 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(super) struct Schemas {
     group: String,
     version: String,
+    /// Of custom resources, by plural name.
+    custom: BTreeMap<String, Arc<Value>>,
     made: Map<String, Value>,
 }
 
 impl Schemas {
     /// For the document of a group version.
-    pub(super) fn new(group: &str, version: &str) -> Self {
-        Self { group: group.to_owned(), version: version.to_owned(), made: Map::new() }
+    pub(super) fn new(group: &str, version: &str, custom: &BTreeMap<String, Arc<Value>>) -> Self {
+        Self { group: group.to_owned(), version: version.to_owned(), custom: custom.clone(), made: Map::new() }
     }
 
     /// The schemas by name.
@@ -59,7 +63,7 @@ impl Schemas {
     /// The definition's schema with the head of every object; what it leaves open stays open.
     fn custom_object(&mut self, served: &Served) -> Value {
         let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-        let mut schema = served.schema.as_ref().map_or_else(open, |schema| Value::clone(schema));
+        let mut schema = self.custom.get(&served.resource).map_or_else(open, |schema| Value::clone(schema));
         self.embedded(&mut schema);
         let properties = schema.get("properties").cloned().unwrap_or_else(|| json!({}));
         schema["properties"] = self.head("ObjectMeta", properties);
