@@ -234,6 +234,18 @@ fn several_short_names_in_use_are_told_together() {
 }
 
 #[test]
+fn a_bundle_is_looked_at_once_the_definition_is_established() {
+    let mut old = object();
+    defaulted(&mut old);
+    let mut new = old.clone();
+    let config = json!({"url": "https://x", "caBundle": "AAAA"});
+    new["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}});
+    assert_eq!(validate_update(&new, &old), []);
+    old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+    assert_eq!(validate_update(&new, &old)[0].field, "spec.conversion.webhookClientConfig.caBundle");
+}
+
+#[test]
 fn status_updates_keep_the_spec() {
     let mut old = object();
     defaulted(&mut old);
