@@ -9,7 +9,7 @@ use super::{
     tree::{list, member, text},
     validate_create, validate_status_update, validate_update,
 };
-use crate::model::invalid::FieldError;
+use crate::{catalogue::Definition, codec::definition::to_stored, model::invalid::FieldError};
 
 /// Cases in which we answer something else, and why.
 const DEVIATIONS: [(&str, &str); 3] = [
@@ -167,6 +167,9 @@ impl Story<'_> {
             // The real server fails to list once while it takes the resource away; that is its own affair.
             return;
         }
+        let parsed = Definition::parse(&to_stored(&object)).expect("a definition");
+        let holds = |kind| super::conditions::is_true(&object, kind);
+        assert_eq!(parsed.is_served(), holds("NamesAccepted") || holds("Established"), "{}", self.name);
         let now = list(&object["status"], "conditions").iter().map(|c| text(c, "lastTransitionTime").to_owned()).max().unwrap_or_default();
         let going = |object: &Value| member(&object["metadata"], "deletionTimestamp").is_some();
         if going(&object) && !going(&old) {
