@@ -145,7 +145,7 @@ mod tests {
         let texts = [
             FieldError::required("metadata.name", "name or generateName is required"),
             FieldError::required("spec", ""),
-            FieldError::invalid("metadata.name", &json!("Bad_<Name>\u{7f}"), "no"),
+            FieldError::invalid("metadata.name", &json!("Bad_Name\u{1}<"), "no"),
             FieldError::not_supported("fieldValidation", &json!("X"), &["", "Ignore"]),
             FieldError::duplicate("spec.l[1]", &json!({"k": "1"})),
             FieldError::too_long("metadata.annotations", 262_144),
@@ -156,7 +156,7 @@ mod tests {
             [
                 "metadata.name: Required value: name or generateName is required",
                 "spec: Required value",
-                r#"metadata.name: Invalid value: "Bad_<Name>\x7f": no"#,
+                r#"metadata.name: Invalid value: "Bad_Name\x01<": no"#,
                 r#"fieldValidation: Unsupported value: "X": supported values: "", "Ignore""#,
                 r#"spec.l[1]: Duplicate value: {"k":"1"}"#,
                 "metadata.annotations: Too long: may not be more than 262144 bytes",

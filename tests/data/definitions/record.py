@@ -303,7 +303,7 @@ def old(schema=None, **spec):
     return {
         "kind": "CustomResourceDefinition",
         "apiVersion": "apiextensions.k8s.io/v1beta1",
-        "metadata": {"name": "foos.ex.io", "uid": "6b0b7b0a-0000-4000-8000-000000000000", "generation": 1, "creationTimestamp": "2020-01-01T00:00:00Z"},
+        "metadata": {"name": "foos." + spec.get("group", "ex.io"), "uid": "6b0b7b0a-0000-4000-8000-000000000000", "generation": 1, "creationTimestamp": "2020-01-01T00:00:00Z"},
         "spec": {"group": "ex.io", "version": "v1", "names": names, "scope": "Namespaced", "versions": versions, "conversion": {"strategy": "None"}, "preserveUnknownFields": True, **spec},
         "status": {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]},
     }
@@ -342,6 +342,7 @@ UPDATES = {
     "scope before it is established": changed(set_at(["spec", "scope"], "Cluster"), crd(conversion=BAD_BUNDLE)),
     "kind before it is established": changed(set_at(["spec", "names", "kind"], "Bar"), crd(conversion=BAD_BUNDLE)),
     "old, no schema, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old()),
+    "old, protected and not approved, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old(OPEN, **PROTECTED, preserveUnknownFields=False)),
     "old, no schema, preserves no more": changed(set_at(["spec", "preserveUnknownFields"], False), old()),
     "old, not structural, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old(LOOSE)),
     "old, not structural, preserves no more": changed(set_at(["spec", "preserveUnknownFields"], False), old(LOOSE)),
