@@ -179,12 +179,22 @@ impl Shared {
         if let Some(refusal) = self.stopped() {
             return Err(refusal);
         }
-        let gone = || self.stopped().unwrap_or_else(|| Refusal::Stopped("the writer has ended".into()));
         let weight = u32::try_from(bytes.clamp(1, WAITING_BYTES_MAX)).expect("the limit fits");
-        let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| gone())?;
+        let permit = self.room.clone().acquire_many_owned(weight).await.expect("the semaphore is never closed");
         let (reply, replied) = oneshot::channel();
-        self.asks.send(Ask { what: what(reply), bytes, permit }).await.map_err(|_| gone())?;
-        replied.await.unwrap_or_else(|_| Err(gone()))
+        if self.asks.send(Ask { what: what(reply), bytes, permit }).await.is_err() {
+            return Err(self.why_ended().await);
+        }
+        match replied.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.why_ended().await),
+        }
+    }
+
+    /// The writer is ending; it says why before it has ended, whatever happens ([`super::writer::Bell`]).
+    async fn why_ended(&self) -> Refusal {
+        let _ = self.life().wait_for(|life| *life != Life::Running).await;
+        self.stopped().expect("it was just seen")
     }
 
     /// A header of this member.
