@@ -8,6 +8,7 @@ mod failure;
 pub mod guard;
 mod health;
 pub mod listen;
+mod partial;
 pub mod path;
 pub mod resource;
 pub mod respond;

@@ -8,15 +8,17 @@ use rand::Rng;
 use tokio::time::timeout;
 
 use super::{
-    accept::Asked,
+    accept::{Asked, Partial},
     api::{Api, Arrived, arrived, negotiated, not_found, whole},
     body::{ListBody, WatchBody, WatchTimes},
+    partial,
     path::ResourcePath,
     respond::Reply,
     status::Status,
 };
 use crate::{
     catalogue::Conversion,
+    codec::MetaVersion,
     model::quote::quoted,
     read::{
         failure::ReadError,
@@ -52,7 +54,7 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 /// Answers a request for a resource that is served.
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
-    let call = Call { api, path, resource, arrived: arrived(&request) };
+    let call = Call { api, path, resource, arrived: arrived(&request), partial: None };
     if let Err(status) = call.is_read(request.method()) {
         return whole(reply.status(&status));
     }
@@ -64,11 +66,14 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request
         (true, false) => Asked::Custom,
         (true, true) => Asked::CustomWatch,
     };
-    if let Err(status) = negotiated(&mut reply, &request, asked) {
-        return whole(reply.status(&status));
-    }
-    let call = Call { arrived: Arrived { reply, ..call.arrived }, ..call };
-    if let Conversion::Refused(why) = &call.resource.served.conversion {
+    let form = match negotiated(&mut reply, &request, asked) {
+        Ok(form) => form,
+        Err(status) => return whole(reply.status(&status)),
+    };
+    let call = Call { arrived: Arrived { reply, ..call.arrived }, partial: form.partial, ..call };
+    // The metadata of a built-in is the same in every version.
+    let needs_conversion = call.resource.served.custom || form.partial.is_none();
+    if let (Conversion::Refused(why), true) = (&call.resource.served.conversion, needs_conversion) {
         return whole(call.arrived.reply.status(&Status::internal(why.clone())));
     }
     if let (Some(name), false) = (&path.name, is_watch) {
@@ -105,6 +110,8 @@ struct Call<'a> {
     path: &'a ResourcePath,
     resource: Arc<Resource>,
     arrived: Arrived,
+    /// Set when only the metadata is asked for.
+    partial: Option<Partial>,
 }
 
 /// A request's failure before its data: a selector's text, or anything else that has a Status.
@@ -137,11 +144,15 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
+        let target = target.shown_as(self.metadata());
         let read = self.api.reader.get(&target, resource_version);
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
+                if let Some(status) = partial::mismatch(self.partial, &self.resource.served, false) {
+                    return self.failed(&status, &mut timer);
+                }
                 let mut body = Vec::with_capacity(object.tail.len() + 64);
-                self.resource.form.object_into(&object, &mut body);
+                target.form().object_into(&object, &mut body);
                 timer.set_code(200);
                 timer.add_bytes(body.len());
                 whole(self.reply().json(StatusCode::OK, body))
@@ -164,7 +175,10 @@ impl Call<'_> {
             Ok(list) => list,
             Err(response) => return response,
         };
-        let mut body = ListBody::new(list, self.resource.clone(), timer);
+        if let Some(status) = partial::mismatch(self.partial, &self.resource.served, true) {
+            return self.failed(&status, &mut timer);
+        }
+        let mut body = ListBody::new(list, target.form().clone(), timer);
         if self.reply().is_pretty() || body.is_small() {
             return whole(self.reply().json(StatusCode::OK, body.whole()));
         }
@@ -187,6 +201,7 @@ impl Call<'_> {
             bookmarks: options.allow_bookmarks,
             annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
             scope,
+            mute: self.partial.is_some_and(|partial| partial.list),
         };
         // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
         let body = match self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await {
@@ -213,10 +228,15 @@ impl Call<'_> {
             labels: &options.label_selector,
             fields: &options.field_selector,
         };
-        Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
+        let target = Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
             let wrong = options.validate();
             if wrong.is_empty() { Ok(()) } else { Err(Early::Status(Refusal::Invalid(wrong).into())) }
-        })
+        })?;
+        Ok(target.shown_as(self.metadata()))
+    }
+
+    fn metadata(&self) -> Option<MetaVersion> {
+        self.partial.map(|partial| partial.version)
     }
 
     /// Runs a read within the request's time (spec list-watch §2.14).
