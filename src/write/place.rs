@@ -111,6 +111,7 @@ pub(super) fn test_place(group: &str, resource: &str, namespace: Option<&str>, n
     let resource = Resource {
         form: Arc::new(Form::built_in(&served.api_version(), &served.kind, &served.list_kind, "")),
         form_name: served.api_version().into(),
+        metadata: crate::read::target::MetadataForms::of(&served.storage),
         handle,
         metrics: figures,
         requests: Arc::new(metrics.served(group, "v1", resource)),
