@@ -196,3 +196,28 @@ impl Target {
 fn is_segment(value: &str) -> bool {
     !value.is_empty() && !value.contains('/')
 }
+
+/// A built-in resource with a keeper that nobody runs, for tests.
+#[cfg(test)]
+pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
+    use crate::{
+        cache::{ring::RingLimits, view::Fed},
+        catalogue::Catalogue,
+        keeper::keeper,
+        telemetry::Metrics,
+    };
+    let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
+    let metrics = Metrics::new();
+    let figures = Arc::new(metrics.resource(group, resource));
+    let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
+    let (_, handle, _) = keeper(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
+    Resource {
+        form: Arc::new(Form::built_in(&served.api_version(), &served.kind, &served.list_kind, "")),
+        form_name: served.api_version().into(),
+        metadata: MetadataForms::of(&served.storage),
+        handle,
+        metrics: figures,
+        requests: Arc::new(metrics.served(group, "v1", resource)),
+        served,
+    }
+}
