@@ -48,6 +48,16 @@ impl History {
         self.head
     }
 
+    /// The store as it must be now: key, revision of its last change, value.
+    pub(crate) fn state(&self) -> Vec<(Vec<u8>, i64, Vec<u8>)> {
+        let mut newest: BTreeMap<&[u8], (i64, &Content)> = BTreeMap::new();
+        for ((revision, key), content) in &self.changes {
+            newest.insert(key, (*revision, content));
+        }
+        let there = |(key, (revision, content)): (&[u8], (i64, &Content))| Some((key.to_vec(), revision, content.clone()?));
+        newest.into_iter().filter_map(there).collect()
+    }
+
     /// What the store must still have, but has not or has otherwise; `why` says who was told so.
     pub(crate) fn missing(&self, told: &[Change], why: &str) -> Vec<String> {
         let kept = |change: &&Change| self.changes.get(&(change.revision, change.key.clone())) != Some(&change.content);
@@ -73,6 +83,16 @@ mod tests {
         assert_eq!(history.extend(3, vec![change(2, "a"), change(3, "b")]), Vec::<String>::new());
         assert_eq!(history.missing(&[change(2, "a"), change(3, "b")], "x").len(), 0);
         assert_eq!(history.missing(&[change(2, "z"), change(4, "c")], "x").len(), 2);
+    }
+
+    #[test]
+    fn the_state_is_what_the_last_changes_left() {
+        let mut history = History::default();
+        history.extend(1, Vec::new());
+        history.extend(3, vec![change(2, "a"), change(3, "b")]);
+        assert_eq!(history.state(), [(b"k".to_vec(), 3, b"b".to_vec())]);
+        history.extend(4, vec![Change { revision: 4, key: b"k".to_vec(), content: None }]);
+        assert_eq!(history.state(), []);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the embedded store from outside, beside a real etcd: `same` compares answers, `bench` costs, `kill` what a SIGKILL leaves.
 
 mod bench;
+mod clients;
 mod connection;
 mod cost;
 mod history;
