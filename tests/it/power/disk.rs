@@ -27,6 +27,9 @@ pub(super) enum Fault {
     FullAt(u64),
     /// The first sync from the given call on fails and all of what it should have kept is lost, as after a failed fsync; later syncs claim success.
     SyncFailsAt(u64),
+    /// Syncs claim success and keep nothing; when the power goes at the given call, the second half of all writes is gone. No store can live on it: it
+    /// shows that the witnesses see a loss.
+    SyncsLieUntil(u64),
 }
 
 struct State {
@@ -107,18 +110,18 @@ impl State {
             self.unsynced.clear();
             return Err(Error::other("the sync failed"));
         }
-        for change in self.unsynced.drain(..) {
-            change.apply(&mut self.durable);
+        if !matches!(self.fault, Fault::SyncsLieUntil(_)) {
+            self.unsynced.drain(..).for_each(|change| change.apply(&mut self.durable));
         }
         Ok(())
     }
 
     /// The power goes if it is time: the call that runs is among what may be lost.
     fn strike(&mut self) -> Result<(), Error> {
-        if let Fault::PowerAt { call, seed } = self.fault
-            && self.calls >= call
-        {
-            self.lose_power(seed);
+        match self.fault {
+            Fault::PowerAt { call, seed } if self.calls >= call => self.lose_power(seed),
+            Fault::SyncsLieUntil(call) if self.calls >= call => self.lose_half(),
+            _ => {}
         }
         self.powered()
     }
@@ -143,6 +146,14 @@ impl State {
                 whole => whole.apply(&mut self.durable),
             }
         }
+    }
+}
+
+impl State {
+    fn lose_half(&mut self) {
+        self.power = false;
+        let kept = self.unsynced.len() / 2;
+        self.unsynced.drain(..).take(kept).for_each(|change| change.apply(&mut self.durable));
     }
 }
 

@@ -179,7 +179,12 @@ fn newer_tables_are_refused() {
 
 #[test]
 fn a_broken_file_is_refused() {
-    for (what, damage) in [("cut in half", cut as fn(&Path)), ("cut to a few bytes", cut_short), ("noise at its start", noise_at_start), ("noise everywhere", noise)] {
+    for (what, damage) in [
+        ("cut in half", cut as fn(&Path)),
+        ("cut to a few bytes", cut_short),
+        ("noise at its start", noise_at_start),
+        ("noise everywhere", noise),
+    ] {
         let kept = Kept::new();
         damage(&kept.file);
         let before = walk(&kept.data());

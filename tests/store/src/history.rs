@@ -61,10 +61,7 @@ impl History {
     /// What the store must still have, but has not or has otherwise; `why` says who was told so.
     pub(crate) fn missing(&self, told: &[Change], why: &str) -> Vec<String> {
         let kept = |change: &&Change| self.changes.get(&(change.revision, change.key.clone())) != Some(&change.content);
-        told.iter()
-            .filter(kept)
-            .map(|lost| format!("{why} is gone or another: {} of {:?}", lost.revision, lost.key.escape_ascii()))
-            .collect()
+        told.iter().filter(kept).map(|lost| format!("{why} is gone or another: {} of {}", lost.revision, lost.key.escape_ascii())).collect()
     }
 }
 
