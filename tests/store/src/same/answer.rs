@@ -130,6 +130,10 @@ pub(super) enum Explained {
     SecondsLeft,
     /// A message beyond the transport's limit is refused by the gRPC library, in its own words.
     TransportLimit,
+    /// etcd 3.7's `RangeStream` is not served: its clients fall back to ranges, as with an etcd 3.6.
+    NoRangeStream,
+    /// etcd keeps a watch that a compaction has ended until its client cancels it; the store forgets it. Such streams are left: not compared further.
+    CompactedWatchKept,
 }
 
 /// Whether the two answers are the same; `Err` when they are not, `Ok(Some(_))` when a known reason explains the difference.
@@ -139,6 +143,7 @@ pub(super) fn compare(operation: &Operation, etcd: &Answer, store: &Answer) -> R
         (Operation::Range { sort: Some(by), .. }, Answer::Range(a), Answer::Range(b)) if without_ties(a, *by) == without_ties(b, *by) => {
             Ok(Some(Explained::TiesOfASort))
         }
+        (Operation::RangeStream { .. }, _, Answer::Refused { code, .. }) if code == "Unimplemented" => Ok(Some(Explained::NoRangeStream)),
         (_, Answer::TimeToLive(a), Answer::TimeToLive(b)) if a.ttl.abs_diff(b.ttl) <= TTL_SECONDS.unsigned_abs() => {
             let same = PbLeaseTimeToLiveResponse { ttl: a.ttl, ..b.clone() } == *a;
             same.then_some(Some(Explained::SecondsLeft)).ok_or(())

@@ -15,7 +15,7 @@ use etcd_client::Client;
 use tokio::time::{Instant, sleep};
 
 use self::{
-    answer::{Answer, compare},
+    answer::{Answer, Explained, compare},
     operation::{Operation, ask},
     random::Random,
     report::Report,
@@ -83,6 +83,7 @@ struct Pair {
     report: Report,
     /// A watch may still be behind.
     behind: bool,
+    compacted: i64,
 }
 
 struct Side {
@@ -114,7 +115,7 @@ impl Side {
 impl Pair {
     async fn connect(options: &Options) -> Result<Self> {
         let (etcd, store) = (Side::connect(&options.etcd).await?, Side::connect(&options.store).await?);
-        Ok(Self { etcd, store, report: Report::default(), behind: false })
+        Ok(Self { etcd, store, report: Report::default(), behind: false, compacted: 0 })
     }
 
     /// Asks both, and counts the operation; etcd's answer, and whether the store's was the same.
@@ -140,6 +141,13 @@ impl Pair {
         self.behind |= matches!(operation, Watch { start, .. } if *start > 0);
         if let Answer::Refused { message, .. } = &etcd {
             self.report.refused(message);
+        }
+        if let (Operation::Compact { revision, .. }, Answer::Compact(_)) = (operation, &etcd) {
+            self.compacted = *revision;
+        }
+        if matches!(operation, Watch { start, .. } if (1..=self.compacted).contains(start)) {
+            // It is about to be canceled, and what the next one on the stream is answered depends on that.
+            self.catch_up().await;
         }
         if watching {
             // An answer on the stream, or none: both have had the time for it.
@@ -179,6 +187,7 @@ impl Pair {
                 Streams::kinds(&etcd).for_each(|kind| self.report.told(kind));
                 self.etcd.streams.forget(&etcd)?;
                 self.store.streams.forget(&store)?;
+                self.leave_compacted(&etcd);
                 return Ok(true);
             }
             if Instant::now() >= deadline {
@@ -187,6 +196,16 @@ impl Pair {
                 return Ok(false);
             }
             sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Leaves the streams on which a compaction has ended a watch. etcd keeps such a watch until the client cancels it: its id is taken, a cancellation
+    /// of it is answered, and progress requests of the stream are not. The store forgets it at once.
+    fn leave_compacted(&mut self, logs: &BTreeMap<usize, Log>) {
+        for (number, _) in logs.iter().filter(|(_, log)| log.has_compacted()) {
+            self.etcd.streams.close(*number);
+            self.store.streams.close(*number);
+            self.report.explained(Explained::CompactedWatchKept);
         }
     }
 

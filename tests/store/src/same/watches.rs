@@ -188,6 +188,11 @@ impl Log {
 }
 
 impl Log {
+    /// Whether a compaction has ended one of its watches.
+    pub(super) fn has_compacted(&self) -> bool {
+        self.watches.values().flatten().any(|told| matches!(told, Told::Canceled { compact_revision: 1.., .. }))
+    }
+
     /// What is only in one of two logs, each for a person.
     pub(super) fn differing(&self, other: &Self) -> (String, String) {
         let (mut ours, mut theirs) = (format!("{:?} {:?}", self.ended, self.broken), format!("{:?} {:?}", other.ended, other.broken));
