@@ -21,5 +21,6 @@ pub mod model;
 pub mod read;
 pub mod registry;
 pub mod source;
+pub mod store;
 pub mod telemetry;
 pub mod write;
