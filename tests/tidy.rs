@@ -27,9 +27,11 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Of `source` only `ranges`: the key range of a prefix.
     ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "source", "telemetry"]),
     ("write", &[]),
+    // Configuration comes in as a plain struct of its own.
+    ("store", &[]),
     ("registry", &["cache", "catalogue", "codec", "etcd", "keeper", "model", "read", "source", "telemetry"]),
     ("http", &["auth", "catalogue", "codec", "config", "dispatch", "etcd", "model", "read", "registry", "telemetry"]),
-    ("app", &["auth", "cache", "config", "etcd", "http", "read", "registry", "source", "telemetry"]),
+    ("app", &["auth", "cache", "config", "etcd", "http", "read", "registry", "source", "store", "telemetry"]),
 ];
 
 /// The pure parts: paths under `src/`.

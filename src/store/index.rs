@@ -112,8 +112,7 @@ impl Superseded {
 
     /// The next change that a store compacted at `compacted` need not keep.
     pub(super) fn pop(&mut self, compacted: i64) -> Option<(Bytes, Place)> {
-        self.is_due(compacted).then(|| self.queue.pop_front().expect("the front was looked at"))
-            .map(|(_, key, place)| (key, place))
+        self.is_due(compacted).then(|| self.queue.pop_front().expect("the front was looked at")).map(|(_, key, place)| (key, place))
     }
 
     /// Whether there is one.

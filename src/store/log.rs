@@ -103,10 +103,7 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn to_event(self) -> Event {
-        Event {
-            key: Bytes::copy_from_slice(self.key),
-            put: self.put.map(|(version, value)| (version, Bytes::copy_from_slice(value))),
-        }
+        Event { key: Bytes::copy_from_slice(self.key), put: self.put.map(|(version, value)| (version, Bytes::copy_from_slice(value))) }
     }
 }
 

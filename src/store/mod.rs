@@ -108,8 +108,13 @@ impl Store {
         let path = directory.as_ref().map_or(PathBuf::from("(no directory)"), |directory| directory.path().to_owned());
         let first = writer::picture(&database, &work).map_err(|fault| StoreError::corrupt(&path, format_args!("{fault:?}")))?;
         let (asks, asked) = mpsc::channel(WAITING_COUNT_MAX);
-        let facts =
-            Facts { cluster_id, member_id, client_urls: config.client_urls, progress_interval: config.progress_interval.max(PROGRESS_MIN), file };
+        let facts = Facts {
+            cluster_id,
+            member_id,
+            client_urls: config.client_urls,
+            progress_interval: config.progress_interval.max(PROGRESS_MIN),
+            file,
+        };
         let shared = Arc::new(Shared::new(facts, first, asks));
         let period = config.auto_compaction_retention;
         let retention = (!period.is_zero()).then(|| Retention::new(period, Instant::now()));

@@ -36,7 +36,8 @@ pub(super) fn open(path: &Path, backend: impl StorageBackend, cache_bytes: usize
         .set_check_integrity_on_open(true)
         .create_with_backend(backend)
         .map_err(|error| wrong(error.into()))?;
-    let is_new = database.begin_read().map_err(|error| wrong(error.into()))?.list_tables().map_err(|error| wrong(error.into()))?.next().is_none();
+    let is_new =
+        database.begin_read().map_err(|error| wrong(error.into()))?.list_tables().map_err(|error| wrong(error.into()))?.next().is_none();
     if is_new {
         initialise(&database).map_err(wrong)?;
     }

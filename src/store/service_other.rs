@@ -4,7 +4,9 @@ use std::fs;
 
 use etcd_client::proto::{PbAlarmRequest, PbAlarmResponse, PbClusterService, PbDefragmentRequest, PbDefragmentResponse, PbDowngradeInfo};
 use etcd_client::proto::{PbDowngradeRequest, PbDowngradeResponse, PbHashKvRequest, PbHashKvResponse, PbHashRequest, PbHashResponse};
-use etcd_client::proto::{PbMaintenanceService, PbMember, PbMemberAddRequest, PbMemberAddResponse, PbMemberListRequest, PbMemberListResponse};
+use etcd_client::proto::{
+    PbMaintenanceService, PbMember, PbMemberAddRequest, PbMemberAddResponse, PbMemberListRequest, PbMemberListResponse,
+};
 use etcd_client::proto::{PbMemberPromoteRequest, PbMemberPromoteResponse, PbMemberRemoveRequest, PbMemberRemoveResponse};
 use etcd_client::proto::{PbMemberUpdateRequest, PbMemberUpdateResponse, PbMoveLeaderRequest, PbMoveLeaderResponse, PbSnapshotRequest};
 use etcd_client::proto::{PbSnapshotResponse, PbStatusRequest, PbStatusResponse};

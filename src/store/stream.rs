@@ -227,7 +227,8 @@ impl WatchStream {
             None
         };
         if let Some(cancel_reason) = refusal {
-            let refused = PbWatchResponse { watch_id: NO_WATCH, created: true, canceled: true, cancel_reason, ..self.response(self.state.revision) };
+            let refused =
+                PbWatchResponse { watch_id: NO_WATCH, created: true, canceled: true, cancel_reason, ..self.response(self.state.revision) };
             return self.pending.push_back(refused);
         }
         let id = if id == 0 { self.unused_id() } else { id };

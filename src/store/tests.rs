@@ -7,6 +7,7 @@ use redb::backends::InMemoryBackend;
 use tonic::Code;
 
 use super::{Store, StoreConfig};
+use crate::etcd::Etcd;
 
 mod lives;
 mod model;
@@ -214,7 +215,7 @@ async fn who_it_says_it_is() {
     assert_eq!(members.members()[0].client_urls(), ["http://127.0.0.1:1"]);
     assert!(client.alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None).await.expect("answered").alarms().is_empty());
     assert_eq!(refusal(client.user_list().await).0, Code::Unimplemented);
-    let etcd = crate::etcd::Etcd::embedded(store.channel());
+    let etcd = Etcd::embedded(store.channel());
     assert!(etcd.is_local_and_open());
     etcd.probe_capabilities().await;
     assert!(etcd.supports_progress());

@@ -202,9 +202,7 @@ impl<'a> Turn<'a> {
             let response = match op.request {
                 Some(PbTxnOpRequest::RequestRange(range)) => Some(PbTxnOpResponse::ResponseRange(self.view().range(&range)?)),
                 Some(PbTxnOpRequest::RequestPut(put)) => Some(PbTxnOpResponse::ResponsePut(self.write_put(put)?)),
-                Some(PbTxnOpRequest::RequestDeleteRange(delete)) => {
-                    Some(PbTxnOpResponse::ResponseDeleteRange(self.write_delete(&delete)?))
-                }
+                Some(PbTxnOpRequest::RequestDeleteRange(delete)) => Some(PbTxnOpResponse::ResponseDeleteRange(self.write_delete(&delete)?)),
                 Some(PbTxnOpRequest::RequestTxn(nested)) => Some(PbTxnOpResponse::ResponseTxn(self.write_txn(nested, path)?)),
                 None => None,
             };

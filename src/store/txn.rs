@@ -55,7 +55,12 @@ impl Path {
     }
 
     /// Refuses what would fail half-way. `has_lease` knows which leases there are.
-    pub(super) fn check<L: Log>(&mut self, view: &View<'_, L>, request: &PbTxnRequest, has_lease: &impl Fn(i64) -> bool) -> Result<(), Fault> {
+    pub(super) fn check<L: Log>(
+        &mut self,
+        view: &View<'_, L>,
+        request: &PbTxnRequest,
+        has_lease: &impl Fn(i64) -> bool,
+    ) -> Result<(), Fault> {
         self.check_branch(view, request, has_lease)?;
         self.next = 0;
         Ok(())

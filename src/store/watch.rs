@@ -59,9 +59,9 @@ impl Watch {
     pub(super) fn piece(&self, state: &State) -> Result<Piece, Fault> {
         let mut piece = Gathering { watch: self, state, events: Vec::new(), bytes: 0, looks: 0, next: self.next };
         match state.recent.front() {
-            Some(oldest) if oldest.revision <= self.next => piece.from_memory(oldest.revision)?,
+            Some(oldest) if oldest.revision <= self.next => piece.take_from_memory(oldest.revision)?,
             _ if self.next < state.compacted => return Ok(Piece::Compacted),
-            _ => piece.from_log()?,
+            _ => piece.take_from_log()?,
         }
         Ok(Piece::Events { events: piece.events, next: piece.next })
     }
@@ -77,7 +77,7 @@ struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    fn from_memory(&mut self, oldest: i64) -> Result<(), Fault> {
+    fn take_from_memory(&mut self, oldest: i64) -> Result<(), Fault> {
         let skip = usize::try_from(self.next - oldest).unwrap_or(usize::MAX);
         for batch in self.state.recent.iter().skip(skip) {
             for event in &batch.events {
@@ -91,7 +91,7 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    fn from_log(&mut self) -> Result<(), Fault> {
+    fn take_from_log(&mut self) -> Result<(), Fault> {
         let (mut outcome, mut at) = (Ok(()), None);
         self.state.log.scan(self.next, self.state.revision + 1, |place: Place, record| {
             if at.is_some_and(|at| at != place.main) && self.is_full() {

@@ -44,7 +44,11 @@ impl Model {
     /// Keys of `[from, to)` after a revision.
     fn range(&self, at: i64, from: &str, to: &str) -> Vec<(String, Value, i64)> {
         let state = &self.states[at as usize];
-        state.iter().filter(|(key, _)| &***key >= from && &***key < to).map(|(key, (value, at))| (key.clone(), value.clone(), *at)).collect()
+        state
+            .iter()
+            .filter(|(key, _)| &***key >= from && &***key < to)
+            .map(|(key, (value, at))| (key.clone(), value.clone(), *at))
+            .collect()
     }
 }
 
@@ -143,7 +147,7 @@ async fn compare(client: &mut Client, model: &Model, random: &mut StdRng, place:
     assert_eq!(answer.count(), want.len() as i64, "{place}");
     assert_eq!(answer.header().expect("a header").revision(), newest, "{place}");
     if descending {
-        want.sort_by(|a, b| b.2.cmp(&a.2));
+        want.sort_by_key(|(_, _, at)| std::cmp::Reverse(*at));
     }
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
     assert_eq!(answer.more(), want.len() > limit, "{place}");
@@ -152,8 +156,8 @@ async fn compare(client: &mut Client, model: &Model, random: &mut StdRng, place:
         let value = (kv.value_str().expect("text").to_owned(), kv.create_revision(), kv.version());
         (kv.key_str().expect("text").to_owned(), value, kv.mod_revision())
     });
-    let want = want.into_iter().map(|(key, (value, created, version), at)| {
-        (key, (if keys_only { String::new() } else { value }, created, version), at)
-    });
+    let want = want
+        .into_iter()
+        .map(|(key, (value, created, version), at)| (key, (if keys_only { String::new() } else { value }, created, version), at));
     assert_eq!(found.collect::<Vec<_>>(), want.collect::<Vec<_>>(), "{place}: [{from}, {to}) at {at} of {newest}");
 }

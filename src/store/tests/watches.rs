@@ -80,7 +80,7 @@ async fn a_long_gap_is_replayed_from_the_log_in_pieces() {
         seen.extend(events(&mut stream).await);
         messages += 1;
     }
-    assert!(messages >= 40, "{messages} pieces");
+    assert!(messages >= 30, "{messages} pieces");
     let want = (0..90).flat_map(|page| (0..120).map(move |n| (format!("/{page:03}/{n:03}"), page + 2)));
     assert!(seen.into_iter().eq(want));
 }
@@ -183,7 +183,8 @@ async fn a_large_revision_is_fragmented_only_when_asked() {
     }
     let mut whole = client.watch("/", Some(prefix())).await.expect("opened");
     let mut parts = client.watch("/", Some(prefix().with_fragment())).await.expect("opened");
-    (created(&mut whole).await, created(&mut parts).await);
+    created(&mut whole).await;
+    created(&mut parts).await;
     client.delete("/", Some(DeleteOptions::new().with_prefix())).await.expect("done");
     // 160 keys of 30 kB: more than one message may carry in parts, more than a client takes without being told.
     assert!(timeout(PATIENCE, whole.message()).await.expect("something comes").is_err(), "beyond the client's 4 MiB");
@@ -207,7 +208,8 @@ async fn a_client_that_does_not_read_holds_up_nobody() {
     let (_store, mut client) = fresh().await;
     let mut slow = client.watch("/", Some(prefix())).await.expect("opened");
     let mut quick = client.watch("/", Some(prefix())).await.expect("opened");
-    (created(&mut slow).await, created(&mut quick).await);
+    created(&mut slow).await;
+    created(&mut quick).await;
     let mut seen = 0;
     for n in 0..60 {
         let puts: Vec<_> = (0..100).map(|k| TxnOp::put(format!("/{n}/{k}"), vec![b'v'; 10_000], None)).collect();
