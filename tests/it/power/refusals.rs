@@ -1,15 +1,16 @@
 //! Data directories that the real binary must not touch: it says one line, ends, and every byte is as it was.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
-use redb::{Database, ReadableDatabase, TableDefinition};
+use redb::{Database, ReadableTable, TableDefinition};
 
 /// How long a start may take until it listens or refuses.
 const START: Duration = Duration::from_secs(20);
@@ -27,6 +28,7 @@ impl Kept {
         let data = dir.path().join("data");
         let mut running = Running::start(&data);
         running.listens();
+        fill(running.port);
         running.kill();
         let file = walk(&data).into_iter().max_by_key(|(_, bytes)| bytes.len()).expect("a store has a file").0;
         Self { file, dir }
@@ -35,6 +37,17 @@ impl Kept {
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
+}
+
+/// So much that no part of the file is empty.
+fn fill(port: u16) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut client = etcd_client::Client::connect([format!("http://127.0.0.1:{port}")], None).await.expect("a client");
+        for n in 0..300 {
+            client.put(format!("key/{n:03}"), vec![b'v'; 10_000], None).await.expect("a put");
+        }
+    });
 }
 
 /// The binary on a directory, killed at the end.
@@ -78,8 +91,15 @@ fn command(data: &Path, port: u16) -> Command {
     command
 }
 
+/// A port that no other case of this process was given: they run side by side.
 fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a free port").port();
+        if GIVEN.lock().expect("no case panics with the lock").insert(free) {
+            return free;
+        }
+    }
 }
 
 /// Every file with its bytes; a lock file is nobody's data.
@@ -165,16 +185,29 @@ fn a_newer_format_is_refused() {
 #[test]
 fn newer_tables_are_refused() {
     let kept = Kept::new();
+    let newer = edit_format(&kept.file, |format| format + 1);
+    let line = last_words(&kept.data());
+    assert_eq!(line.trim_end().lines().count(), 1, "one line: {line}");
+    assert!(line.contains(&format!("format {newer}")), "{line}");
+    // redb marks a file that it has opened; the tables are as they were, and the program that knows them goes on.
+    edit_format(&kept.file, |format| format - 1);
+    let mut running = Running::start(&kept.data());
+    running.listens();
+}
+
+/// Changes the number in the database that says how its tables are made; the new one.
+fn edit_format(file: &Path, edit: fn(i64) -> i64) -> i64 {
     let meta: TableDefinition<&str, i64> = TableDefinition::new("meta");
-    {
-        let database = Database::open(&kept.file).expect("the store's database");
-        let known = database.begin_read().expect("a transaction").open_table(meta).expect("the table of numbers");
-        let format = redb::ReadableTable::get(&known, "format").expect("a look-up").expect("the format").value();
-        let write = database.begin_write().expect("a transaction");
-        write.open_table(meta).expect("the table of numbers").insert("format", format + 1).expect("a write");
-        write.commit().expect("a commit");
-    }
-    refused(&kept.data(), &["format"]);
+    let database = Database::open(file).expect("the store's database");
+    let write = database.begin_write().expect("a transaction");
+    let format = {
+        let mut table = write.open_table(meta).expect("the table of numbers");
+        let format = edit(table.get("format").expect("a look-up").expect("the format").value());
+        table.insert("format", format).expect("a write");
+        format
+    };
+    write.commit().expect("a commit");
+    format
 }
 
 #[test]
@@ -187,6 +220,7 @@ fn a_broken_file_is_refused() {
     ] {
         let kept = Kept::new();
         damage(&kept.file);
+        super::say(&format!("refusals: {what}"));
         let before = walk(&kept.data());
         let line = last_words(&kept.data());
         assert_eq!(line.trim_end().lines().count(), 1, "{what}, one line: {line}");

@@ -134,6 +134,8 @@ pub(super) enum Explained {
     NoRangeStream,
     /// etcd keeps a watch that a compaction has ended until its client cancels it; the store forgets it. Such streams are left: not compared further.
     CompactedWatchKept,
+    /// etcd does not answer a progress request while a watch of the stream begins at the next revision; the store does. Such requests are not sent.
+    ProgressAtStart,
 }
 
 /// Whether the two answers are the same; `Err` when they are not, `Ok(Some(_))` when a known reason explains the difference.

@@ -8,7 +8,10 @@ mod random;
 mod report;
 mod watches;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use etcd_client::Client;
@@ -83,7 +86,10 @@ struct Pair {
     report: Report,
     /// A watch may still be behind.
     behind: bool,
+    head: i64,
     compacted: i64,
+    /// Where the watches of each stream began that named a revision.
+    starts: BTreeMap<usize, BTreeSet<i64>>,
 }
 
 struct Side {
@@ -115,13 +121,17 @@ impl Side {
 impl Pair {
     async fn connect(options: &Options) -> Result<Self> {
         let (etcd, store) = (Side::connect(&options.etcd).await?, Side::connect(&options.store).await?);
-        Ok(Self { etcd, store, report: Report::default(), behind: false, compacted: 0 })
+        Ok(Self { etcd, store, report: Report::default(), behind: false, head: 1, compacted: 0, starts: BTreeMap::new() })
     }
 
     /// Asks both, and counts the operation; etcd's answer, and whether the store's was the same.
     async fn ask(&mut self, operation: &Operation) -> Result<(Answer, bool)> {
         use Operation::{CancelWatch, CloseStream, Compact, Progress, Watch};
         let watching = matches!(operation, Watch { .. } | CancelWatch { .. } | Progress { .. });
+        if self.begins_next(operation) {
+            self.report.explained(Explained::ProgressAtStart);
+            return Ok((Answer::Later, true));
+        }
         if matches!(operation, Compact { .. } | Progress { .. } | CancelWatch { .. } | CloseStream { .. }) {
             self.catch_up().await;
             self.settle(operation).await?;
@@ -142,9 +152,7 @@ impl Pair {
         if let Answer::Refused { message, .. } = &etcd {
             self.report.refused(message);
         }
-        if let (Operation::Compact { revision, .. }, Answer::Compact(_)) = (operation, &etcd) {
-            self.compacted = *revision;
-        }
+        self.learn(operation, &etcd);
         if matches!(operation, Watch { start, .. } if (1..=self.compacted).contains(start)) {
             // It is about to be canceled, and what the next one on the stream is answered depends on that.
             self.catch_up().await;
@@ -169,6 +177,22 @@ impl Pair {
     fn close_streams(&mut self) {
         self.etcd.streams.close_all();
         self.store.streams.close_all();
+    }
+
+    fn learn(&mut self, operation: &Operation, answer: &Answer) {
+        self.head = self.head.max(answer.revision().unwrap_or(0));
+        match operation {
+            Operation::Compact { revision, .. } if matches!(answer, Answer::Compact(_)) => self.compacted = *revision,
+            Operation::Watch { stream, start, .. } => _ = self.starts.entry(*stream).or_default().insert(*start),
+            Operation::CloseStream { stream } => _ = self.starts.remove(stream),
+            _ => {}
+        }
+    }
+
+    /// A progress request on a stream with a watch from the next revision. The store answers it: that watch has been told of all there is. etcd does not,
+    /// until there is a newer revision.
+    fn begins_next(&self, operation: &Operation) -> bool {
+        matches!(operation, Operation::Progress { stream } if self.starts.get(stream).is_some_and(|starts| starts.contains(&(self.head + 1))))
     }
 
     /// Gives etcd the time to catch up with watches that begin in the past.
