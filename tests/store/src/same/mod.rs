@@ -90,6 +90,8 @@ struct Pair {
     compacted: i64,
     /// Where the watches of each stream began that named a revision.
     starts: BTreeMap<usize, BTreeSet<i64>>,
+    /// What was asked on each open stream, for the person who reads a difference.
+    asked: BTreeMap<usize, Vec<String>>,
 }
 
 struct Side {
@@ -121,7 +123,16 @@ impl Side {
 impl Pair {
     async fn connect(options: &Options) -> Result<Self> {
         let (etcd, store) = (Side::connect(&options.etcd).await?, Side::connect(&options.store).await?);
-        Ok(Self { etcd, store, report: Report::default(), behind: false, head: 1, compacted: 0, starts: BTreeMap::new() })
+        Ok(Self {
+            etcd,
+            store,
+            report: Report::default(),
+            behind: false,
+            head: 1,
+            compacted: 0,
+            starts: BTreeMap::new(),
+            asked: BTreeMap::new(),
+        })
     }
 
     /// Asks both, and counts the operation; etcd's answer, and whether the store's was the same.
@@ -177,16 +188,32 @@ impl Pair {
     fn close_streams(&mut self) {
         self.etcd.streams.close_all();
         self.store.streams.close_all();
+        self.starts.clear();
+        self.asked.clear();
     }
 
     fn learn(&mut self, operation: &Operation, answer: &Answer) {
         self.head = self.head.max(answer.revision().unwrap_or(0));
         match operation {
             Operation::Compact { revision, .. } if matches!(answer, Answer::Compact(_)) => self.compacted = *revision,
-            Operation::Watch { stream, start, .. } => _ = self.starts.entry(*stream).or_default().insert(*start),
-            Operation::CloseStream { stream } => _ = self.starts.remove(stream),
+            Operation::Watch { stream, start, .. } => {
+                self.starts.entry(*stream).or_default().insert(*start);
+                self.remember(*stream, operation);
+            }
+            Operation::CancelWatch { stream, .. } | Operation::Progress { stream } => self.remember(*stream, operation),
+            Operation::CloseStream { stream } => self.forget(*stream),
             _ => {}
         }
+    }
+
+    fn remember(&mut self, stream: usize, operation: &Operation) {
+        let line = format!("at {} (compacted {}): {operation:?}", self.head, self.compacted);
+        self.asked.entry(stream).or_default().push(line);
+    }
+
+    fn forget(&mut self, stream: usize) {
+        self.starts.remove(&stream);
+        self.asked.remove(&stream);
     }
 
     /// A progress request on a stream with a watch from the next revision. The store answers it: that watch has been told of all there is. etcd does not,
@@ -229,6 +256,7 @@ impl Pair {
         for (number, _) in logs.iter().filter(|(_, log)| log.has_compacted()) {
             self.etcd.streams.close(*number);
             self.store.streams.close(*number);
+            self.forget(*number);
             self.report.explained(Explained::CompactedWatchKept);
         }
     }
@@ -241,6 +269,7 @@ impl Pair {
             }
             let (of_etcd, of_store) = of_etcd.differing(&of_store);
             self.report.differs(operation, &format!("stream {number}: {of_etcd}"), &format!("stream {number}: {of_store}"));
+            self.report.explain(self.asked.get(number).map_or(&[], |asked| &asked[..]));
         }
     }
 }

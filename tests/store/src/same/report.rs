@@ -50,6 +50,15 @@ impl Report {
         println!("  store: {}", readable(store));
     }
 
+    /// Prints what was asked before, the last of it.
+    pub(super) fn explain(&self, asked: &[String]) {
+        /// Lines shown.
+        const SHOWN: usize = 12;
+        for line in &asked[asked.len().saturating_sub(SHOWN)..] {
+            println!("    asked {}", readable(line));
+        }
+    }
+
     pub(super) fn print(&self) {
         let list = |counts: &BTreeMap<&str, usize>| counts.iter().map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ");
         println!("{} operations: {}", self.operations(), list(&self.asked));
