@@ -39,16 +39,17 @@ impl Directory {
     /// Makes the directory when it is absent, and locks it. A directory of something else is not touched.
     pub(super) fn claim(path: &Path) -> Result<Self, StoreError> {
         let at = |error: io::Error| StoreError::io(path, &error);
-        match fs::metadata(path) {
+        let mode = match fs::metadata(path) {
             Ok(found) if !found.is_dir() => return Err(StoreError::Foreign { path: path.to_owned(), found: "it is a file".into() }),
-            Ok(found) => {
-                // Of a directory that is not ours only that is said.
-                recognise(path)?;
-                warn_of_others(path, found.permissions().mode());
+            Ok(found) => found.permissions().mode(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(path).map_err(at)?;
+                DIR_MODE
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).map_err(at)?,
             Err(error) => return Err(at(error)),
-        }
+        };
+        recognise(path)?;
+        warn_of_others(path, mode);
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path.join(LOCK)).map_err(at)?;
         match lock.try_lock() {
             Ok(()) => {}

@@ -48,7 +48,7 @@ use directory::Directory;
 use retention::Retention;
 use service::Service;
 use state::{Facts, Life, Shared, WAITING_COUNT_MAX};
-use writer::{What, Writer};
+use writer::{Bell, What, Writer};
 
 /// How a store behaves.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Default for StoreConfig {
     }
 }
 
-/// An open store. It runs until [`Store::close`], or until its storage fails.
+/// An open store. It runs until [`Store::close`], until it is dropped, or until its storage fails.
 pub struct Store {
     service: Service,
 }
@@ -120,7 +120,9 @@ impl Store {
         let retention = (!period.is_zero()).then(|| Retention::new(period, Instant::now()));
         let writer = Writer::new(database, work, shared.clone(), asked, retention);
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::Thread)?;
+        let bell = Bell(shared.clone());
         let run = move || {
+            let _bell = bell;
             let closed = clock.block_on(writer.run());
             // The database is closed; the next one may have the directory.
             drop(directory);
@@ -171,6 +173,13 @@ impl Store {
     pub async fn close(&self) {
         // An error says that it has ended already.
         let _ = self.service.shared.ask(1, What::Close).await;
+    }
+}
+
+impl Drop for Store {
+    /// As [`Store::close`], without waiting.
+    fn drop(&mut self) {
+        self.service.shared.end(Life::Closed);
     }
 }
 

@@ -35,12 +35,7 @@ impl Service {
         read: impl FnOnce(&State) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Refusal> {
         let state = self.shared.state()?;
-        let outcome = if heavy {
-            let reading = tokio::task::spawn_blocking(move || read(&state));
-            reading.await.unwrap_or_else(|error| Err(Fault::broken(format_args!("a read failed by a fault of its own: {error}"))))
-        } else {
-            read(&state)
-        };
+        let outcome = if heavy { self.shared.read_aside(move || read(&state)).await } else { read(&state) };
         outcome.map_err(|fault| self.shared.refuse(fault))
     }
 }

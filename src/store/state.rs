@@ -20,6 +20,8 @@ use super::writer::{Ask, Reply, What};
 pub(super) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Requests that may wait for the writer.
 pub(super) const WAITING_COUNT_MAX: usize = 4_096;
+/// Reads that may wait for the disk or return much, at once: each holds a thread and what it has read.
+const HEAVY_READS_MAX: usize = 64;
 /// A single node has had its one election; a fresh etcd says 2 as well.
 const RAFT_TERM: u64 = 2;
 
@@ -65,6 +67,7 @@ pub(super) struct Shared {
     life: watch::Sender<Life>,
     asks: mpsc::Sender<Ask>,
     room: Arc<Semaphore>,
+    heavy: Semaphore,
 }
 
 /// The parts of [`Shared`] that do not change.
@@ -96,6 +99,7 @@ impl Shared {
             life: watch::Sender::new(Life::Running),
             asks,
             room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
+            heavy: Semaphore::new(HEAVY_READS_MAX),
         }
     }
 
@@ -107,6 +111,16 @@ impl Shared {
         match self.stopped() {
             Some(refusal) => Err(refusal),
             None => Ok(self.state.load_full()),
+        }
+    }
+
+    /// Reads on a thread that may wait for the disk.
+    pub(super) async fn read_aside<T: Send + 'static>(&self, read: impl FnOnce() -> Result<T, Fault> + Send + 'static) -> Result<T, Fault> {
+        let _turn = self.heavy.acquire().await;
+        match tokio::task::spawn_blocking(read).await {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => Err(Fault::broken("a read has ended by a fault of its own")),
+            Err(_) => Err(Refusal::Stopped("the process is ending".into()).into()),
         }
     }
 
@@ -165,12 +179,22 @@ impl Shared {
         if let Some(refusal) = self.stopped() {
             return Err(refusal);
         }
-        let gone = || self.stopped().unwrap_or_else(|| Refusal::Stopped("the writer has ended".into()));
         let weight = u32::try_from(bytes.clamp(1, WAITING_BYTES_MAX)).expect("the limit fits");
-        let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| gone())?;
+        let permit = self.room.clone().acquire_many_owned(weight).await.expect("the semaphore is never closed");
         let (reply, replied) = oneshot::channel();
-        self.asks.send(Ask { what: what(reply), bytes, permit }).await.map_err(|_| gone())?;
-        replied.await.unwrap_or_else(|_| Err(gone()))
+        if self.asks.send(Ask { what: what(reply), bytes, permit }).await.is_err() {
+            return Err(self.why_ended().await);
+        }
+        match replied.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.why_ended().await),
+        }
+    }
+
+    /// The writer is ending; it says why before it has ended, whatever happens ([`super::writer::Bell`]).
+    async fn why_ended(&self) -> Refusal {
+        let _ = self.life().wait_for(|life| *life != Life::Running).await;
+        self.stopped().expect("it was just seen")
     }
 
     /// A header of this member.

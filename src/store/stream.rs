@@ -156,8 +156,7 @@ impl WatchStream {
             watch.piece(&self.state)?
         } else {
             let (watch, state) = (watch.clone(), self.state.clone());
-            let reading = tokio::task::spawn_blocking(move || watch.piece(&state));
-            reading.await.map_err(|error| Fault::broken(format_args!("a replay failed by a fault of its own: {error}")))??
+            self.shared.read_aside(move || watch.piece(&state)).await?
         };
         match piece {
             Piece::Events { events, next } => self.send(at, events, next),
@@ -237,7 +236,7 @@ impl WatchStream {
             return self.pending.push_back(self.compacted(id));
         }
         let next = if start == 0 { self.state.revision + 1 } else { start };
-        self.watches.push(Followed { watch: Watch { id, range, next, wants }, is_quiet: true });
+        self.watches.push(Followed { watch: Watch { id, range, start, next, wants }, is_quiet: true });
     }
 
     fn cancel(&mut self, id: i64) {
@@ -259,11 +258,11 @@ impl WatchStream {
         self.next_id - 1
     }
 
-    /// All watches are synced: says so, unless one waits for the future, which has seen nothing yet.
+    /// All watches are synced: says so, unless one waits for the future.
     fn answer_progress(&mut self) {
         let revision = self.state.revision;
         let asked = std::mem::take(&mut self.progress_asked);
-        if asked && !self.watches.is_empty() && self.watches.iter().all(|followed| followed.watch.next == revision + 1) {
+        if asked && !self.watches.is_empty() && self.watches.iter().all(|followed| followed.watch.has_seen(revision)) {
             self.pending.push_back(PbWatchResponse { watch_id: NO_WATCH, ..self.response(revision) });
         }
     }
@@ -274,7 +273,7 @@ impl WatchStream {
         for at in 0..self.watches.len() {
             let followed = &mut self.watches[at];
             let quiet = std::mem::replace(&mut followed.is_quiet, true);
-            if quiet && followed.watch.wants.progress && followed.watch.next == revision + 1 {
+            if quiet && followed.watch.wants.progress && followed.watch.has_seen(revision) {
                 let watch_id = followed.watch.id;
                 self.pending.push_back(PbWatchResponse { watch_id, ..self.response(revision) });
             }

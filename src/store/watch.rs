@@ -20,6 +20,8 @@ const PIECE_LOOKS_MAX: usize = 2_000;
 pub(super) struct Watch {
     pub(super) id: i64,
     pub(super) range: KeyRange,
+    /// As asked for; 0 is what comes.
+    pub(super) start: i64,
     /// Everything before it was sent, or does not concern this watch.
     pub(super) next: i64,
     pub(super) wants: Wants,
@@ -48,6 +50,11 @@ impl Watch {
     /// True when it has been told of everything.
     pub(super) fn is_synced(&self, revision: i64) -> bool {
         self.next > revision
+    }
+
+    /// True when progress at `revision` may be told: as in etcd, not before the first revision that was asked for.
+    pub(super) fn has_seen(&self, revision: i64) -> bool {
+        self.is_synced(revision) && self.start <= revision
     }
 
     /// True when the next piece is in memory: no disk is read for it, unless previous values are wanted.

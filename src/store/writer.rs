@@ -9,7 +9,7 @@ use etcd_client::proto::{PbCompactionRequest, PbCompactionResponse, PbDeleteRequ
 use etcd_client::proto::{PbLeaseGrantResponse, PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse, PbPutRequest, PbPutResponse};
 use etcd_client::proto::{PbTxnRequest, PbTxnResponse};
 use redb::{Database, Durability, ReadableDatabase};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::log::LOG;
 use super::refusal::{Fault, Refusal};
@@ -70,6 +70,16 @@ pub(super) struct Writer {
     /// Compactions that are answered when nothing of them is left on disk.
     physical: Vec<(i64, Reply<PbCompactionResponse>)>,
     closing: Option<Reply<()>>,
+    life: watch::Receiver<Life>,
+}
+
+/// Ends the store when its writer ends by a fault of its own.
+pub(super) struct Bell(pub(super) Arc<Shared>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.fail("the writer has ended by a fault of its own".into());
+    }
 }
 
 impl Writer {
@@ -80,17 +90,15 @@ impl Writer {
         asks: mpsc::Receiver<Ask>,
         retention: Option<Retention>,
     ) -> Self {
-        Self { database, work, shared, asks, retention, waiting: VecDeque::new(), physical: Vec::new(), closing: None }
+        let life = shared.life();
+        Self { database, work, shared, asks, retention, waiting: VecDeque::new(), physical: Vec::new(), closing: None, life }
     }
 
     /// Works until it is told to close, or the storage fails. The database is closed when this returns.
     pub(super) async fn run(mut self) -> Option<Reply<()>> {
         while self.closing.is_none() && self.select().await {
-            if let Err(Fault::Broken(why)) = self.turn(Instant::now()) {
-                self.shared.fail(why);
-                return None;
-            }
-            if self.shared.stopped().is_some() {
+            if let Err(fault) = self.turn(Instant::now()) {
+                self.shared.refuse(fault);
                 return None;
             }
         }
@@ -98,8 +106,11 @@ impl Writer {
         self.closing
     }
 
-    /// Waits until there is something to do; false when nobody can ask any more.
+    /// Waits until there is something to do; false when the store has ended, by a reader's fault or because nobody owns it any more.
     async fn select(&mut self) -> bool {
+        if self.shared.stopped().is_some() {
+            return false;
+        }
         if self.work.superseded.is_due(self.work.compacted) || !self.waiting.is_empty() {
             self.take_more();
             return true;
@@ -116,6 +127,7 @@ impl Writer {
                 None => false,
             },
             () = tokio::time::sleep_until(alarm.into()) => true,
+            _ = self.life.changed() => false,
         }
     }
 

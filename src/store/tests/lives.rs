@@ -80,6 +80,7 @@ async fn damage_is_told_in_one_line_and_left_alone() {
         std::fs::write(&file, &damaged).expect("written");
         let line = line(dir.path());
         assert!(line.contains("damaged") && !line.contains('\n'), "{what}: {line}");
+        assert!(std::fs::read(&file).expect("there") == damaged, "{what}: the file was changed");
     }
     std::fs::write(&file, &good).expect("written");
     let store = open(dir.path()).expect("whole again");
@@ -142,6 +143,27 @@ async fn a_failed_fsync_stops_the_store_for_good() {
     assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "what may not be durable is not shown");
     assert_eq!(refusal(client.put("a", "3", None).await).0, Code::Unavailable);
     assert_eq!(refusal(stream.message().await).0, Code::Unavailable);
+}
+
+#[tokio::test]
+async fn a_dropped_store_lets_go_of_its_directory() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path()).expect("made");
+    let mut client = client(&store).await;
+    assert_eq!(put(&mut client, "a", "1").await, 2);
+    drop(store);
+    assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "although a client is left");
+    let begin = std::time::Instant::now();
+    let store = loop {
+        match open(dir.path()) {
+            Ok(store) => break store,
+            Err(StoreError::Locked(_)) => assert!(begin.elapsed() < PATIENCE, "still locked"),
+            Err(error) => panic!("{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(revision(&mut super::client(&store).await).await, 2);
+    store.close().await;
 }
 
 #[tokio::test]
