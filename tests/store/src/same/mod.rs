@@ -29,6 +29,9 @@ use crate::connection::{connect, connect_for_streams, head};
 /// How long a watch event may take to come on both sides before its absence is a difference.
 const SETTLE: Duration = Duration::from_secs(5);
 
+/// After so long without a word on a stream there is none: a cancellation of nothing and some progress requests are not answered.
+const SILENCE: Duration = Duration::from_millis(150);
+
 /// etcd looks for watches that begin in the past every 100 ms (`watchResyncPeriod`): until then compactions, progress requests and cancellations find
 /// them behind, so that what they answer is a matter of time.
 const CATCH_UP: Duration = Duration::from_millis(300);
@@ -168,9 +171,8 @@ impl Pair {
             // It is about to be canceled, and what the next one on the stream is answered depends on that.
             self.catch_up().await;
         }
-        if watching {
-            // An answer on the stream, or none: both have had the time for it.
-            sleep(Duration::from_millis(2)).await;
+        if let Watch { stream, .. } | CancelWatch { stream, .. } | Progress { stream } = operation {
+            self.answered(*stream).await?;
         }
         if watching || self.report.operations().is_multiple_of(WATCHES_EVERY) {
             agreed &= self.settle(operation).await?;
@@ -227,6 +229,20 @@ impl Pair {
         if std::mem::take(&mut self.behind) {
             sleep(CATCH_UP).await;
         }
+    }
+
+    /// Waits until one side has said something on the stream, or neither is going to: what follows must not meet an answer that is under way.
+    async fn answered(&self, stream: usize) -> Result<()> {
+        let deadline = Instant::now() + SILENCE;
+        while Instant::now() < deadline {
+            for side in [&self.etcd, &self.store] {
+                if side.streams.logs()?.get(&stream).is_none_or(|log| !log.watches.is_empty()) {
+                    return Ok(());
+                }
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
     }
 
     /// Waits until all watches of both sides were told the same; whether that came true.
