@@ -4,3 +4,4 @@ mod client;
 mod conformance;
 mod guarantees;
 mod live;
+mod transcripts;
