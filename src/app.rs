@@ -21,12 +21,17 @@ use tokio::{
 };
 use tower::ServiceExt;
 
+mod alone;
+mod backend;
+
+pub use alone::run_store;
+
 use crate::{
     auth::{AuthError, Authenticator},
     cache::{ring::RingLimits, view::Fed},
     catalogue::Offer,
     config::Config,
-    etcd::{self, Etcd, EtcdConfig},
+    etcd,
     http::{
         api::{Api, router},
         listen::{DoorError, Doors},
@@ -34,10 +39,12 @@ use crate::{
     read::serve::Reader,
     registry::{Parts, Registry, Shelf},
     source::driver::{Driver, SourceConfig},
+    store::StoreError,
     telemetry::Metrics,
     upkeep::{Neighbour, Upkeep, learn},
     write::{Writer, permit::Permit},
 };
+use backend::Backend;
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -57,6 +64,12 @@ pub enum StartError {
     /// The etcd client's settings.
     #[error(transparent)]
     Etcd(#[from] etcd::ConfigError),
+    /// The embedded store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The embedded store's storage failed while the server ran.
+    #[error("the embedded store has failed and nothing goes on: {0}")]
+    StoreFailed(Arc<str>),
     /// The feed ended while the server ran: a bug, and the log has it.
     #[error("the feed has ended by a fault of its own")]
     Feed,
@@ -82,7 +95,8 @@ pub fn run(config: Config) -> Result<(), StartError> {
 async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let doors = Doors::bind(&config.doors, authenticator.clone())?;
-    let etcd = Etcd::new(etcd_config(&config))?;
+    let backend = Backend::open(&config)?;
+    let etcd = backend.etcd()?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let metrics = Metrics::new();
     let prefix = format!("{}/", config.etcd.prefix);
@@ -93,11 +107,11 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         inbox_bytes_max: usize::try_from(config.memory.keeper_inbox_bytes_limit).unwrap_or(usize::MAX),
     };
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
-    let (driver, feed) = Driver::new(Etcd::new(etcd_config(&config))?, source, fed.clone(), metrics.clone());
+    let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
     let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
     let (mut registry, shelf) = Registry::start(parts).await;
     let mut feed_task = feeding.spawn({
-        let (etcd, prefix) = (Etcd::new(etcd_config(&config))?, prefix.clone());
+        let (etcd, prefix) = (backend.etcd()?, prefix.clone());
         let allow_writes = config.etcd.allow_writes;
         async move {
             let neighbour = learn(&etcd, &prefix).await;
@@ -160,6 +174,10 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
             tracing::error!(?ended, "the feed has ended by a fault of its own; stopping");
             fault = Some(StartError::Feed);
         }
+        why = backend.failed() => {
+            tracing::error!(%why, "the embedded store has failed; stopping");
+            fault = Some(StartError::StoreFailed(why));
+        }
     }
     tracing::info!("stopping: readyz fails, streams end");
     api.stopping.store(true, Ordering::Relaxed);
@@ -175,18 +193,9 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         Ok(Err(error)) => return Err(error.into()),
         Err(error) => tracing::error!(%error, "the doors failed"),
     }
+    backend.close().await;
     tracing::info!("stopped");
     fault.map_or(Ok(()), Err)
-}
-
-fn etcd_config(config: &Config) -> EtcdConfig {
-    EtcdConfig {
-        endpoints: config.etcd.servers.clone(),
-        ca_file: config.etcd.ca_file.clone(),
-        cert_file: config.etcd.client_cert.as_ref().map(|(cert, _)| cert.clone()),
-        key_file: config.etcd.client_cert.as_ref().map(|(_, key)| key.clone()),
-        user: config.etcd.login.clone(),
-    }
 }
 
 fn ring_limits(config: &Config) -> RingLimits {

@@ -9,15 +9,28 @@ use clap::Parser;
 
 mod args;
 pub mod duration;
+mod store;
 
 pub use args::LogFormat;
-use args::{Cli, Command, ServeArgs};
+use args::{Cli, Command, LogArgs, ServeArgs};
+pub use store::{Embedded, StoreAlone};
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub enum Invocation {
+    /// `watchcache serve`.
+    Serve(Box<Config>),
+    /// `watchcache store`.
+    Store(StoreAlone),
+}
 
 /// Everything `watchcache serve` runs with; nothing behind this checks again.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where the objects come from.
     pub etcd: Etcd,
+    /// The store in this process, when no etcd is named.
+    pub embedded: Option<Embedded>,
     /// Where clients come in.
     pub doors: Doors,
     /// How clients on the TLS door prove who they are.
@@ -37,7 +50,7 @@ pub struct Config {
 /// The etcd cluster and how to reach it.
 #[derive(Clone)]
 pub struct Etcd {
-    /// Endpoints, each `http://…` or `https://…`, without a trailing slash; at least one.
+    /// Endpoints, each `http://…` or `https://…`, without a trailing slash; none with the embedded store.
     pub servers: Vec<String>,
     /// Key prefix, with a leading and without a trailing slash (`/registry`).
     pub prefix: String,
@@ -144,15 +157,27 @@ pub enum Stop {
     Wrong(String),
 }
 
-impl Config {
+impl Invocation {
     /// Reads a command line (first element: the program's name).
     ///
     /// # Errors
     /// `Stop` says what to print and how to end.
-    pub fn from_command_line<I: IntoIterator<Item: Into<OsString> + Clone>>(line: I) -> Result<Config, Stop> {
+    pub fn from_command_line<I: IntoIterator<Item: Into<OsString> + Clone>>(line: I) -> Result<Self, Stop> {
         let cli = Cli::try_parse_from(line).map_err(|error| stop(&error))?;
-        let Command::Serve(args) = cli.command;
-        check(*args).map_err(Stop::Wrong)
+        let checked = match cli.command {
+            Command::Serve(args) => check(*args).map(|config| Self::Serve(Box::new(config))),
+            Command::Store(args) => store::check(*args).map(Self::Store),
+        };
+        checked.map_err(Stop::Wrong)
+    }
+
+    /// What the log looks like.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        match self {
+            Self::Serve(config) => &config.log,
+            Self::Store(config) => &config.log,
+        }
     }
 }
 
@@ -176,7 +201,7 @@ fn stop(error: &clap::Error) -> Stop {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Asked(text),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            Stop::Wrong("a command is needed: watchcache serve (see watchcache --help)".to_owned())
+            Stop::Wrong("a command is needed: watchcache serve, or watchcache store (see watchcache --help)".to_owned())
         }
         _ => {
             let said = text.split("\n\nUsage:").next().unwrap_or(&text).split("\n\nFor more information").next().unwrap_or(&text);
@@ -200,6 +225,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         return Err("--client-ca-file and --token-auth-file are for the TLS door: give --secure-port too".to_owned());
     }
     Ok(Config {
+        embedded: etcd.servers.is_empty().then(|| store::embedded(&args)),
         etcd,
         doors,
         auth,
@@ -225,16 +251,13 @@ fn check(args: ServeArgs) -> Result<Config, String> {
             keeper_inbox_bytes_limit: between("--keeper-inbox-bytes-limit", args.keeper_inbox_bytes_limit, 4 << 20, 1 << 40)?,
             feed_threads: feed_threads(args.feed_threads)?,
         },
-        log: log(&args)?,
+        log: log(&args.log)?,
         warnings,
     })
 }
 
 fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
     let servers: Vec<String> = args.etcd_servers.iter().map(|url| url.trim().trim_end_matches('/').to_owned()).collect();
-    if servers.is_empty() {
-        return Err("--etcd-servers is needed: the embedded store comes later".to_owned());
-    }
     for (server, typed) in servers.iter().zip(&args.etcd_servers) {
         if host_of(server).is_none() {
             return Err(format!("--etcd-servers: {typed:?} is not http://host:port or https://host:port"));
@@ -345,7 +368,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-fn log(args: &ServeArgs) -> Result<Log, String> {
+fn log(args: &LogArgs) -> Result<Log, String> {
     let directives = match args.v {
         None => args.log_level.clone(),
         Some(0..=3) => "info".to_owned(),

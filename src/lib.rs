@@ -21,6 +21,7 @@ pub mod model;
 pub mod read;
 pub mod registry;
 pub mod source;
+pub mod store;
 pub mod telemetry;
 pub mod upkeep;
 pub mod write;

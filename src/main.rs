@@ -7,20 +7,24 @@ use std::{
 
 use watchcache::{
     app,
-    config::{Config, Stop},
+    config::{Invocation, Stop},
     telemetry,
 };
 
 fn main() -> ExitCode {
-    let config = match Config::from_command_line(std::env::args_os()) {
-        Ok(config) => config,
+    let invocation = match Invocation::from_command_line(std::env::args_os()) {
+        Ok(invocation) => invocation,
         Err(Stop::Asked(text)) => return say(stdout(), &text, ExitCode::SUCCESS),
         Err(Stop::Wrong(line)) => return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2)),
     };
-    if let Err(line) = telemetry::start_log(&config.log) {
+    if let Err(line) = telemetry::start_log(invocation.log()) {
         return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2));
     }
-    match app::run(config) {
+    let outcome = match invocation {
+        Invocation::Serve(config) => app::run(*config),
+        Invocation::Store(config) => app::run_store(config),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => say(stderr(), &format!("watchcache: {error}\n"), ExitCode::FAILURE),
     }

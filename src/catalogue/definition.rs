@@ -57,6 +57,11 @@ impl Definition {
         self.names_accepted || self.established
     }
 
+    /// `openAPIV3Schema` of a version, when it has one that prunes.
+    pub(super) fn schema(&self, version: &str) -> Option<&Arc<Value>> {
+        self.versions.iter().find(|known| known.name == version)?.schema.as_ref()
+    }
+
     /// The resources it makes served, one for each served version.
     pub(super) fn served(&self) -> Vec<Served> {
         if !self.is_served() {
@@ -175,7 +180,7 @@ pub(super) fn storage_version_hash(group: &str, version: &str, kind: &str) -> St
 struct Version {
     name: String,
     served: bool,
-    schema: Option<Value>,
+    schema: Option<Arc<Value>>,
     /// Paths of `selectableFields` without the leading dot: the labels.
     selectable: Vec<String>,
     status: bool,
@@ -184,7 +189,7 @@ struct Version {
 
 impl Version {
     fn kept_by(&self, reader: &Self) -> bool {
-        keeps(reader.schema.as_ref(), self.schema.as_ref())
+        keeps(reader.schema.as_deref(), self.schema.as_deref())
     }
 }
 
@@ -355,7 +360,7 @@ impl RawVersion {
         Version {
             name: self.name.clone(),
             served: self.served,
-            schema: schema.filter(|_| !spec.preserve_unknown_fields).cloned(),
+            schema: schema.filter(|_| !spec.preserve_unknown_fields).cloned().map(Arc::new),
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),

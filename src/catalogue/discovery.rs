@@ -173,11 +173,11 @@ impl<'a> Listed<'a> {
 }
 
 impl GroupVersion {
-    fn listed(&self) -> impl Iterator<Item = &Served> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Served> {
         self.resources.values().map(|served| &**served).filter(|served| served.listed)
     }
 
-    fn is_listed(&self) -> bool {
+    pub(super) fn is_listed(&self) -> bool {
         self.listed().next().is_some()
     }
 }

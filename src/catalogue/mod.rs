@@ -6,6 +6,7 @@ mod builtins;
 mod definition;
 pub mod discovery;
 mod documents;
+pub mod openapi;
 mod order;
 mod rules;
 mod schema;
@@ -16,6 +17,8 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
+
+use serde_json::Value;
 
 pub use definition::Definition;
 pub use rules::{NameRule, Rules};
@@ -36,6 +39,7 @@ pub struct Catalogue {
     offer: Offer,
     aggregated_core: OnceLock<discovery::Aggregated>,
     aggregated_groups: OnceLock<discovery::Aggregated>,
+    openapi: OnceLock<openapi::Documents>,
 }
 
 /// The versions of one group, preferred one first.
@@ -49,6 +53,8 @@ struct GroupVersion {
     built_in: bool,
     /// By plural name: the order of discovery.
     resources: BTreeMap<String, Arc<Served>>,
+    /// What definitions say that their objects are, by plural name. Not a part of `Served`: another description makes no other resource.
+    schemas: BTreeMap<String, Arc<Value>>,
 }
 
 impl Catalogue {
@@ -63,11 +69,14 @@ impl Catalogue {
     pub fn offering(definitions: &[Definition], offer: Offer) -> Self {
         let mut groups = built_in_groups();
         let mut storages: BTreeMap<ResourceId, Arc<Storage>> = BUILT_INS.storages.iter().map(|s| (s.id.clone(), Arc::clone(s))).collect();
-        for served in definitions.iter().flat_map(Definition::served) {
+        let served = definitions.iter().flat_map(|definition| definition.served().into_iter().map(move |served| (definition, served)));
+        for (definition, served) in served {
             let version = group_version(groups.entry(served.group.clone()).or_default(), &served.version);
             // A built-in group version is never that of a custom resource: its APIService exists already.
             if !version.built_in {
                 storages.entry(served.storage.id.clone()).or_insert_with(|| Arc::clone(&served.storage));
+                let schema = definition.schema(&served.version);
+                version.schemas.extend(schema.map(|schema| (served.resource.clone(), Arc::clone(schema))));
                 version.resources.insert(served.resource.clone(), Arc::new(served));
             }
         }
@@ -75,7 +84,7 @@ impl Catalogue {
             group.sort_by(|a, b| b.version_priority.cmp(&a.version_priority).then_with(|| order::preferred_first(&a.version, &b.version)));
         }
         let storages = storages.into_values().collect();
-        Self { groups, storages, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new() }
+        Self { groups, storages, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new(), openapi: OnceLock::new() }
     }
 
     /// The resource that a path names, if it is served.
@@ -144,6 +153,7 @@ fn built_in_groups() -> BTreeMap<String, Group> {
             version_priority: known.version_priority,
             built_in: true,
             resources: resources.map(|served| (served.resource.clone(), Arc::clone(served))).collect(),
+            schemas: BTreeMap::new(),
         });
     }
     groups
@@ -158,6 +168,7 @@ fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersio
             version_priority: CUSTOM_VERSION_PRIORITY,
             built_in: false,
             resources: BTreeMap::new(),
+            schemas: BTreeMap::new(),
         });
         group.len() - 1
     });

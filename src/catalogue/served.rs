@@ -102,7 +102,7 @@ pub struct ScalePaths {
 }
 
 /// What this server answers, and therefore lists in discovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Offer {
     /// `get`, `list` and `watch`, and subresources that are read as the object itself.
     Reads,

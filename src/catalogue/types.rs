@@ -24,8 +24,8 @@ pub struct Field {
     pub merge: Merge,
     /// How server-side apply owns a list (spec api-surface §7.4).
     pub list: Option<List>,
-    /// Whether server-side apply owns a map or struct as one, as this field says (a type may say so too, `TypeRef::is_atomic`).
-    pub atomic: bool,
+    /// How server-side apply owns a map or struct, when the field says so: it overrules what the type says (`TypeRef::is_atomic`).
+    pub map: Option<MapType>,
 }
 
 /// What a value is, by JSON and by Go.
@@ -87,6 +87,15 @@ pub enum List {
     Set,
     /// Of objects, told apart by these members.
     Map(Vec<&'static str>),
+}
+
+/// `x-kubernetes-map-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapType {
+    /// Owned as one.
+    Atomic,
+    /// Each member owned alone.
+    Granular,
 }
 
 /// A kind that a type is the form of.
@@ -226,13 +235,13 @@ impl Types {
         let mut words = line.split(' ');
         let (name, shape) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (name, required) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
-        let mut field = Field { name, shape: self.shape(shape), required, merge: Merge::default(), list: None, atomic: false };
+        let mut field = Field { name, shape: self.shape(shape), required, merge: Merge::default(), list: None, map: None };
         for (fact, value) in words.filter_map(|word| word.split_once('=')) {
             match fact {
                 "patch" => strategy(value, &mut field.merge),
                 "key" => field.merge.key = Some(value),
                 "list" => field.list = Some(list(value)),
-                "map" => field.atomic = value == "atomic",
+                "map" => field.map = Some(map(value)),
                 unknown => panic!("{line}: {unknown}"),
             }
         }
@@ -295,6 +304,14 @@ fn strategy(value: &str, merge: &mut Merge) {
             "retainKeys" => merge.retain_keys = true,
             unknown => panic!("patch strategy {unknown}"),
         }
+    }
+}
+
+fn map(value: &str) -> MapType {
+    match value {
+        "atomic" => MapType::Atomic,
+        "granular" => MapType::Granular,
+        unknown => panic!("map type {unknown}"),
     }
 }
 
@@ -384,7 +401,8 @@ mod tests {
         assert_eq!(field("", "Pod", "metadata.finalizers").list, Some(List::Set));
         assert_eq!(field("", "Pod", "spec.tolerations").list, Some(List::Atomic));
         assert_eq!(field("", "Pod", "spec.overhead").list, None);
-        assert!(field("", "Service", "spec.selector").atomic && !field("", "ConfigMap", "data").atomic);
+        let maps = [("Service", "spec.selector"), ("ConfigMap", "data"), ("PersistentVolume", "spec.claimRef")];
+        assert_eq!(maps.map(|(kind, path)| field("", kind, path).map), [Some(MapType::Atomic), None, Some(MapType::Granular)]);
         assert!(TypeRef::named("io.k8s.api.core.v1.LocalObjectReference").is_some_and(TypeRef::is_atomic));
         assert!(!TypeRef::object_meta().is_atomic());
     }

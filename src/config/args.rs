@@ -26,6 +26,8 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Follow etcd and answer the Kubernetes API's reads and watches from memory
     Serve(Box<ServeArgs>),
+    /// Serve etcd's own gRPC API over the embedded store alone, on loopback
+    Store(Box<StoreArgs>),
 }
 
 /// How a log line looks.
@@ -40,9 +42,15 @@ pub enum LogFormat {
 /// Flags of `watchcache serve`. Flags that mean what a kube-apiserver flag means carry its name (design §1).
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
-    /// etcd endpoints, comma separated: http://host:port or https://host:port
+    /// etcd endpoints, comma separated: http://host:port or https://host:port [default: the embedded store]
     #[arg(long, value_delimiter = ',', value_name = "URL,...", help_heading = "etcd")]
     pub(super) etcd_servers: Vec<String>,
+    /// Directory of the embedded store, made when absent; only without --etcd-servers [default: ./watchcache-data]
+    #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]
+    pub(super) data_dir: Option<PathBuf>,
+    /// History that the embedded store keeps (Go duration); 0 = all of it; only without --etcd-servers [default: 5m]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "etcd_servers", help_heading = "etcd")]
+    pub(super) auto_compaction_retention: Option<Duration>,
     /// Key prefix under which the API server keeps its objects
     #[arg(long, default_value = "/registry", value_name = "PREFIX", help_heading = "etcd")]
     pub(super) etcd_prefix: String,
@@ -140,6 +148,32 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,
 
+    #[command(flatten)]
+    pub(super) log: LogArgs,
+}
+
+/// Flags of `watchcache store`. Those that etcd has too carry its names.
+#[derive(Args, Debug)]
+pub(super) struct StoreArgs {
+    /// Where to listen, comma separated: http://127.0.0.1:port, http://[::1]:port or http://localhost:port
+    #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:2379", value_name = "URL,...")]
+    pub(super) listen_client_urls: Vec<String>,
+    /// Directory of the store, made when absent
+    #[arg(long, default_value = "./watchcache-data", value_name = "DIR")]
+    pub(super) data_dir: PathBuf,
+    /// History that is kept (Go duration); 0 = all of it, until a client compacts
+    #[arg(long, default_value = "0", value_parser = duration::parse, value_name = "DURATION")]
+    pub(super) auto_compaction_retention: Duration,
+    /// How often a quiet watch that wants it is told how far the store is (Go duration)
+    #[arg(long, default_value = "10m", value_parser = duration::parse, value_name = "DURATION")]
+    pub(super) watch_progress_notify_interval: Duration,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
+}
+
+/// Flags of the log.
+#[derive(Args, Debug)]
+pub(super) struct LogArgs {
     /// How a log line looks
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT", help_heading = "Log")]
     pub(super) log_format: LogFormat,

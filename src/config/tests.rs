@@ -7,7 +7,17 @@ const REMOTE: &str = "--etcd-servers=https://a.example:2379,https://b.example:23
 const TLS: [&str; 4] = ["--secure-port=6443", "--tls-cert-file=c", "--tls-private-key-file=k", "--token-auth-file=t"];
 
 fn serve(flags: &[&str]) -> Result<Config, Stop> {
-    Config::from_command_line(["watchcache", "serve"].iter().chain(flags))
+    match Invocation::from_command_line(["watchcache", "serve"].iter().chain(flags))? {
+        Invocation::Serve(config) => Ok(*config),
+        other => panic!("{flags:?} gave {other:?}"),
+    }
+}
+
+fn store(flags: &[&str]) -> Result<StoreAlone, Stop> {
+    match Invocation::from_command_line(["watchcache", "store"].iter().chain(flags))? {
+        Invocation::Store(config) => Ok(config),
+        other => panic!("{flags:?} gave {other:?}"),
+    }
 }
 
 fn wrong(flags: &[&str]) -> String {
@@ -29,7 +39,6 @@ fn the_least_command_line_opens_the_plain_door() {
 #[test]
 fn every_error_is_one_line_that_names_the_flag() {
     let cases: &[(&[&str], &str)] = &[
-        (&[], "--etcd-servers is needed: the embedded store comes later"),
         (&["--etcd-servers=127.0.0.1:2379"], "--etcd-servers: \"127.0.0.1:2379\" is not http://host:port or https://host:port"),
         (&["--etcd-servers=http://a:0"], "--etcd-servers: \"http://a:0\" is not http://host:port or https://host:port"),
         (&["--etcd-servers=http://a:1,https://b:1"], "--etcd-servers mixes http and https"),
@@ -54,6 +63,34 @@ fn every_error_is_one_line_that_names_the_flag() {
 }
 
 #[test]
+fn without_an_etcd_the_store_is_embedded() {
+    let config = serve(&[]).expect("valid");
+    assert_eq!(config.doors.insecure_port, Some(8001));
+    let embedded = config.embedded.expect("no etcd is named");
+    assert_eq!((embedded.data_dir.to_str(), embedded.auto_compaction_retention.as_secs()), (Some("./watchcache-data"), 300));
+    let embedded = serve(&["--data-dir=d", "--auto-compaction-retention=1h"]).expect("valid").embedded.expect("no etcd is named");
+    assert_eq!((embedded.data_dir.to_str(), embedded.auto_compaction_retention.as_secs()), (Some("d"), 3600));
+    assert!(serve(&[LOCAL]).expect("valid").embedded.is_none());
+    assert!(wrong(&[LOCAL, "--data-dir=d"]).contains("cannot be used with"));
+}
+
+#[test]
+fn the_store_alone_listens_on_loopback_only() {
+    let config = store(&["--listen-client-urls=http://127.0.0.1:1,http://localhost:2,http://[::1]:3/", "--data-dir=d"]).expect("valid");
+    assert_eq!(config.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["127.0.0.1:1", "127.0.0.1:2", "[::1]:3"]);
+    for (url, want) in [
+        ("http://0.0.0.0:2379", "is not on loopback: whoever reaches the store reads every Secret"),
+        ("http://node.example:2379", "is not on loopback"),
+        ("https://127.0.0.1:2379", "is https"),
+        ("127.0.0.1:2379", "is not http://host:port"),
+        ("http://127.0.0.1", "names no port"),
+    ] {
+        let Err(Stop::Wrong(line)) = store(&[&format!("--listen-client-urls={url}")]) else { panic!("{url} was accepted") };
+        assert!(line.contains(want) && !line.contains('\n'), "{line}");
+    }
+}
+
+#[test]
 fn what_clap_says_becomes_one_line() {
     for flags in [
         &[LOCAL, "--bogus"][..],
@@ -70,7 +107,7 @@ fn what_clap_says_becomes_one_line() {
         let flag = flags.last().expect("a flag").split('=').next().expect("a name");
         assert!(line.contains(flag), "{flags:?}: {line}");
     }
-    assert!(matches!(Config::from_command_line(["watchcache"]), Err(Stop::Wrong(_))));
+    assert!(matches!(Invocation::from_command_line(["watchcache"]), Err(Stop::Wrong(_))));
     let Err(Stop::Asked(help)) = serve(&["--help"]) else { panic!("help") };
     for heading in ["etcd:", "Doors:", "Who may enter:", "Requests:", "Connections:", "Memory:", "Log:"] {
         assert!(help.contains(heading), "{heading} in {help}");

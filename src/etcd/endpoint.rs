@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Client, KvClient, WatchClient};
+use etcd_client::{Channel, Client, KvClient, WatchClient};
 use tokio::time::{Instant, sleep_until};
 
 use super::EtcdError;
@@ -18,6 +18,8 @@ const BACKOFF_JITTER: f64 = 0.5;
 /// Largest answer accepted, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than
 /// one page of 10,000 keys.
 const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
+/// What the logs call an endpoint without an address.
+const IN_PROCESS: &str = "in-process";
 
 /// The clients of one endpoint; cheap to clone.
 #[derive(Clone)]
@@ -32,11 +34,19 @@ pub(super) struct Connected {
 pub(super) struct Endpoint {
     pub(super) url: String,
     with_user: bool,
-    options: etcd_client::ConnectOptions,
+    way: Way,
     connected: tokio::sync::OnceCell<Connected>,
     health: Mutex<Health>,
     /// Held by the one caller that tries a failed endpoint again.
     trial: tokio::sync::Mutex<()>,
+}
+
+/// How an endpoint is reached.
+enum Way {
+    /// Over the network.
+    Address(Box<etcd_client::ConnectOptions>),
+    /// A server in this process.
+    InProcess(Channel),
 }
 
 /// Failures in a row, since the last answer.
@@ -54,10 +64,19 @@ struct Failure {
 
 impl Endpoint {
     pub(super) fn new(address: Address) -> Self {
+        Self::reached_by(Way::Address(Box::new(address.options)), address.url, address.with_user)
+    }
+
+    /// A server in this process.
+    pub(super) fn in_process(channel: Channel) -> Self {
+        Self::reached_by(Way::InProcess(channel), IN_PROCESS.to_owned(), false)
+    }
+
+    fn reached_by(way: Way, url: String, with_user: bool) -> Self {
         Self {
-            url: address.url,
-            with_user: address.with_user,
-            options: address.options,
+            url,
+            with_user,
+            way,
             connected: tokio::sync::OnceCell::new(),
             health: Mutex::default(),
             trial: tokio::sync::Mutex::default(),
@@ -93,7 +112,11 @@ impl Endpoint {
     /// The endpoint's clients. Without a user this needs no etcd; with one, etcd is asked for a token the first time.
     pub(super) async fn connect(&self) -> Result<Connected, EtcdError> {
         let connect = || async {
-            let client = Client::connect([&self.url], Some(self.options.clone())).await.map_err(|e| EtcdError::from_client(&e))?;
+            let client = match &self.way {
+                Way::Address(options) => Client::connect([&self.url], Some((**options).clone())).await,
+                Way::InProcess(channel) => Client::from_channel(channel.clone(), None).await,
+            };
+            let client = client.map_err(|e| EtcdError::from_client(&e))?;
             Ok(Connected {
                 kv: client.kv_client().max_decoding_message_size(ANSWER_BYTES_LIMIT),
                 watch: client.watch_client().max_decoding_message_size(ANSWER_BYTES_LIMIT),

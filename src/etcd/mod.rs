@@ -56,8 +56,15 @@ impl Etcd {
         Ok(Self { rotation: Arc::new(rotation), progress: Arc::default(), local_and_open: checked.local_and_open })
     }
 
+    /// A client of a server in this process: one endpoint that needs no address, no TLS and no user.
+    #[must_use]
+    pub fn embedded(channel: etcd_client::Channel) -> Self {
+        let rotation = Rotation::new(vec![Endpoint::in_process(channel)]);
+        Self { rotation: Arc::new(rotation), progress: Arc::default(), local_and_open: true }
+    }
+
     /// True when every endpoint is a loopback address, plain http, without user or client certificate: then whoever can reach our
-    /// plain port could read etcd anyway.
+    /// plain port could read etcd anyway. True for a server in this process: only its own doors lead to it.
     #[must_use]
     pub fn is_local_and_open(&self) -> bool {
         self.local_and_open

@@ -47,7 +47,7 @@ impl Etcd {
             .and_then([TxnOp::put(key.clone(), value, None)])
             .or_else([TxnOp::get(key, Some(GetOptions::new()))]);
         let response = self.transact(txn).await?;
-        let revision = Header::from_etcd(response.header.clone())?.revision;
+        let revision = Header::from_etcd(response.header)?.revision;
         if response.succeeded {
             return Ok((revision, Ok(())));
         }
@@ -74,7 +74,7 @@ impl Etcd {
         if response.succeeded {
             return Ok(Outcome::Written(Header::from_etcd(response.header)?.revision));
         }
-        let header = response.header.clone();
+        let header = response.header;
         let Some(mut range) = first_range(response) else {
             return Err(EtcdError::Other("etcd answered a transaction without the read it was asked for".into()));
         };

@@ -19,12 +19,13 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header::IF_NONE_MATCH};
 use http_body_util::Full;
-use tokio::time::Instant;
+use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
     accept::{self, Asked},
     guard, health,
     listen::{ConnInfo, Door},
+    openapi,
     path::{Health, PathError, Route},
     resource,
     respond::Reply,
@@ -140,13 +141,15 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     if let Route::Resource(path) = route {
         return resource::serve(&api, path, request).await;
     }
+    if let Route::OpenApi(rest) = route {
+        return openapi_answer(&api, reply, request, rest).await;
+    }
     let shelf = api.shelf.load();
     let catalogue = &shelf.catalogue;
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, endpoint, check.as_deref(), &request)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&shelf).into())),
         Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref())),
-        Route::OpenApi(_) => whole(reply.page_not_found()),
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
         Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
@@ -171,12 +174,19 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
             let address = connection(&request).local.to_string();
             discovery(reply, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
         }
-        Route::Resource(_) => unreachable!("served above"),
+        Route::Resource(_) | Route::OpenApi(_) => unreachable!("served above"),
     }
 }
 
+/// On a thread that may compute: the first request of a catalogue makes its documents.
+async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
+    let (shelf, failed) = (api.shelf.load_full(), reply.clone());
+    let answer = spawn_blocking(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
+    whole(answer.unwrap_or_else(|error| failed.status(&Status::internal(error.to_string()))))
+}
+
 /// Paths besides the API groups that `/` lists.
-const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/readyz", "/version"];
+const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
 
 /// `/api` and `/apis`, plain or aggregated as the client accepts (spec api-surface §2.2).
 fn discovery<'a>(

@@ -9,6 +9,7 @@ pub mod guard;
 mod health;
 pub mod listen;
 mod mutate;
+mod openapi;
 pub mod path;
 pub mod resource;
 pub mod respond;

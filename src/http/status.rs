@@ -392,7 +392,7 @@ mod tests {
         let two = FieldError::not_supported(matching, &"Foo".into(), &["Exact", "NotOlderThan", ""]);
         let options = |errors: &[FieldError]| Status::invalid("ListOptions", "meta.k8s.io", "", errors);
         assert_eq!(
-            json(&options(&[one.clone()])),
+            json(&options(std::slice::from_ref(&one))),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided","reason":"Invalid","details":{"group":"meta.k8s.io","kind":"ListOptions","causes":[{"reason":"FieldValueForbidden","message":"Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided","field":"resourceVersionMatch"}]},"code":422}"#
         );
         let both = options(&[one.clone(), two, one]);

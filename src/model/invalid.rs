@@ -73,18 +73,14 @@ impl FieldError {
         Self::new(field, FieldErrorKind::TypeInvalid, with(&format!("Invalid value: {}", shown(value)), why))
     }
 
-    /// `Unsupported value: V: supported values: "a", "b"`, in the order given.
+    /// `Unsupported value: V: supported values: "a", "b"`, in the order given. The value is of a type of its own in Go, so even a text is shown as JSON.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let values: Vec<String> = supported.iter().map(|v| format!("{v:?}")).collect();
         Self::new(
             field,
             FieldErrorKind::NotSupported,
-            format!(
-                "Unsupported value: {}: supported values: {}",
-                value.as_str().map_or_else(|| value.to_string(), json_quoted),
-                values.join(", ")
-            ),
+            format!("Unsupported value: {}: supported values: {}", shown_as_json(value), values.join(", ")),
         )
     }
 
@@ -125,7 +121,11 @@ pub fn joined(errors: &[FieldError]) -> String {
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }
 
-/// A value inside a message: a string as Go's `%q` (`<` stays), others as JSON.
+fn shown_as_json(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), json_quoted)
+}
+
+/// A value inside a message: texts as `strconv.Quote` has them, all else as JSON.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quoted)
 }
@@ -145,7 +145,7 @@ mod tests {
         let texts = [
             FieldError::required("metadata.name", "name or generateName is required"),
             FieldError::required("spec", ""),
-            FieldError::invalid("metadata.name", &json!("Bad_<Name>\u{7f}"), "no"),
+            FieldError::invalid("metadata.name", &json!("Bad_Name\u{1}<"), "no"),
             FieldError::not_supported("fieldValidation", &json!("X"), &["", "Ignore"]),
             FieldError::duplicate("spec.l[1]", &json!({"k": "1"})),
             FieldError::too_long("metadata.annotations", 262_144),
@@ -156,7 +156,7 @@ mod tests {
             [
                 "metadata.name: Required value: name or generateName is required",
                 "spec: Required value",
-                r#"metadata.name: Invalid value: "Bad_<Name>\x7f": no"#,
+                r#"metadata.name: Invalid value: "Bad_Name\x01<": no"#,
                 r#"fieldValidation: Unsupported value: "X": supported values: "", "Ignore""#,
                 r#"spec.l[1]: Duplicate value: {"k":"1"}"#,
                 "metadata.annotations: Too long: may not be more than 262144 bytes",

@@ -1,5 +1,6 @@
 //! The words every other room speaks: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
 
+pub mod calendar;
 mod change;
 mod filter;
 pub mod invalid;

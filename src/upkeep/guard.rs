@@ -41,7 +41,10 @@ pub(super) fn permission(neighbour: Neighbour, allow_writes: bool) -> Permission
 
 /// Looks again and again; writes end when a kube-apiserver comes.
 pub(super) async fn watch(upkeep: &Upkeep) {
-    while !upkeep.allow_writes {
+    if upkeep.allow_writes {
+        return;
+    }
+    loop {
         tokio::time::sleep(LOOK_EVERY).await;
         if look(&upkeep.etcd, &upkeep.prefix).await == Ok(Neighbour::KubeApiserver) {
             tracing::error!("a kube-apiserver has begun to use this etcd: no more writes from here, until a restart with --allow-writes");

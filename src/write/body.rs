@@ -2,17 +2,21 @@
 
 mod identity;
 mod json;
+mod told;
 mod yaml;
 
 use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
+use self::json::Twice;
+
 pub(crate) use identity::{Expected, IdentifyError, identify};
+pub(crate) use told::{strict_error, warnings};
 
 /// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real
 /// server allows 10,000, with the same error.
-const DEPTH_MAX: usize = 127;
+pub(super) const DEPTH_MAX: usize = 127;
 
 /// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
@@ -32,7 +36,7 @@ pub enum Syntax {
 /// A body that could be read.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Tree {
-    /// Always an object; `null` became an empty one, as it does in Go. The last one of duplicate keys won.
+    /// Always an object; `null` became an empty one, as it does in Go. `parse` tells what became of duplicate keys.
     pub(crate) value: Value,
     /// Keys that a map has twice, each told once: JSON in the order of the document; YAML too, but those inside a value before its own key.
     pub(crate) duplicates: Vec<Duplicate>,
@@ -61,12 +65,15 @@ impl fmt::Display for Duplicate {
 #[error("{0}")]
 pub(crate) struct BodyError(pub(crate) String);
 
-/// Reads the body of something that must be of this kind.
+/// Reads the body of something that must be of this kind. What stands twice in the JSON of a built-in is merged when it is an object, as Go does when
+/// it fills a struct; everywhere else the last one wins.
 ///
 /// # Errors
 /// When it is not of the syntax, no object, or says its kind or version with something else than a string.
-pub(crate) fn parse(syntax: Syntax, bytes: &[u8], kind: &str) -> Result<Tree, BodyError> {
-    let json::Read { value, duplicates, overflow } = read(syntax, bytes).map_err(|cause| unrecognized(kind, &cause, bytes))?;
+pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Result<Tree, BodyError> {
+    let kind = expected.kind;
+    let twice = if expected.custom { Twice::Last } else { Twice::Merged };
+    let json::Read { value, duplicates, overflow } = read(syntax, bytes, twice).map_err(|cause| unrecognized(kind, &cause, bytes))?;
     if let Some(number) = overflow {
         return Err(unhandled(kind, &value, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
     }
@@ -78,12 +85,24 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], kind: &str) -> Result<Tree, Bo
 /// # Errors
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
-    read(syntax, bytes).map(|read| read.value).map_err(BodyError)
+    read(syntax, bytes, Twice::Merged).map(|read| read.value).map_err(BodyError)
 }
 
-fn read(syntax: Syntax, bytes: &[u8]) -> Result<json::Read, String> {
+/// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.
+///
+/// # Errors
+/// The text of Go's error.
+pub(super) fn parse_patch(bytes: &[u8], float: &str) -> Result<(Value, Vec<Duplicate>), String> {
+    let json::Read { value, duplicates, overflow } = json::parse(bytes, Twice::Last)?;
+    match overflow {
+        Some(number) => Err(format!("json: cannot unmarshal number {number} into Go {float} of type float64")),
+        None => Ok((value, duplicates)),
+    }
+}
+
+fn read(syntax: Syntax, bytes: &[u8], twice: Twice) -> Result<json::Read, String> {
     let mut read = match syntax {
-        Syntax::Json => json::parse(bytes).map_err(|cause| version_and_kind(&cause))?,
+        Syntax::Json => json::parse(bytes, twice).map_err(|cause| version_and_kind(&cause))?,
         Syntax::Yaml => yaml::parse(bytes).map_err(|cause| match cause {
             yaml::Wrong::Syntax(cause) => format!("yaml: {cause}"),
             yaml::Wrong::NoJson(cause) => cause,
@@ -142,6 +161,26 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
     }
 }
 
+/// Makes integers of the floats without a fraction, as Go does when it prints an untyped object: custom resources. Those beyond int64 stay floats.
+pub(crate) fn whole_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole) {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_floats),
+        Value::Object(members) => members.values_mut().for_each(whole_floats),
+        _ => {}
+    }
+}
+
+/// The int64 that Go prints for this float64, if it prints one.
+fn whole(value: f64) -> Option<i64> {
+    // Zero has a sign as a float only.
+    if value == 0.0 { Some(0) } else { Some(value.to_string()).filter(|text| !text.contains('.'))?.parse().ok() }
+}
+
 /// The start of a body: as text when it looks like JSON, else in hexadecimal.
 fn summary(body: &[u8]) -> String {
     if body.is_empty() {
@@ -165,9 +204,10 @@ mod tests {
     use super::*;
 
     fn error(syntax: Syntax, body: &str) -> String {
-        parse(syntax, body.as_bytes(), "Widget").expect_err("must be refused").0
+        parse(syntax, body.as_bytes(), &WIDGET).expect_err("must be refused").0
     }
 
+    const WIDGET: Expected<'_> = Expected { group: "ex.io", version: "v1", kind: "Widget", custom: true };
     const START: &str = "the object provided is unrecognized (must be of type Widget): ";
 
     #[test]
@@ -206,6 +246,15 @@ mod tests {
     }
 
     #[test]
+    fn duplicates_of_a_built_in_are_merged() {
+        let built_in = Expected { custom: false, ..WIDGET };
+        let body = br#"{"data":{"a":"1","a":"2","m":{"x":1}},"list":[1],"data":{"b":"3","m":{"y":2}},"list":[2]}"#;
+        let read = |expected| parse(Syntax::Json, body, expected).expect("an object").value;
+        assert_eq!(read(&built_in), serde_json::json!({"data": {"a": "2", "b": "3", "m": {"x": 1, "y": 2}}, "list": [2]}));
+        assert_eq!(read(&WIDGET), serde_json::json!({"data": {"b": "3", "m": {"y": 2}}, "list": [2]}));
+    }
+
+    #[test]
     fn a_number_beyond_float64_is_told_with_the_kind() {
         assert_eq!(
             error(Syntax::Json, r#"{"kind":"Widget","apiVersion":"ex.io/v1","spec":{"a":1e400}}"#),
@@ -214,17 +263,24 @@ mod tests {
     }
 
     #[test]
+    fn whole_floats_become_integers() {
+        let mut value = serde_json::json!({"a": [1.0, 1e2, -0.0, 0.5, 1e21], "b": {"c": 9_223_372_036_854_775_808_f64}});
+        whole_floats(&mut value);
+        assert_eq!(value.to_string(), r#"{"a":[1,100,0,0.5,1e+21],"b":{"c":9.223372036854776e+18}}"#);
+    }
+
+    #[test]
     fn null_is_an_empty_object() {
         for (syntax, body) in [(Syntax::Json, "null"), (Syntax::Yaml, ""), (Syntax::Yaml, "~"), (Syntax::Yaml, "# c\n---\n---\nkind: X\n")]
         {
-            assert_eq!(parse(syntax, body.as_bytes(), "Widget").expect("an object").value, serde_json::json!({}), "{body}");
+            assert_eq!(parse(syntax, body.as_bytes(), &WIDGET).expect("an object").value, serde_json::json!({}), "{body}");
         }
     }
 
     #[test]
     fn duplicates_have_the_texts_of_the_warnings() {
         let texts = |syntax, body: &str| -> Vec<String> {
-            parse(syntax, body.as_bytes(), "Widget").expect("an object").duplicates.iter().map(ToString::to_string).collect()
+            parse(syntax, body.as_bytes(), &WIDGET).expect("an object").duplicates.iter().map(ToString::to_string).collect()
         };
         let nested = r#"{"spec":{"a":[{"b":1,"b":2},{"c.d":1,"c.d":2,"e/f":{"g":1,"g":2}}],"a":{"z":1,"z":2,"z":3}}}"#;
         assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    body::{self, BodyError, Duplicate, Expected, IdentifyError, Syntax, Tree},
+    body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
     failure::{Named, WriteError},
     options::{FieldValidation, WriteOptions},
     place::Place,
@@ -28,57 +28,68 @@ impl Sent {
 
     /// The body of a POST or PUT that holds this kind.
     pub(super) fn read_as(expected: &Expected<'_>, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let Tree { mut value, duplicates } = body::parse(syntax, bytes, expected.kind)?;
-        body::identify(&mut value, expected, syntax, bytes)?;
-        let (kind, version) = (expected.kind, expected.api_version());
-        let refused = |why: &str| WriteError::BadRequest(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"));
-        let unknown = conform(&mut value, expected).map_err(|why| refused(&why))?;
-        let too_much = too_much(&unknown, &duplicates);
-        let warnings = judged(options.validation, too_much).map_err(|why| refused(&why))?;
-        Ok(Self { tree: value, warnings })
+        let Tree { value: mut tree, duplicates } = body::parse(syntax, bytes, expected)?;
+        body::identify(&mut tree, expected, syntax, bytes)?;
+        let kind = expected.kind;
+        let refused =
+            |why: &str| WriteError::BadRequest(format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", expected.version));
+        let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
+        let warnings = match options.validation {
+            FieldValidation::Ignore => Vec::new(),
+            FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
+            FieldValidation::Strict => match body::strict_error(syntax, bytes, expected.custom, &duplicates, &unknown) {
+                Some(why) => return Err(refused(&why)),
+                None => Vec::new(),
+            },
+        };
+        Ok(Self { tree, warnings })
     }
 
-    /// The result of a patch. Its errors speak of the patch (spec api-surface §7.2).
+    /// The result of a patch, with what was too much in the patch. Its errors speak of the patch (spec api-surface §7.2).
     pub(super) fn patched(
         expected: &Expected<'_>,
         options: &WriteOptions,
-        mut value: Value,
-        duplicates: &[Duplicate],
+        (mut tree, told): (Value, Vec<String>),
     ) -> Result<Self, WriteError> {
-        let text = value.to_string();
+        same_version(&tree, expected)?;
+        let text = tree.to_string();
         let refused = |why: &str| WriteError::Invalid {
             of: Named::default(),
             errors: vec![FieldError::invalid("patch", &text.as_str().into(), why)],
         };
-        let unknown = conform(&mut value, expected).map_err(|why| refused(&why))?;
-        let warnings = judged(options.validation, too_much(&unknown, duplicates)).map_err(|why| refused(&why))?;
-        Ok(Self { tree: value, warnings })
+        let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
+        let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).chain(told).collect();
+        match options.validation {
+            FieldValidation::Ignore => Ok(Self { tree, warnings: Vec::new() }),
+            FieldValidation::Strict if !told.is_empty() => Err(refused(&format!("strict decoding error: {}", told.join(", ")))),
+            FieldValidation::Warn | FieldValidation::Strict => Ok(Self { tree, warnings: told }),
+        }
     }
+}
+
+/// No patch makes another kind or version of an object (measured; the kind goes without its group).
+fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError> {
+    let api_version = expected.api_version();
+    for (member, wanted) in [("apiVersion", api_version.as_str()), ("kind", expected.kind)] {
+        let found = tree.get(member).unwrap_or(&Value::Null);
+        if found != wanted {
+            let name = tree.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("");
+            let of = Named { group: String::new(), kind: expected.kind.to_owned(), name: name.to_owned() };
+            return Err(WriteError::Invalid { of, errors: vec![FieldError::invalid(member, found, &format!("must be {wanted}"))] });
+        }
+    }
+    Ok(())
 }
 
 /// Drops what the type does not have, and tells the paths. The fields of custom resources are their own; only their metadata is known.
 fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, String> {
     let outcome = if expected.custom {
+        body::whole_floats(value);
         typed::conform_metadata(value)
     } else {
         typed::conform(value, expected.group, expected.version, expected.kind)
     };
     outcome.map_err(|wrong| wrong.0)
-}
-
-/// Unknown fields in document order, then duplicates (spec api-surface §5.6).
-fn too_much(unknown: &[String], duplicates: &[Duplicate]) -> Vec<String> {
-    unknown.iter().map(|path| format!("unknown field {path:?}")).chain(duplicates.iter().map(Duplicate::to_string)).collect()
-}
-
-/// Warnings, or the text of a refusal.
-fn judged(validation: FieldValidation, too_much: Vec<String>) -> Result<Vec<String>, String> {
-    match validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(too_much),
-        FieldValidation::Strict if too_much.is_empty() => Ok(too_much),
-        FieldValidation::Strict => Err(format!("strict decoding error: {}", too_much.join(", "))),
-    }
 }
 
 impl From<BodyError> for WriteError {

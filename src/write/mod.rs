@@ -194,14 +194,14 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn patch(&self, ask: &Ask, kind: PatchKind, body: &[u8]) -> Result<Written, WriteError> {
         let place = &ask.place;
-        let patch = patched::Patch::read(kind, body)?;
+        let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
         let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
         let mut warnings = Vec::new();
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
-                let patched = Sent::patched(&expected, &ask.options, patch.apply(&current.tree, type_ref)?, &patch.duplicates)?;
+                let patched = Sent::patched(&expected, &ask.options, patch.apply(&current.tree, type_ref)?)?;
                 warnings = patched.warnings;
                 in_namespace(place, &patched.tree)?;
                 is_named(place, &patched.tree)?;

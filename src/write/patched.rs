@@ -1,10 +1,11 @@
-//! A PATCH body, read once and applied as often as the object changes under it (spec api-surface §7.1).
+//! A PATCH body, applied as often as the object changes under it (spec api-surface §7.1).
 
 use serde_json::Value;
 
 use super::{
-    body::{self, Duplicate, Syntax},
+    body::{Duplicate, go_kind, parse_patch},
     failure::WriteError,
+    options::FieldValidation,
     patch::{PatchError, json, merge, strategic},
 };
 use crate::catalogue::types::TypeRef;
@@ -20,37 +21,37 @@ pub enum PatchKind {
     Strategic,
 }
 
-/// A patch, read.
-pub(super) struct Patch {
-    how: How,
-    /// Keys that stand twice in it.
-    pub(super) duplicates: Vec<Duplicate>,
+/// A patch as it was sent.
+pub(super) struct Patch<'a> {
+    pub(super) kind: PatchKind,
+    pub(super) bytes: &'a [u8],
+    pub(super) validation: FieldValidation,
 }
 
-enum How {
-    Json(json::JsonPatch),
-    Merge(Value),
-    Strategic(Value),
-}
-
-impl Patch {
-    pub(super) fn read(kind: PatchKind, bytes: &[u8]) -> Result<Self, WriteError> {
-        if kind == PatchKind::Json {
-            return Ok(Self { how: How::Json(json::JsonPatch::read(bytes)?), duplicates: Vec::new() });
+impl Patch<'_> {
+    /// The object after the patch, and what is too much in the patch: texts of warnings. `type_ref` is the type of a built-in kind.
+    pub(super) fn apply(&self, object: &Value, type_ref: Option<TypeRef>) -> Result<(Value, Vec<String>), WriteError> {
+        let texts = |duplicates: Vec<Duplicate>| duplicates.iter().map(Duplicate::to_string).collect();
+        match (self.kind, type_ref) {
+            (PatchKind::Json, _) => Ok(json::apply(object, self.bytes, self.validation)?),
+            (PatchKind::Merge, _) => {
+                let (object, duplicates) = merge::apply(object, self.bytes, self.validation)?;
+                Ok((object, texts(duplicates)))
+            }
+            (PatchKind::Strategic, Some(type_ref)) => {
+                let (patch, duplicates) = self.strategic()?;
+                Ok((strategic::apply(object, &patch, type_ref)?, texts(duplicates)))
+            }
+            (PatchKind::Strategic, None) => Err(WriteError::Raw("a strategic merge patch needs a type that is known".to_owned())),
         }
-        let tree =
-            body::parse(Syntax::Json, bytes, "").map_err(|error| PatchError::BadRequest(format!("error decoding patch: {}", error.0)))?;
-        let how = if kind == PatchKind::Merge { How::Merge(tree.value) } else { How::Strategic(tree.value) };
-        Ok(Self { how, duplicates: tree.duplicates })
     }
 
-    /// The object after the patch. `type_ref` is the type of a built-in kind.
-    pub(super) fn apply(&self, object: &Value, type_ref: Option<TypeRef>) -> Result<Value, WriteError> {
-        Ok(match (&self.how, type_ref) {
-            (How::Json(patch), _) => patch.apply(object)?,
-            (How::Merge(patch), _) => merge::apply(object, patch)?,
-            (How::Strategic(patch), Some(type_ref)) => strategic::apply(object, patch, type_ref)?,
-            (How::Strategic(_), None) => return Err(WriteError::Raw("strategic merge patch needs a type".to_owned())),
-        })
+    fn strategic(&self) -> Result<(Value, Vec<Duplicate>), PatchError> {
+        let refused = |cause: String| PatchError::BadRequest(format!("error decoding patch: {cause}"));
+        let (patch, duplicates) = parse_patch(self.bytes, "value").map_err(refused)?;
+        match patch {
+            Value::Object(_) => Ok((patch, duplicates)),
+            other => Err(refused(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_kind(&other)))),
+        }
     }
 }

@@ -63,10 +63,10 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8]) -> Result<Written, WriteError> {
-        let patch = Patch::read(kind, body)?;
+        let patch = Patch { kind, bytes: body, validation: ask.options.validation };
         self.scale(ask, |scale| {
             let patched = patch.apply(scale, TypeRef::of(SCALE.group, SCALE.version, SCALE.kind))?;
-            let sent = Sent::patched(&SCALE, &ask.options, patched, &patch.duplicates)?;
+            let sent = Sent::patched(&SCALE, &ask.options, patched)?;
             Ok((sent.tree, sent.warnings))
         })
         .await

@@ -85,7 +85,7 @@ pub(super) fn update(
         warnings.extend(metadata::finalizer_warnings(tree::metadata(&new), Some(tree::metadata(old))));
     }
     count_generation(served, part, old, &mut new);
-    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), &served.rules);
+    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));
     WriteError::unless_valid(place.kind(), errors)?;
     Ok((new != *kinds::comparable(served, old)).then_some(new))
@@ -201,8 +201,11 @@ fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
     if !served.rules.generation || matches!(part, Part::Status | Part::Server) || kinds::counts_itself(served) {
         return;
     }
-    let is_spec =
-        |name: &str| !matches!(name, "metadata" | "kind" | "apiVersion") && !(name == "status" && served.has_subresource("status"));
+    let is_spec = |name: &str| match name {
+        "metadata" | "kind" | "apiVersion" => false,
+        "status" => !served.has_subresource("status"),
+        _ => true,
+    };
     let spec = |object: &Value| -> Map<String, Value> {
         let members = object.as_object().into_iter().flatten();
         members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()

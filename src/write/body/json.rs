@@ -1,6 +1,6 @@
 //! JSON as Go's `encoding/json` reads it: its errors, its integers, its patience with broken text; and the keys that stand twice.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Map, Number, Value};
 
@@ -15,12 +15,21 @@ pub(super) struct Read {
     pub(super) overflow: Option<String>,
 }
 
+/// What becomes of a key that an object has twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Twice {
+    /// The last one wins.
+    Last,
+    /// Objects are merged, of all else the last one wins.
+    Merged,
+}
+
 /// Reads one document. Integers that fit are int64, all other numbers float64, as the real server keeps them.
 ///
 /// # Errors
 /// The text of Go's syntax error.
-pub(super) fn parse(bytes: &[u8]) -> Result<Read, String> {
-    let mut parser = Parser { bytes, at: 0, depth: 0, path: String::new(), duplicates: Vec::new(), overflow: None };
+pub(super) fn parse(bytes: &[u8], twice: Twice) -> Result<Read, String> {
+    let mut parser = Parser::new(bytes, twice);
     let value = parser.value()?;
     parser.skip_space();
     if parser.at < bytes.len() {
@@ -30,21 +39,39 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Read, String> {
     Ok(Read { value, duplicates, overflow: parser.overflow })
 }
 
+/// The order in which a document comes to these paths, each for the time that stands with it: 1 is the first. A path that it does not come to so often
+/// is left out.
+pub(super) fn order(bytes: &[u8], paths: impl IntoIterator<Item = (String, usize)>) -> Vec<String> {
+    let mut parser = Parser { awaited: paths.into_iter().collect(), ..Parser::new(bytes, Twice::Last) };
+    // It was read before, or there would be no paths.
+    let _ = parser.value();
+    parser.met
+}
+
 struct Parser<'a> {
     bytes: &'a [u8],
+    twice: Twice,
     at: usize,
     depth: usize,
     /// Where we are, as duplicates are told: `spec.a[0]`.
     path: String,
     duplicates: Vec<String>,
     overflow: Option<String>,
+    /// Paths of `order` that are still to come, with how often.
+    awaited: BTreeMap<String, usize>,
+    met: Vec<String>,
 }
 
 const END: &str = "unexpected end of JSON input";
 /// What Go reads for a byte that is no UTF-8 and for half of a surrogate pair.
 const REPLACEMENT: char = '\u{fffd}';
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(bytes: &'a [u8], twice: Twice) -> Self {
+        let (path, duplicates, awaited, met) = Default::default();
+        Self { bytes, twice, at: 0, depth: 0, path, duplicates, overflow: None, awaited, met }
+    }
+
     fn value(&mut self) -> Result<Value, String> {
         match self.token()? {
             b'{' => self.nested(Self::object),
@@ -89,12 +116,18 @@ impl Parser<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
+            self.meet();
             if members.contains_key(&key) {
                 self.tell_duplicate();
             }
             let value = self.value()?;
             self.path.truncate(parent);
-            members.insert(key, value);
+            match (members.get_mut(&key), value) {
+                (Some(Value::Object(old)), Value::Object(new)) if self.twice == Twice::Merged => merge(old, new),
+                (_, value) => {
+                    members.insert(key, value);
+                }
+            }
             match self.token()? {
                 b',' => self.at += 1,
                 b'}' => break self.at += 1,
@@ -122,6 +155,15 @@ impl Parser<'_> {
             }
         }
         Ok(Value::Array(items))
+    }
+
+    fn meet(&mut self) {
+        let Some(times) = self.awaited.get_mut(&self.path) else { return };
+        *times -= 1;
+        if *times == 0 {
+            self.awaited.remove(&self.path);
+            self.met.push(self.path.clone());
+        }
     }
 
     fn tell_duplicate(&mut self) {
@@ -277,6 +319,17 @@ impl Parser<'_> {
     }
 }
 
+fn merge(old: &mut Map<String, Value>, new: Map<String, Value>) {
+    for (key, value) in new {
+        match (old.get_mut(&key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
+            (_, value) => {
+                old.insert(key, value);
+            }
+        }
+    }
+}
+
 /// Each byte that belongs to no character becomes a replacement character.
 fn push_lossy(text: &mut String, mut bytes: &[u8]) {
     loop {
@@ -300,7 +353,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Value {
-        parse(text.as_bytes()).map(|read| read.value).expect("JSON")
+        parse(text.as_bytes(), Twice::Last).map(|read| read.value).expect("JSON")
     }
 
     /// Each of these was sent to a kube-apiserver.
@@ -333,16 +386,16 @@ mod tests {
             (b"\xff", "invalid character 'ÿ' looking for beginning of value"),
         ];
         for (body, want) in cases {
-            assert_eq!(parse(body).map(|read| read.value), Err((*want).to_owned()), "{}", String::from_utf8_lossy(body));
+            assert_eq!(parse(body, Twice::Last).map(|read| read.value), Err((*want).to_owned()), "{}", String::from_utf8_lossy(body));
         }
     }
 
     #[test]
     fn depth_has_a_limit() {
         let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse(deep(DEPTH_MAX).as_bytes()).is_ok());
+        assert!(parse(deep(DEPTH_MAX).as_bytes(), Twice::Last).is_ok());
         assert!(serde_json::from_str::<Value>(&deep(DEPTH_MAX)).is_ok(), "what is written can be read back");
-        assert_eq!(parse(deep(DEPTH_MAX + 1).as_bytes()).err().as_deref(), Some("invalid character '[' exceeded max depth"));
+        assert_eq!(parse(deep(DEPTH_MAX + 1).as_bytes(), Twice::Last).err().as_deref(), Some("invalid character '[' exceeded max depth"));
     }
 
     #[test]
@@ -354,7 +407,7 @@ mod tests {
 
     #[test]
     fn broken_text_is_replaced_byte_by_byte() {
-        let text = parse(b"\"a\xff\xfe\xe2\x82z\"").map(|read| read.value).expect("Go reads it");
+        let text = parse(b"\"a\xff\xfe\xe2\x82z\"", Twice::Last).map(|read| read.value).expect("Go reads it");
         assert_eq!(text, "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}z");
         assert_eq!(read(r#""\ud800x\udc00\ud800A😀""#), "\u{fffd}x\u{fffd}\u{fffd}A\u{1f600}");
     }
@@ -384,19 +437,19 @@ mod tests {
         #[test]
         fn reads_what_serde_json_reads(value in tree()) {
             let text = value.to_string();
-            let read = parse(text.as_bytes()).map_err(TestCaseError::fail)?;
+            let read = parse(text.as_bytes(), Twice::Last).map_err(TestCaseError::fail)?;
             prop_assert_eq!(&read.value, &value);
             prop_assert!(read.duplicates.is_empty() && read.overflow.is_none());
         }
 
         #[test]
         fn refuses_what_serde_json_refuses(text in r#"[\[\]{}:,"\\ae0-9.tru\-+]{0,12}"#) {
-            prop_assert_eq!(parse(text.as_bytes()).is_ok(), serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{}", text);
+            prop_assert_eq!(parse(text.as_bytes(), Twice::Last).is_ok(), serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{}", text);
         }
 
         #[test]
         fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = parse(&bytes);
+            let _ = parse(&bytes, Twice::Last);
         }
     }
 }

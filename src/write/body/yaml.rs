@@ -11,7 +11,7 @@ use self::{
     compose::{Content, Node, compose},
     scalar::Scalar,
 };
-use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read};
+use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read, whole};
 use crate::model::quote::quoted;
 
 /// Values that a document may stand for before aliases must be a small part of it (the real server's decoder: about half a megabyte of dense text).
@@ -236,12 +236,6 @@ fn json(scalar: Scalar) -> Result<Value, Wrong> {
         Scalar::Float(value) => whole(value).map_or_else(|| value.into(), Value::from),
         Scalar::Text(text) => Value::String(text),
     })
-}
-
-/// The int64 that Go prints for this float64, if it prints one.
-fn whole(value: f64) -> Option<i64> {
-    // Zero has a sign as a float only.
-    if value == 0.0 { Some(0) } else { Some(value.to_string()).filter(|text| !text.contains('.'))?.parse().ok() }
 }
 
 #[cfg(test)]

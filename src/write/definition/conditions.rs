@@ -52,3 +52,13 @@ pub(super) fn put(object: &mut Value, condition: &Condition<'_>, now: &str) {
         })),
     }
 }
+
+/// The object without the condition of a kind; `None` when it has none.
+pub(super) fn without(object: &Value, kind: &str) -> Option<Value> {
+    find(object, kind)?;
+    let mut object = object.clone();
+    if let Some(Value::Array(conditions)) = object_mut(&mut object, "status").get_mut("conditions") {
+        conditions.retain(|condition| text(condition, "type") != kind);
+    }
+    Some(object)
+}

@@ -82,3 +82,31 @@ fn closing_quote(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     (1..bytes.len()).find(|&at| bytes[at] == b'\'' && bytes[at - 1] != b'\\')
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::follow;
+
+    #[test]
+    fn paths_lead_through_properties_and_maps() {
+        let leaf = json!({"type": "string"});
+        let schema = json!({"properties": {"a": {"additionalProperties": leaf}, "it's": leaf, "b": {"additionalProperties": true}}});
+        let check = |path: &str, brackets, want: Result<(&str, bool), &str>| {
+            let found = follow(path, &schema, brackets);
+            let found = found.as_ref().map(|found| (&*found.path, found.schema.is_some())).map_err(|why| &**why);
+            assert_eq!(found, want, "{path}");
+        };
+        check(".a.x", false, Ok(("a[x]", true)));
+        check(".a['x.y']", true, Ok(("a[x.y]", true)));
+        check("['it\\'s']", true, Ok(("it's", true)));
+        check(".b.x", false, Ok(("b[x]", false)));
+        check("", false, Ok(("", true)));
+        check(".b.x.y", false, Err("does not refer to a valid field"));
+        check(".a['x'", true, Err("unexpected end of JSON path"));
+        check(".a['x'.", true, Err("expected ] but got ."));
+        check(".a[x]", true, Err("expected single quoted string but got x"));
+        check(".a['x']", false, Err("array notation is not allowed"));
+    }
+}

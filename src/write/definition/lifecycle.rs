@@ -7,8 +7,6 @@
 //!    └── a name taken ──▶ NotAccepted, asked again when another definition of the group changes or goes
 //! deleted ── finalizer, Pending ──▶ InProgress ── instances ──▶ DeleteInstances … ── none left ──▶ Finish
 //! ```
-//!
-//! The condition `NonStructuralSchema` is not kept: only definitions of Kubernetes before 1.16 can have it.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +14,15 @@ use serde_json::{Value, json};
 
 use super::{
     approval::{Approval, approval, is_protected},
-    conditions::{Condition, find, has, is_true, put},
+    conditions::{Condition, find, has, is_true, put, without},
     conversion::wrong_bundle,
-    tree::{list, member, object_mut, text},
+    structural::{unsupported, wrong_structure},
+    tree::{flag, list, member, object_mut, schema_in, text},
 };
-use crate::model::quote::quoted;
+use crate::model::{
+    invalid::{FieldError, joined},
+    quote::quoted,
+};
 
 /// Keeps a definition until its instances are gone.
 pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -46,7 +48,10 @@ pub fn next(definition: &Value, others: &[&Value], instances_left: Option<bool>,
     if is_going(definition) && list(&definition["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
         return Some(clean_up(definition, instances_left, now));
     }
-    let updated = judged(definition, now).or_else(|| named(definition, others, now)).or_else(|| established(definition, now));
+    let updated = judged(definition, now)
+        .or_else(|| structured(definition, now))
+        .or_else(|| named(definition, others, now))
+        .or_else(|| established(definition, now));
     updated.map(Step::UpdateStatus)
 }
 
@@ -110,6 +115,28 @@ fn judged(definition: &Value, now: &str) -> Option<Value> {
         Approval::Bypassed => ("False", "UnapprovedAnnotation"),
     };
     changed(definition, &Condition { kind: "KubernetesAPIApprovalPolicyConformant", status, reason, message: &message }, now)
+}
+
+/// Whether all schemas are structural. Only definitions of Kubernetes before 1.22, which may preserve unknown fields, can have others.
+fn structured(definition: &Value, now: &str) -> Option<Value> {
+    const KIND: &str = "NonStructuralSchema";
+    let spec = &definition["spec"];
+    let mut errors = Vec::new();
+    if flag(spec, "preserveUnknownFields") {
+        errors.push(FieldError::invalid("spec.preserveUnknownFields", &Value::Bool(true), "must be false"));
+    }
+    for (i, version) in list(spec, "versions").iter().enumerate() {
+        let Some(schema) = member(version, "schema").and_then(schema_in) else { continue };
+        if let Some(why) = unsupported(schema) {
+            let message = format!("failed to check validation schema for version {}: {why}", text(version, "name"));
+            return changed(definition, &Condition { kind: KIND, status: "Unknown", reason: "StructuralError", message: &message }, now);
+        }
+        errors.extend(wrong_structure(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema")));
+    }
+    if errors.is_empty() {
+        return without(definition, KIND);
+    }
+    changed(definition, &Condition { kind: KIND, status: "True", reason: "Violations", message: &joined(&errors) }, now)
 }
 
 /// Takes the names that are free; the reason is the last name that is not.

@@ -1,9 +1,11 @@
 //! Writing CustomResourceDefinitions: defaults, validation, conditions (spec api-surface §11). Pure: knows no etcd and no clock.
 //!
 //! ```text
-//! POST    defaulted → prepare_create → validate_create → stored → next … next
-//! PUT     defaulted → prepare_update → validate_update → stored → next … next
-//! DELETE  marked_for_deletion (the first time) → stored → next … Finish
+//! POST         defaulted → prepare_create → validate_create → codec::definition::to_stored → etcd
+//! PUT, PATCH   defaulted → prepare_update → validate_update → to_stored → etcd
+//! …/status     defaulted → prepare_status_update → validate_status_update → to_stored → etcd
+//! DELETE       marked_for_deletion, the first time → to_stored → etcd; later as for every object
+//! after each   next → UpdateStatus → to_stored → etcd → next …
 //! ```
 //!
 //! Structural schemas are checked for their structure and stored; objects are validated against them later, by another part.
@@ -22,6 +24,7 @@ mod tree;
 mod url;
 mod validate;
 mod versions;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -33,3 +36,5 @@ pub(crate) use lifecycle::marked_for_deletion;
 pub use lifecycle::{Step, next};
 pub(crate) use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
 pub(crate) use validate::{validate_create, validate_status_update, validate_update};
+#[allow(unused_imports, reason = "the writer that joins these parts comes next")]
+pub(crate) use warnings::warnings;

@@ -9,7 +9,7 @@ use super::{
     tree::{list, member, text},
     validate_create, validate_status_update, validate_update,
 };
-use crate::model::invalid::FieldError;
+use crate::{catalogue::Definition, codec::definition::to_stored, model::invalid::FieldError};
 
 /// Cases in which we answer something else, and why.
 const DEVIATIONS: [(&str, &str); 3] = [
@@ -153,6 +153,10 @@ impl Story<'_> {
             if list(&old["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
                 let finished = self.next(&name, Some(false), "T");
                 assert!(matches!(&finished, Some(Step::Finish(last)) if last["metadata"].get("finalizers").is_none()), "{finished:?}");
+                if super::conditions::is_true(&old, "Established") {
+                    assert_eq!(self.next(&name, None, "T"), Some(Step::DeleteInstances));
+                    assert_eq!(self.next(&name, Some(true), "T"), Some(Step::DeleteInstances));
+                }
                 self.steps += 1;
             }
             self.states.remove(&name);
@@ -163,6 +167,9 @@ impl Story<'_> {
             // The real server fails to list once while it takes the resource away; that is its own affair.
             return;
         }
+        let parsed = Definition::parse(&to_stored(&object)).expect("a definition");
+        let holds = |kind| super::conditions::is_true(&object, kind);
+        assert_eq!(parsed.is_served(), holds("NamesAccepted") || holds("Established"), "{}", self.name);
         let now = list(&object["status"], "conditions").iter().map(|c| text(c, "lastTransitionTime").to_owned()).max().unwrap_or_default();
         let going = |object: &Value| member(&object["metadata"], "deletionTimestamp").is_some();
         if going(&object) && !going(&old) {
@@ -227,6 +234,18 @@ fn several_short_names_in_use_are_told_together() {
     assert_eq!(next(&updated, &[&other], None, "T"), None, "and once is enough");
     other["spec"]["group"] = json!("ex.com");
     assert_eq!(settled(new)["status"]["conditions"][1]["status"], "True", "another group does not matter");
+}
+
+#[test]
+fn a_bundle_is_looked_at_once_the_definition_is_established() {
+    let mut old = object();
+    defaulted(&mut old);
+    let mut new = old.clone();
+    let config = json!({"url": "https://x", "caBundle": "AAAA"});
+    new["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}});
+    assert_eq!(validate_update(&new, &old), []);
+    old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+    assert_eq!(validate_update(&new, &old)[0].field, "spec.conversion.webhookClientConfig.caBundle");
 }
 
 #[test]

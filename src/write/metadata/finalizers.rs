@@ -12,8 +12,8 @@ const FIELD: &str = "metadata.finalizers";
 /// Finalizers that are older than the rule of the `/`.
 const STANDARD: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 
-/// What is wrong with the finalizers; `any` accepts those without a `/` that are not standard.
-pub(super) fn wrong(metadata: &Map<String, Value>, any: bool) -> Vec<FieldError> {
+/// What is wrong with the finalizers of any object.
+pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     for name in names(metadata) {
         wrong.extend(qualified::wrong(name).iter().map(|tail| FieldError::invalid(FIELD, &name.into(), tail)));
@@ -23,11 +23,14 @@ pub(super) fn wrong(metadata: &Map<String, Value>, any: bool) -> Vec<FieldError>
         let all = Value::from(items(metadata, "finalizers"));
         wrong.push(FieldError::invalid(FIELD, &all, "finalizer orphan and foregroundDeletion cannot be both set"));
     }
-    for (index, name) in names(metadata).enumerate().filter(|(_, name)| !any && is_bare(name)) {
-        let why = "name is neither a standard finalizer name nor is it fully qualified";
-        wrong.push(FieldError::invalid(format!("{FIELD}[{index}]"), &name.into(), why));
-    }
     wrong
+}
+
+/// The errors for finalizers that have no `/` and are not standard.
+pub(super) fn bare(metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    let bare = names(metadata).enumerate().filter(|(_, name)| is_bare(name));
+    bare.map(|(index, name)| FieldError::invalid(format!("{FIELD}[{index}]"), &name.into(), why)).collect()
 }
 
 /// The error for finalizers that an object being deleted did not have.

@@ -8,7 +8,10 @@ mod qualified;
 
 use serde_json::{Map, Value};
 
-use crate::{catalogue::Rules, model::invalid::FieldError};
+use crate::{
+    catalogue::{NameRule, Rules},
+    model::invalid::FieldError,
+};
 
 pub(crate) use finalizers::finalizer_warnings;
 pub(crate) use name::{version_group, wrong_name};
@@ -21,32 +24,18 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
 /// Everything that is wrong with the metadata of a new object, in the order of the real server. `metadata` is in normal form and has its generated
 /// name and its namespace.
 pub(crate) fn validate_create(metadata: &Map<String, Value>, namespaced: bool, rules: &Rules) -> Vec<FieldError> {
-    let mut wrong = Vec::new();
-    let base = text(metadata, "generateName");
-    if !base.is_empty() {
-        let tails = wrong_name(rules.name, base, true);
-        wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.generateName", &base.into(), tail)));
+    let mut wrong = wrong_object(metadata, namespaced, rules.name);
+    if !rules.any_finalizer {
+        wrong.extend(finalizers::bare(metadata));
     }
-    match text(metadata, "name") {
-        "" => wrong.push(FieldError::required("metadata.name", "name or generateName is required")),
-        name => {
-            let tails = wrong_name(rules.name, name, false);
-            wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.name", &name.into(), tail)));
-        }
-    }
-    wrong.extend(wrong_namespace(text(metadata, "namespace"), namespaced));
-    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|&generation| generation < 0) {
-        wrong.push(FieldError::invalid("metadata.generation", &generation.into(), "must be greater than or equal to 0"));
-    }
-    wrong.extend(wrong_maps(metadata));
-    wrong.extend(finalizers::wrong(metadata, rules.any_finalizer));
     wrong
 }
 
-/// Everything that is wrong with the metadata that replaces `old`, in the order of the real server. What a client cannot change and may leave away
-/// must have been filled in (uid, creationTimestamp, generation, and the two of a deletion); whether a resourceVersion is needed is not asked here.
-pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>, rules: &Rules) -> Vec<FieldError> {
-    let mut wrong = Vec::new();
+/// Everything that is wrong with the metadata that replaces `old`, in the order of the real server, each error once: it tells most of them two to
+/// four times in the causes, and once in the message. What a client cannot change and may leave away must have been filled in (uid,
+/// creationTimestamp, generation, and the two of a deletion); whether a resourceVersion is needed is not asked here.
+pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>, namespaced: bool, rules: &Rules) -> Vec<FieldError> {
+    let mut wrong = wrong_object(new, namespaced, NameRule::PathSegment);
     if old.contains_key("deletionTimestamp") {
         wrong.extend(finalizers::added(new, old));
     }
@@ -59,8 +48,34 @@ pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>
             wrong.push(FieldError::invalid(format!("metadata.{member}"), new, "field is immutable"));
         }
     }
-    wrong.extend(wrong_maps(new));
-    wrong.extend(finalizers::wrong(new, rules.any_finalizer));
+    if !rules.any_finalizer {
+        wrong.extend(finalizers::bare(new));
+    }
+    wrong
+}
+
+/// What no object may say, new or not.
+fn wrong_object(metadata: &Map<String, Value>, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
+    let mut wrong = Vec::new();
+    let base = text(metadata, "generateName");
+    if !base.is_empty() {
+        let tails = wrong_name(rule, base, true);
+        wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.generateName", &base.into(), tail)));
+    }
+    match text(metadata, "name") {
+        "" => wrong.push(FieldError::required("metadata.name", "name or generateName is required")),
+        name => {
+            let tails = wrong_name(rule, name, false);
+            wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.name", &name.into(), tail)));
+        }
+    }
+    wrong.extend(wrong_namespace(text(metadata, "namespace"), namespaced));
+    if generation(metadata) < 0 {
+        wrong.push(FieldError::invalid("metadata.generation", &generation(metadata).into(), "must be greater than or equal to 0"));
+    }
+    wrong.extend(wrong_maps(metadata));
+    wrong.extend(owners::wrong(metadata));
+    wrong.extend(finalizers::wrong(metadata));
     wrong
 }
 
@@ -68,7 +83,7 @@ fn wrong_namespace(namespace: &str, namespaced: bool) -> Vec<FieldError> {
     match (namespaced, namespace) {
         (true, "") => vec![FieldError::required("metadata.namespace", "")],
         (true, namespace) => {
-            let tails = wrong_name(crate::catalogue::NameRule::Label, namespace, false);
+            let tails = wrong_name(NameRule::Label, namespace, false);
             tails.iter().map(|tail| FieldError::invalid("metadata.namespace", &namespace.into(), tail)).collect()
         }
         (false, "") => Vec::new(),
@@ -76,7 +91,7 @@ fn wrong_namespace(namespace: &str, namespaced: bool) -> Vec<FieldError> {
     }
 }
 
-/// Labels, annotations and owners: what may change later too.
+/// Labels and annotations.
 fn wrong_maps(metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     for (key, value) in members(metadata, "labels") {
@@ -93,7 +108,6 @@ fn wrong_maps(metadata: &Map<String, Value>) -> Vec<FieldError> {
     if bytes > ANNOTATIONS_BYTES_MAX {
         wrong.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
     }
-    wrong.extend(owners::wrong(metadata));
     wrong
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     finalizers.for_each(null_is_text);
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten();
     owners.for_each(normalize_owner);
-    metadata.retain(|member, value| !value.is_null() && !(OMITTED.contains(&&**member) && is_empty(value)));
+    metadata.retain(|member, value| !value.is_null() && (!OMITTED.contains(&&**member) || !is_empty(value)));
 }
 
 fn normalize_owner(owner: &mut Value) {

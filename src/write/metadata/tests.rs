@@ -28,7 +28,7 @@ fn created(metadata: Value, rules: &Rules) -> String {
 }
 
 fn updated(new: Value, old: Value) -> String {
-    joined(&validate_update(&object(new), &object(old), &WIDGETS))
+    joined(&validate_update(&object(new), &object(old), true, &WIDGETS))
 }
 
 const FINE: &str = "[]";
@@ -147,6 +147,10 @@ fn some_members_never_change() {
         r#"[metadata.uid: Invalid value: "v": field is immutable, metadata.deletionTimestamp: Invalid value: "2000-01-01T00:00:00Z": field is immutable, metadata.deletionGracePeriodSeconds: Invalid value: 5: field is immutable]"#
     );
     assert_eq!(with(json!({"generation": 1})), "metadata.generation: Invalid value: 1: must not be decremented");
+    let (new, old) = (json!({"labels": {"a b": "c"}, "uid": "v", "finalizers": ["x y", "foo"]}), json!({"uid": "u"}));
+    let all = validate_update(&object(new), &object(old), true, &CONFIG_MAPS);
+    let fields: Vec<&str> = all.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, ["metadata.labels", "metadata.finalizers", "metadata.uid", "metadata.finalizers[0]", "metadata.finalizers[1]"]);
 }
 
 #[test]

@@ -1,13 +1,245 @@
-//! JSON patch, RFC 6902.
+//! JSON patch, RFC 6902, with the liberties of the library that the real server uses: indices from the end, paths without their first slash,
+//! `replace` and `copy` of members that are not there, `null` for what is absent.
+
+use serde_json::{Map, Value};
 
 use super::PatchError;
-use serde_json::Value;
-pub(crate) struct JsonPatch;
-impl JsonPatch {
-    pub(crate) fn read(_b: &[u8]) -> Result<Self, PatchError> {
-        Ok(Self)
+use crate::write::{
+    body::{self, Duplicate, go_kind, parse_patch},
+    options::FieldValidation,
+};
+
+/// Operations that one patch may have (the real server's limit).
+const OPERATIONS_MAX: usize = 10_000;
+/// Bytes of JSON that the copies of one patch may make together (the real server's limit).
+const COPIED_BYTES_MAX: usize = 3 << 20;
+/// Levels that an object may have while it is patched; ours, because what is deeper costs stack. What comes out is held to the limit of bodies.
+const DEPTH_MAX: usize = 512;
+
+/// Applies a patch.
+///
+/// # Errors
+/// `BadRequest` when it is none, `TooLarge` when it has too many operations, `Unapplicable` when one of them fails.
+pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -> Result<(Value, Vec<String>), PatchError> {
+    let prefix = if validation == FieldValidation::Ignore { "" } else { "error decoding patch: " };
+    let refused = |cause: String| PatchError::BadRequest(format!("{prefix}{cause}"));
+    let (value, duplicates) = parse_patch(patch, "struct field jsonPatchOp.value").map_err(refused)?;
+    let (operations, mut told) = read(value).map_err(refused)?;
+    if operations.len() > OPERATIONS_MAX {
+        let count = operations.len();
+        let why = format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}");
+        return Err(PatchError::TooLarge(why));
     }
-    pub(crate) fn apply(&self, o: &Value) -> Result<Value, PatchError> {
-        Ok(o.clone())
+    let told_twice = duplicates.iter().map(|duplicate| match duplicate {
+        Duplicate::Field(path) => format!("json patch duplicate field \"{path}\""),
+        Duplicate::Line(text) => text.clone(),
+    });
+    told.extend(told_twice);
+    let mut document = Document { depth_bound: depth(target), root: target.clone(), copied_bytes: 0 };
+    for operation in operations {
+        document.apply(operation).ok_or(PatchError::Unapplicable)?;
+    }
+    if depth(&document.root) > body::DEPTH_MAX {
+        return Err(PatchError::Unapplicable);
+    }
+    Ok((document.root, told))
+}
+
+/// One operation as it was sent.
+struct Operation {
+    name: String,
+    path: Option<String>,
+    from: Option<String>,
+    value: Value,
+}
+
+/// The operations and what is to be told of their members.
+fn read(value: Value) -> Result<(Vec<Operation>, Vec<String>), String> {
+    let items = match value {
+        Value::Null => Vec::new(),
+        Value::Array(items) => items,
+        other => return Err(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", go_kind(&other))),
+    };
+    let mut told = Vec::new();
+    let operations = items.into_iter().enumerate().map(|(index, item)| {
+        let mut members = match item {
+            Value::Null => Map::new(),
+            Value::Object(members) => members,
+            other => return Err(format!("json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp", go_kind(&other))),
+        };
+        let mut text = |member: &str| match members.remove(member) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => {
+                Err(format!("json: cannot unmarshal {} into Go struct field jsonPatchOp.{member} of type string", go_kind(&other)))
+            }
+        };
+        let (name, from, path) = (text("op")?.unwrap_or_default(), text("from")?, text("path")?);
+        let value = members.remove("value").unwrap_or_default();
+        told.extend(members.keys().map(|member| format!("json patch unknown field \"[{index}].{member}\"")));
+        Ok(Operation { name, path, from, value })
+    });
+    let operations = operations.collect::<Result<_, _>>()?;
+    Ok((operations, told))
+}
+
+/// The object while it is patched.
+struct Document {
+    root: Value,
+    copied_bytes: usize,
+    /// No part of the root is deeper than this.
+    depth_bound: usize,
+}
+
+impl Document {
+    /// Applies one operation; nothing when it does not fit.
+    fn apply(&mut self, operation: Operation) -> Option<()> {
+        let Operation { name, path, from, value } = operation;
+        let path = path?;
+        match name.as_str() {
+            "add" => self.add(&path, value),
+            "remove" => self.place(&path)?.remove().map(drop),
+            "replace" => self.replace(&path, value),
+            "move" => {
+                let value = self.place(&from?)?.remove()?;
+                self.add(&path, value)
+            }
+            "copy" => {
+                let value = self.place(&from?)?.read()?.clone();
+                self.copied_bytes += value.to_string().len();
+                if self.copied_bytes > COPIED_BYTES_MAX { None } else { self.add(&path, value) }
+            }
+            "test" if path.is_empty() => (self.root == value).then_some(()),
+            "test" => (*self.place(&path)?.read()? == value).then_some(()),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, path: &str, value: Value) -> Option<()> {
+        self.deepen(path, &value)?;
+        self.place(path)?.add(value)
+    }
+
+    fn replace(&mut self, path: &str, value: Value) -> Option<()> {
+        if !path.is_empty() {
+            self.deepen(path, &value)?;
+            return self.place(path)?.replace(value);
+        }
+        if !matches!(value, Value::Object(_) | Value::Array(_)) {
+            return None;
+        }
+        self.root = value;
+        self.depth_bound = self.depth_bound.max(body::DEPTH_MAX);
+        Some(())
+    }
+
+    /// Keeps the bound before a value goes to `path`. It comes from the patch or from the root, so its depth is bounded too; only when the bounds are
+    /// at the limit are both measured.
+    fn deepen(&mut self, path: &str, value: &Value) -> Option<()> {
+        let steps = path.matches('/').count();
+        let mut grown = steps + self.depth_bound.max(body::DEPTH_MAX);
+        if grown > DEPTH_MAX {
+            self.depth_bound = depth(&self.root);
+            grown = steps + depth(value);
+        }
+        self.depth_bound = self.depth_bound.max(grown);
+        (self.depth_bound <= DEPTH_MAX).then_some(())
+    }
+
+    /// The place that a path names; what stands before its first `/` counts for nothing, and its last step need not exist.
+    fn place(&mut self, path: &str) -> Option<Place<'_>> {
+        let (inside, last) = path.rsplit_once('/')?;
+        let mut container = &mut self.root;
+        for step in inside.split('/').skip(1) {
+            container = Place { container, step: decoded(step) }.enter()?;
+        }
+        Some(Place { container, step: decoded(last) })
     }
 }
+
+/// A member of an object or an item of a list, which may not be there.
+struct Place<'a> {
+    container: &'a mut Value,
+    step: String,
+}
+
+const NULL: &Value = &Value::Null;
+
+impl<'a> Place<'a> {
+    fn enter(self) -> Option<&'a mut Value> {
+        match self.container {
+            Value::Object(members) => members.get_mut(&self.step),
+            Value::Array(items) => {
+                let index = index(&self.step, items.len())?;
+                items.get_mut(index)
+            }
+            _ => None,
+        }
+    }
+
+    /// What is here: an absent member is as good as a null one, an absent item is nothing.
+    fn read(self) -> Option<&'a Value> {
+        match self.container {
+            Value::Object(members) => Some(members.get(&self.step).unwrap_or(NULL)),
+            Value::Array(items) => items.get(index(&self.step, items.len())?),
+            _ => None,
+        }
+    }
+
+    fn remove(self) -> Option<Value> {
+        match self.container {
+            Value::Object(members) => members.remove(&self.step),
+            Value::Array(items) => {
+                let index = index(&self.step, items.len()).filter(|&index| index < items.len())?;
+                Some(items.remove(index))
+            }
+            _ => None,
+        }
+    }
+
+    fn replace(self, value: Value) -> Option<()> {
+        if let Value::Object(members) = self.container {
+            members.insert(self.step, value);
+            return Some(());
+        }
+        *self.enter()? = value;
+        Some(())
+    }
+
+    fn add(self, value: Value) -> Option<()> {
+        match self.container {
+            Value::Object(members) => {
+                members.insert(self.step, value);
+            }
+            Value::Array(items) if self.step == "-" => items.push(value),
+            Value::Array(items) => {
+                let index = index(&self.step, items.len() + 1).filter(|&index| index <= items.len())?;
+                items.insert(index, value);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// The index that a step names; a negative one counts from the end.
+fn index(step: &str, length: usize) -> Option<usize> {
+    let index: isize = step.parse().ok()?;
+    if index < 0 { length.checked_sub(index.unsigned_abs()) } else { usize::try_from(index).ok() }
+}
+
+fn decoded(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+/// Lists and maps inside each other.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

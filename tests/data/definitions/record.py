@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""record.py ETCD_URL KUBE_URL TOKEN: record the files beside this one from a live kube-apiserver.
+"""record.py ETCD_URL KUBE_URL TOKEN [cases|lifecycle]: record the files beside this one from a live kube-apiserver.
 
 cases.json: what was sent (POST, or PUT after a POST) and what was answered, with the definition's status a moment later. stored.jsonl: one
 definition a line, the bytes in etcd and the GET of the same revision. lifecycle.json: the frames of a watch while definitions come, clash and go.
@@ -33,6 +33,14 @@ def stored(name):
     body = json.dumps({"key": base64.b64encode(key.encode()).decode()}).encode()
     kv = json.load(urllib.request.urlopen(ETCD + "/v3/kv/range", body))["kvs"][0]
     return base64.b64decode(kv["value"]).decode().removesuffix("\n")
+
+
+def put_away(object):
+    """Straight into etcd."""
+    key = "/registry/apiextensions.k8s.io/customresourcedefinitions/" + object["metadata"]["name"]
+    pair = {"key": key.encode(), "value": json.dumps(object).encode()}
+    urllib.request.urlopen(ETCD + "/v3/kv/put", json.dumps({name: base64.b64encode(part).decode() for name, part in pair.items()}).encode()).read()
+    time.sleep(0.5)
 
 
 def text(path):
@@ -244,6 +252,7 @@ REJECTED = {
     "nine selectable fields": selectable(*[f".spec.a{i}" for i in range(9)], root=props(spec=props(**{f"a{i}": {"type": "boolean"} for i in range(9)}))),
     "selectable fields without a schema": crd(versions=[version(schema=None, selectableFields=[{"jsonPath": ".spec.a"}]), version("v2", storage=False)]),
     "selectable fields apart, one schema": crd(versions=[version(schema=ALL, selectableFields=[{"jsonPath": ".spec.n"}]), version("v2", ALL, storage=False)]),
+    "metadata of an embedded resource": field({"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"metadata": props(labels={"type": "object", "additionalProperties": {"type": "string", "default": "x"}}, e={"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True})}}),
     "protected group": crd(**PROTECTED),
     "protected group, wrong annotation": crd(**PROTECTED, meta={"annotations": {APPROVED: "yes"}}),
     "preserveUnknownFields": crd(preserveUnknownFields=True),
@@ -280,6 +289,29 @@ def set_at(path, value):
     return change
 
 
+BAD_BUNDLE = hook(url="https://x", caBundle="AAAA")
+LOOSE = {"properties": {"a": {"description": "no type"}}}
+ODD = props(a={"type": "text"}, l={"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object", "nullable": True}})
+
+
+def old(schema=None, **spec):
+    """A v1beta1 definition as an old kube-apiserver has left it in etcd."""
+    if schema is not None:
+        spec["validation"] = {"openAPIV3Schema": schema}
+    names = {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"}
+    versions = [{"name": "v1", "served": True, "storage": True}]
+    return {
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "metadata": {"name": "foos." + spec.get("group", "ex.io"), "uid": "6b0b7b0a-0000-4000-8000-000000000000", "generation": 1, "creationTimestamp": "2020-01-01T00:00:00Z"},
+        "spec": {"group": "ex.io", "version": "v1", "names": names, "scope": "Namespaced", "versions": versions, "conversion": {"strategy": "None"}, "preserveUnknownFields": True, **spec},
+        "status": {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]},
+    }
+
+
+MANY = old(props(**{f"a{i}": {"type": "string"} for i in range(20)}), selectableFields=[{"jsonPath": f".a{i}"} for i in range(20)], preserveUnknownFields=False)
+
+
 def storage_to_v2(object):
     object["spec"]["versions"][0]["storage"], object["spec"]["versions"][1]["storage"] = False, True
 
@@ -306,6 +338,19 @@ UPDATES = {
     "approval spoilt": changed(set_at(["metadata", "annotations", APPROVED], "hm"), GOOD["approved"]),
     "bad bundle": changed(set_at(["spec", "conversion"], hook(url="https://x", caBundle="AAAA"))),
     "bundle of a bad certificate": changed(set_at(["spec", "conversion"], hook(url="https://x", caBundle=base64.b64encode(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").decode()))),
+    "own plural as a short name": changed(set_at(["spec", "names", "shortNames"], ["foos"])),
+    "scope before it is established": changed(set_at(["spec", "scope"], "Cluster"), crd(conversion=BAD_BUNDLE)),
+    "kind before it is established": changed(set_at(["spec", "names", "kind"], "Bar"), crd(conversion=BAD_BUNDLE)),
+    "old, no schema, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old()),
+    "old, protected and not approved, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old(OPEN, **PROTECTED, preserveUnknownFields=False)),
+    "old, no schema, preserves no more": changed(set_at(["spec", "preserveUnknownFields"], False), old()),
+    "old, not structural, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old(LOOSE)),
+    "old, not structural, preserves no more": changed(set_at(["spec", "preserveUnknownFields"], False), old(LOOSE)),
+    "old, not structural, made so": changed(set_at(["spec"], crd()["spec"]), old(LOOSE)),
+    "old, an unknown type and a set of maps, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old(ODD)),
+    "old, an unsupported member, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), old({"type": "object", "$schema": "http://x"})),
+    "old, twenty selectable fields, a label": changed(set_at(["metadata", "labels"], {"a": "b"}), MANY),
+    "old, twenty selectable fields, one less": changed(lambda object: object["spec"]["versions"][0]["selectableFields"].pop(), MANY),
     "review versions": changed(set_at(["spec", "conversion"], hook(("v9",), url="https://x"))),
 }
 
@@ -335,7 +380,8 @@ def record_cases():
             gone(crd_name)
         cases.append(case)
     for name, (first, change) in UPDATES.items():
-        crd_name = call("POST", ROOT, first)[1]["metadata"]["name"]
+        crd_name = first["metadata"]["name"]
+        put_away(first) if first["apiVersion"].endswith("v1beta1") else call("POST", ROOT, first)
         old = settled(crd_name)
         new = copy.deepcopy(old)
         change(new)
@@ -407,7 +453,9 @@ def record_lifecycle():
     story("a clash, never established", post(crd()), post(crd("bars", kind="Foo")), delete("bars.ex.io"), delete("foos.ex.io"))
     story("a plural that is another's singular", post(crd(names={"singular": "bars"})), post(crd("bars", kind="Bar")), put("foos.ex.io", set_at(["spec", "names", "singular"], "foo")), delete("bars.ex.io"), delete("foos.ex.io"))
     story("an established one asks for a taken name", post(crd()), post(crd("bars", kind="Bar")), put("bars.ex.io", set_at(["spec", "names", "shortNames"], ["foos", "b"])), put("bars.ex.io", set_at(["spec", "names", "shortNames"], ["b"])), delete("bars.ex.io"), delete("foos.ex.io"))
-    story("approved", post(GOOD["approved"]), put("foos.ex.k8s.io", set_at(["metadata", "annotations", APPROVED], "unapproved: later")), delete("foos.ex.k8s.io"))
+    # Two controllers race for the first write; the story that we tell has the approval first.
+    while "approved" not in out or out["approved"][1]["object"]["status"]["conditions"][0]["type"] == "NamesAccepted":
+        story("approved", post(GOOD["approved"]), put("foos.ex.k8s.io", set_at(["metadata", "annotations", APPROVED], "unapproved: later")), delete("foos.ex.k8s.io"))
     story("storage moves", post(TWO), put("foos.ex.io", storage_to_v2), delete("foos.ex.io"))
     story("a bad bundle", post(crd(conversion=hook(url="https://x", caBundle="AAAA"))), put("foos.ex.io", set_at(["spec", "conversion"], {"strategy": "None"})), delete("foos.ex.io"))
     (HERE / "lifecycle.json").write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
@@ -417,5 +465,5 @@ def record_lifecycle():
         gone(name)
 
 
-record_cases()
-record_lifecycle()
+for part in sys.argv[4:] or ["cases", "lifecycle"]:
+    {"cases": record_cases, "lifecycle": record_lifecycle}[part]()

@@ -1,0 +1,61 @@
+//! `watchcache store`: the embedded store alone, as an etcd on loopback.
+
+use std::time::Duration;
+
+use tokio::{runtime::Builder, sync::watch};
+
+use super::{StartError, wait_for_signal};
+use crate::{
+    config::StoreAlone,
+    store::{Store, StoreConfig},
+};
+
+/// From SIGTERM until open streams are cut: watches do not end by themselves.
+const DRAIN_MAX: Duration = Duration::from_secs(1);
+
+/// Serves the store until SIGTERM or SIGINT, then closes it.
+///
+/// # Errors
+/// What keeps it from starting, or the reason why its storage failed.
+pub fn run_store(config: StoreAlone) -> Result<(), StartError> {
+    let serving = Builder::new_multi_thread().enable_all().thread_name("serve").build()?;
+    let outcome = serving.block_on(serve(config));
+    serving.shutdown_timeout(DRAIN_MAX);
+    outcome
+}
+
+async fn serve(config: StoreAlone) -> Result<(), StartError> {
+    let listeners = Store::bind(&config.listen).await?;
+    let settings = StoreConfig {
+        auto_compaction_retention: config.auto_compaction_retention,
+        progress_interval: config.progress_interval,
+        client_urls: config.client_urls.clone(),
+        ..StoreConfig::default()
+    };
+    let store = Store::open(&config.data_dir, settings)?;
+    tracing::info!(data_dir = %config.data_dir.display(), urls = ?config.client_urls, "serving etcd's API from the embedded store");
+    let (stop, stopped) = watch::channel(false);
+    let serve = store.serve(listeners, stopped);
+    tokio::pin!(serve);
+    let mut serving = true;
+    let fault = tokio::select! {
+        waited = wait_for_signal() => waited.err().map(StartError::from),
+        ended = &mut serve => {
+            serving = false;
+            ended.err().map(StartError::from)
+        }
+        why = store.failed() => {
+            tracing::error!(%why, "the store has failed; stopping");
+            Some(StartError::StoreFailed(why))
+        }
+    };
+    // Nobody listens when it has ended.
+    let _ = stop.send(true);
+    tokio::select! {
+        _ = &mut serve, if serving && fault.is_none() => {}
+        () = tokio::time::sleep(DRAIN_MAX) => {}
+    }
+    store.close().await;
+    tracing::info!("stopped");
+    fault.map_or(Ok(()), Err)
+}

@@ -1,0 +1,111 @@
+//! The OpenAPI v3 documents of a catalogue: what may be asked of each group version, and of which types the answers are. Knows no HTTP.
+//!
+//! As with discovery, they list what is answered and nothing else. What people read, descriptions and defaults, is not there.
+
+mod paths;
+mod schemas;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha512};
+
+use super::{Catalogue, GroupVersion, Offer, served::api_version};
+use paths::paths_of;
+use schemas::Schemas;
+
+/// One document.
+#[derive(Debug)]
+pub struct Document {
+    /// Compact JSON.
+    pub body: Bytes,
+    /// SHA-512 of it in upper-case hex: its ETag without the quotes, and the `hash` that its URL is told with.
+    pub hash: String,
+}
+
+/// The documents of a catalogue.
+#[derive(Debug)]
+pub(super) struct Documents {
+    /// By path: `api/v1`, `apis/apps/v1`.
+    of: BTreeMap<String, Arc<Document>>,
+    index: Bytes,
+}
+
+/// Documents of built-in group versions, which are the same in every catalogue, by offer and path.
+type BuiltIns = HashMap<(Offer, String), Arc<Document>>;
+static BUILT_INS: LazyLock<Mutex<BuiltIns>> = LazyLock::new(Mutex::default);
+
+impl Catalogue {
+    /// `/openapi/v3`: where the documents are.
+    #[must_use]
+    pub fn openapi_index(&self) -> &Bytes {
+        &self.openapi_documents().index
+    }
+
+    /// `/openapi/v3/PATH`: `api/v1` or `apis/G/V`.
+    #[must_use]
+    pub fn openapi(&self, path: &str) -> Option<&Document> {
+        self.openapi_documents().of.get(path).map(Arc::as_ref)
+    }
+
+    fn openapi_documents(&self) -> &Documents {
+        self.openapi.get_or_init(|| {
+            let versions = self.groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group.as_str(), version)));
+            let listed = versions.filter(|(_, version)| version.is_listed());
+            let of: BTreeMap<_, _> =
+                listed.map(|(group, version)| (path_of(group, &version.version), document(group, version, self.offer))).collect();
+            let place = |(path, document): (&String, &Arc<Document>)| {
+                (path.clone(), json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash) }))
+            };
+            let index = json!({ "paths": of.iter().map(place).collect::<Map<_, _>>() });
+            Documents { index: bytes_of(&index), of }
+        })
+    }
+}
+
+/// As a document is asked for, and as its resources' paths begin.
+fn path_of(group: &str, version: &str) -> String {
+    format!("{}/{}", if group.is_empty() { "api" } else { "apis" }, api_version(group, version))
+}
+
+fn document(group: &str, version: &GroupVersion, offer: Offer) -> Arc<Document> {
+    if !version.built_in {
+        return Arc::new(made(group, version, offer));
+    }
+    let key = (offer, path_of(group, &version.version));
+    let known = || BUILT_INS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(document) = known().get(&key) {
+        return Arc::clone(document);
+    }
+    // Made without the lock: two that make it at once make the same.
+    let document = Arc::new(made(group, version, offer));
+    Arc::clone(known().entry(key).or_insert(document))
+}
+
+fn made(group: &str, version: &GroupVersion, offer: Offer) -> Document {
+    let mut schemas = Schemas::new(group, &version.version, &version.schemas);
+    let mut paths = Map::new();
+    for served in version.listed() {
+        paths.extend(paths_of(served, offer, &mut schemas));
+    }
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": "1.36" },
+        "paths": paths,
+        "components": { "schemas": schemas.done() },
+    });
+    let body = bytes_of(&document);
+    let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
+    Document { body, hash }
+}
+
+fn bytes_of(document: &Value) -> Bytes {
+    document.to_string().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! The embedded store's flags: of `watchcache store`, and of `serve` without an etcd.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::args::{ServeArgs, StoreArgs};
+use super::{Log, host_of, is_loopback, log, not_zero};
+
+/// Where `serve` keeps its objects when nothing else is said.
+const DATA_DIR: &str = "./watchcache-data";
+/// History that `serve` keeps: as long as kube-apiserver lets etcd keep it (`--etcd-compaction-interval`).
+const RETENTION: Duration = Duration::from_secs(300);
+
+/// The store inside `watchcache serve`.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    /// Its directory.
+    pub data_dir: PathBuf,
+    /// History that is kept; zero = all of it. Default 5 min.
+    pub auto_compaction_retention: Duration,
+}
+
+/// Everything `watchcache store` runs with.
+#[derive(Clone, Debug)]
+pub struct StoreAlone {
+    /// Where it listens; all of it loopback, at least one.
+    pub listen: Vec<SocketAddr>,
+    /// The same as typed, for the member list.
+    pub client_urls: Vec<String>,
+    /// Its directory.
+    pub data_dir: PathBuf,
+    /// History that is kept; zero = until a client compacts. Default zero, as etcd's.
+    pub auto_compaction_retention: Duration,
+    /// Period of unasked progress. Default 10 min, etcd's.
+    pub progress_interval: Duration,
+    /// What the log looks like.
+    pub log: Log,
+}
+
+pub(super) fn embedded(args: &ServeArgs) -> Embedded {
+    Embedded {
+        data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()),
+        auto_compaction_retention: args.auto_compaction_retention.unwrap_or(RETENTION),
+    }
+}
+
+pub(super) fn check(args: StoreArgs) -> Result<StoreAlone, String> {
+    let client_urls: Vec<String> = args.listen_client_urls.iter().map(|url| url.trim().trim_end_matches('/').to_owned()).collect();
+    Ok(StoreAlone {
+        listen: client_urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?,
+        client_urls,
+        data_dir: args.data_dir,
+        auto_compaction_retention: args.auto_compaction_retention,
+        progress_interval: not_zero("--watch-progress-notify-interval", args.watch_progress_notify_interval)?,
+        log: log(&args.log)?,
+    })
+}
+
+/// Plain http on loopback: the store asks nobody who they are.
+fn address(url: &str) -> Result<SocketAddr, String> {
+    let wrong = |why: &str| format!("--listen-client-urls: {url:?} {why}");
+    if url.starts_with("https://") {
+        return Err(wrong("is https: the store speaks plain http only, on loopback"));
+    }
+    let host = host_of(url).ok_or_else(|| wrong("is not http://host:port"))?;
+    if !is_loopback(host) {
+        return Err(wrong("is not on loopback: whoever reaches the store reads every Secret, it asks nobody who they are"));
+    }
+    let port = url.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).ok_or_else(|| wrong("names no port"))?;
+    let ip = host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    Ok(SocketAddr::new(ip, port))
+}

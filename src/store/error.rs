@@ -1,0 +1,86 @@
+//! Why a store does not open. Each one is one line for a human; nothing has been overwritten then.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// See the file's header.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory holds something else.
+    #[error("data directory {}: it is not empty and not a store of ours ({found}); name another directory", path.display())]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// What is there instead.
+        found: String,
+    },
+    /// A newer program wrote it.
+    #[error("data directory {}: its format is {found}, this program knows only up to {known}; use a newer program", path.display())]
+    Newer {
+        /// The directory.
+        path: PathBuf,
+        /// The version on disk.
+        found: u64,
+        /// Ours.
+        known: u64,
+    },
+    /// Another process, or another store of this one, has it open.
+    #[error("data directory {}: in use by another process", .0.display())]
+    Locked(PathBuf),
+    /// The file system or the permissions let nobody write.
+    #[error("data directory {}: cannot be written: {problem}", path.display())]
+    ReadOnly {
+        /// The directory or file.
+        path: PathBuf,
+        /// The system's words.
+        problem: String,
+    },
+    /// What is there cannot be trusted.
+    #[error("data directory {}: damaged: {problem}; restore it from a backup, nothing has been changed", path.display())]
+    Corrupt {
+        /// The directory.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
+    },
+    /// Any other failure of the system.
+    #[error("data directory {}: {problem}", path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// The system's words.
+        problem: String,
+    },
+    /// No thread for the writer.
+    #[error("the store's writer cannot start: {0}")]
+    Thread(io::Error),
+}
+
+impl StoreError {
+    pub(super) fn io(path: &Path, error: &io::Error) -> Self {
+        let (path, problem) = (path.to_owned(), error.to_string());
+        match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Self::ReadOnly { path, problem },
+            _ => Self::Io { path, problem },
+        }
+    }
+
+    pub(super) fn corrupt(path: &Path, problem: impl std::fmt::Display) -> Self {
+        Self::Corrupt { path: path.to_owned(), problem: one_line(&problem.to_string()) }
+    }
+
+    /// From what redb says of a file.
+    pub(super) fn database(path: &Path, error: redb::Error) -> Self {
+        match error {
+            redb::Error::DatabaseAlreadyOpen => Self::Locked(path.to_owned()),
+            // redb says InvalidData of a file that is none of its own.
+            redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => Self::corrupt(path, error),
+            redb::Error::Io(error) => Self::io(path, &error),
+            error => Self::corrupt(path, error),
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,187 @@
+//! The embedded store: etcd's own gRPC API over redb, for one node. Knows no object, no Kubernetes and none of our other rooms.
+//!
+//! ```text
+//! request → service (check) → published picture                      → answer
+//!                           → writer: turn → commit (fsync) → publish → answer, watch streams
+//! ```
+//!
+//! Invariants: nothing is shown before it is durable (writer); a picture's index and log are of one commit (state); a watch is told of
+//! every revision once, whole and in order (watch, stream); a storage that failed is not used again (state).
+
+mod check;
+mod directory;
+mod error;
+mod index;
+mod keys;
+mod lease;
+mod listen;
+mod log;
+mod open;
+mod refusal;
+mod retention;
+mod service;
+mod service_lease;
+mod service_other;
+mod state;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod txn;
+mod view;
+mod watch;
+mod writer;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch as watch_channel};
+
+pub use error::StoreError;
+
+use directory::Directory;
+use retention::Retention;
+use service::Service;
+use state::{Facts, Life, Shared, WAITING_COUNT_MAX};
+use writer::{Bell, What, Writer};
+
+/// How a store behaves.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// History that is kept; older revisions are compacted. Zero: only clients compact.
+    pub auto_compaction_retention: Duration,
+    /// How often a quiet watch that wants it is told how far the store is. Default 10 min, etcd's.
+    pub progress_interval: Duration,
+    /// What the member list says. Empty when it is only used in-process.
+    pub client_urls: Vec<String>,
+    /// Pages kept in memory, in bytes. Default 256 MiB.
+    pub cache_bytes: usize,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            auto_compaction_retention: Duration::ZERO,
+            progress_interval: Duration::from_secs(600),
+            client_urls: Vec::new(),
+            cache_bytes: 256 << 20,
+        }
+    }
+}
+
+/// An open store. It runs until [`Store::close`], until it is dropped, or until its storage fails.
+pub struct Store {
+    service: Service,
+}
+
+impl Store {
+    /// Opens the store in a directory, which is made when it is absent. Reads all of it once, blocking.
+    ///
+    /// # Errors
+    /// Everything that keeps it from being used, in one line; nothing has been overwritten then.
+    pub fn open(dir: &Path, config: StoreConfig) -> Result<Self, StoreError> {
+        let mut directory = Directory::claim(dir)?;
+        let file = directory.open_database()?;
+        let backend = FileBackend::new(file).map_err(|error| StoreError::database(dir, error.into()))?;
+        let opened = open::open(dir, backend, config.cache_bytes, Instant::now())?;
+        directory.finish()?;
+        let file = Some(directory.database());
+        Self::start(opened, config, file, Some(directory))
+    }
+
+    /// The same on any storage, without a directory, a lock and a size: for tests with faults in it.
+    ///
+    /// # Errors
+    /// What redb says of the storage.
+    pub fn open_on(backend: impl StorageBackend, config: StoreConfig) -> Result<Self, StoreError> {
+        let opened = open::open(Path::new("(no directory)"), backend, config.cache_bytes, Instant::now())?;
+        Self::start(opened, config, None, None)
+    }
+
+    fn start(opened: open::Opened, config: StoreConfig, file: Option<PathBuf>, directory: Option<Directory>) -> Result<Self, StoreError> {
+        let open::Opened { database, work, cluster_id, member_id } = opened;
+        let path = directory.as_ref().map_or(PathBuf::from("(no directory)"), |directory| directory.path().to_owned());
+        let first = writer::picture(&database, &work).map_err(|fault| StoreError::corrupt(&path, format_args!("{fault:?}")))?;
+        let (asks, asked) = mpsc::channel(WAITING_COUNT_MAX);
+        let facts = Facts {
+            cluster_id,
+            member_id,
+            client_urls: config.client_urls,
+            progress_interval: config.progress_interval.max(PROGRESS_MIN),
+            file,
+        };
+        let shared = Arc::new(Shared::new(facts, first, asks));
+        let period = config.auto_compaction_retention;
+        let retention = (!period.is_zero()).then(|| Retention::new(period, Instant::now()));
+        let writer = Writer::new(database, work, shared.clone(), asked, retention);
+        let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::Thread)?;
+        let bell = Bell(shared.clone());
+        let run = move || {
+            let _bell = bell;
+            let closed = clock.block_on(writer.run());
+            // The database is closed; the next one may have the directory.
+            drop(directory);
+            if let Some(reply) = closed {
+                // Whoever closed may not wait.
+                let _ = reply.send(Ok(()));
+            }
+        };
+        std::thread::Builder::new().name("store".into()).spawn(run).map_err(StoreError::Thread)?;
+        Ok(Self { service: Service { shared } })
+    }
+
+    /// A way for etcd's client to reach the store without a port.
+    #[must_use]
+    pub fn channel(&self) -> etcd_client::Channel {
+        listen::channel(&self.service)
+    }
+
+    /// Binds loopback addresses for [`Store::serve`].
+    ///
+    /// # Errors
+    /// The system's, for the first address that cannot be had.
+    pub async fn bind(addresses: &[SocketAddr]) -> std::io::Result<Vec<TcpListener>> {
+        listen::bind(addresses).await
+    }
+
+    /// Serves etcd's gRPC over plain TCP until `stopped` is true. Whoever reaches a listener reads and writes everything.
+    ///
+    /// # Errors
+    /// A listener's.
+    pub async fn serve(&self, listeners: Vec<TcpListener>, stopped: watch_channel::Receiver<bool>) -> std::io::Result<()> {
+        listen::serve(&self.service, listeners, stopped).await
+    }
+
+    /// Ends with the reason when the storage has failed. From then on every request is refused with it; a new process must look at what
+    /// is on disk. Never ends on a store that is well or closed.
+    pub async fn failed(&self) -> Arc<str> {
+        let mut life = self.service.shared.life();
+        let failed = life.wait_for(|life| matches!(life, Life::Failed(_))).await;
+        match failed.as_deref() {
+            Ok(Life::Failed(why)) => why.clone(),
+            // The sender lives as long as `self`.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Answers what has been asked, then closes the database. Requests from now on are refused. Later calls do nothing.
+    pub async fn close(&self) {
+        // An error says that it has ended already.
+        let _ = self.service.shared.ask(1, What::Close).await;
+    }
+}
+
+impl Drop for Store {
+    /// As [`Store::close`], without waiting.
+    fn drop(&mut self) {
+        self.service.shared.end(Life::Closed);
+    }
+}
+
+/// Shortest period of unasked progress (etcd's `minWatchProgressInterval`).
+const PROGRESS_MIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,108 @@
+//! What etcd refuses, with etcd's own gRPC codes and texts. Knows no storage and no request.
+
+use std::sync::Arc;
+
+use tonic::{Code, Status};
+
+/// Why a request is not done. Texts and codes are those of etcd's `api/v3rpc/rpctypes/error.go`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("etcdserver: key is not provided")]
+    EmptyKey,
+    /// `ignore_value` or `ignore_lease` of a key that is not there, or an operation without content.
+    #[error("etcdserver: key not found")]
+    KeyNotFound,
+    #[error("etcdserver: value is provided")]
+    ValueProvided,
+    #[error("etcdserver: lease is provided")]
+    LeaseProvided,
+    #[error("etcdserver: too many operations in txn request")]
+    TooManyOps,
+    #[error("etcdserver: duplicate key given in txn request")]
+    DuplicateKey,
+    #[error("etcdserver: invalid sort option")]
+    InvalidSort,
+    #[error("etcdserver: mvcc: required revision has been compacted")]
+    Compacted,
+    #[error("etcdserver: mvcc: required revision is a future revision")]
+    Future,
+    #[error("etcdserver: requested lease not found")]
+    LeaseNotFound,
+    #[error("etcdserver: lease already exists")]
+    LeaseExists,
+    #[error("etcdserver: too large lease TTL")]
+    LeaseTtlTooLarge,
+    #[error("etcdserver: request is too large")]
+    TooLarge,
+    /// What etcd's gRPC server says before etcd sees the request: the size, and the limit.
+    #[error("grpc: received message larger than max ({0} vs. {1})")]
+    TooLargeMessage(usize, usize),
+    /// The store has stopped; the text says why.
+    #[error("etcdserver: server stopped: {0}")]
+    Stopped(Arc<str>),
+}
+
+/// What can go wrong while a request is looked at: the request, or the storage below it. The second one stops the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Refused(Refusal),
+    Broken(Arc<str>),
+}
+
+impl Fault {
+    /// The storage failed.
+    pub(super) fn broken(error: impl std::fmt::Display) -> Self {
+        Self::Broken(error.to_string().into())
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<redb::StorageError> for Fault {
+    fn from(error: redb::StorageError) -> Self {
+        Self::broken(error)
+    }
+}
+
+impl From<redb::TableError> for Fault {
+    fn from(error: redb::TableError) -> Self {
+        Self::broken(error)
+    }
+}
+
+impl Refusal {
+    fn code(&self) -> Code {
+        match self {
+            Self::EmptyKey | Self::KeyNotFound | Self::ValueProvided | Self::LeaseProvided => Code::InvalidArgument,
+            Self::TooManyOps | Self::DuplicateKey | Self::InvalidSort | Self::TooLarge => Code::InvalidArgument,
+            Self::Compacted | Self::Future | Self::LeaseTtlTooLarge => Code::OutOfRange,
+            Self::LeaseNotFound => Code::NotFound,
+            Self::LeaseExists => Code::FailedPrecondition,
+            Self::TooLargeMessage(..) => Code::ResourceExhausted,
+            Self::Stopped(_) => Code::Unavailable,
+        }
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code(), refusal.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_texts_are_etcds() {
+        let status = Status::from(Refusal::Compacted);
+        assert_eq!((status.code(), status.message()), (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted"));
+        let status = Status::from(Refusal::Stopped("disk full".into()));
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, "etcdserver: server stopped: disk full"));
+    }
+}

@@ -1,0 +1,86 @@
+//! etcd's Lease service. Leases belong to the writer; this only asks it.
+
+use etcd_client::proto::{PbLeaseGrantRequest, PbLeaseGrantResponse, PbLeaseKeepAliveRequest, PbLeaseKeepAliveResponse};
+use etcd_client::proto::{PbLeaseLeasesRequest, PbLeaseLeasesResponse, PbLeaseRevokeRequest, PbLeaseRevokeResponse, PbLeaseService};
+use etcd_client::proto::{PbLeaseStatus, PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::refusal::Refusal;
+use super::service::Service;
+use super::writer::What;
+
+/// Answers of a keep-alive stream that wait for its client; then it is not read further.
+const KEEP_ALIVES_WAITING_MAX: usize = 16;
+
+#[tonic::async_trait]
+impl PbLeaseService for Service {
+    async fn lease_grant(&self, request: Request<PbLeaseGrantRequest>) -> Result<Response<PbLeaseGrantResponse>, Status> {
+        let request = request.into_inner();
+        let mut response = self.shared.ask(1, |reply| What::Grant(request, reply)).await?;
+        self.shared.fill(&mut response.header);
+        Ok(Response::new(response))
+    }
+
+    async fn lease_revoke(&self, request: Request<PbLeaseRevokeRequest>) -> Result<Response<PbLeaseRevokeResponse>, Status> {
+        let id = request.into_inner().id;
+        self.shared.ask(1, |reply| What::Revoke(id, reply)).await?;
+        let header = Some(self.shared.header(self.shared.state()?.revision));
+        Ok(Response::new(PbLeaseRevokeResponse { header }))
+    }
+
+    type LeaseKeepAliveStream = ReceiverStream<Result<PbLeaseKeepAliveResponse, Status>>;
+
+    async fn lease_keep_alive(
+        &self,
+        request: Request<Streaming<PbLeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        let (answers, answered) = mpsc::channel(KEEP_ALIVES_WAITING_MAX);
+        let service = self.clone();
+        // Ends with the requests or with whoever hears the answers.
+        tokio::spawn(async move { service.keep_alive(request.into_inner(), answers).await });
+        Ok(Response::new(ReceiverStream::new(answered)))
+    }
+
+    async fn lease_time_to_live(&self, request: Request<PbLeaseTimeToLiveRequest>) -> Result<Response<PbLeaseTimeToLiveResponse>, Status> {
+        let request = request.into_inner();
+        let mut response = self.shared.ask(1, |reply| What::TimeToLive(request, reply)).await?;
+        self.shared.fill(&mut response.header);
+        Ok(Response::new(response))
+    }
+
+    async fn lease_leases(&self, _: Request<PbLeaseLeasesRequest>) -> Result<Response<PbLeaseLeasesResponse>, Status> {
+        let ids = self.shared.ask(1, What::Leases).await?;
+        let header = Some(self.shared.header(self.shared.state()?.revision));
+        Ok(Response::new(PbLeaseLeasesResponse { header, leases: ids.into_iter().map(|id| PbLeaseStatus { id }).collect() }))
+    }
+}
+
+impl Service {
+    async fn keep_alive(
+        &self,
+        mut requests: Streaming<PbLeaseKeepAliveRequest>,
+        answers: mpsc::Sender<Result<PbLeaseKeepAliveResponse, Status>>,
+    ) {
+        loop {
+            let request = tokio::select! {
+                request = requests.message() => request,
+                () = answers.closed() => return,
+            };
+            let Ok(Some(request)) = request else { return };
+            let renewed = self.renew(request.id).await.map_err(Status::from);
+            let ends = renewed.is_err();
+            if answers.send(renewed).await.is_err() || ends {
+                return;
+            }
+        }
+    }
+
+    async fn renew(&self, id: i64) -> Result<PbLeaseKeepAliveResponse, Refusal> {
+        // Read before: a lease that is revoked later must not seem to live at the revision of its end.
+        let header = Some(self.shared.header(self.shared.state()?.revision));
+        let ttl = self.shared.ask(1, |reply| What::KeepAlive(id, reply)).await?;
+        Ok(PbLeaseKeepAliveResponse { header, id, ttl })
+    }
+}

@@ -1,0 +1,120 @@
+//! etcd's Maintenance and Cluster services, as far as one node without alarms, snapshots and peers has something to say.
+
+use std::fs;
+
+use etcd_client::proto::{PbAlarmRequest, PbAlarmResponse, PbClusterService, PbDefragmentRequest, PbDefragmentResponse, PbDowngradeInfo};
+use etcd_client::proto::{PbDowngradeRequest, PbDowngradeResponse, PbHashKvRequest, PbHashKvResponse, PbHashRequest, PbHashResponse};
+use etcd_client::proto::{
+    PbMaintenanceService, PbMember, PbMemberAddRequest, PbMemberAddResponse, PbMemberListRequest, PbMemberListResponse,
+};
+use etcd_client::proto::{PbMemberPromoteRequest, PbMemberPromoteResponse, PbMemberRemoveRequest, PbMemberRemoveResponse};
+use etcd_client::proto::{PbMemberUpdateRequest, PbMemberUpdateResponse, PbMoveLeaderRequest, PbMoveLeaderResponse, PbSnapshotRequest};
+use etcd_client::proto::{PbSnapshotResponse, PbStatusRequest, PbStatusResponse};
+use tonic::{Request, Response, Status};
+
+use super::service::{NoStream, Service};
+
+/// The etcd that we say we are. Progress requests are trusted from 3.5.13 on; 3.7 would promise RangeStream, which is not served.
+const ETCD_VERSION: &str = "3.6.8";
+/// The storage version that goes with it.
+const STORAGE_VERSION: &str = "3.6.0";
+/// Only ask for alarms (`AlarmRequest.AlarmAction`).
+const ALARM_GET: i32 = 0;
+const ALARM_DEACTIVATE: i32 = 2;
+const MEMBER_NAME: &str = "watchcache";
+
+#[tonic::async_trait]
+impl PbMaintenanceService for Service {
+    /// There are none.
+    async fn alarm(&self, request: Request<PbAlarmRequest>) -> Result<Response<PbAlarmResponse>, Status> {
+        match request.into_inner().action {
+            ALARM_GET | ALARM_DEACTIVATE => {
+                let header = Some(self.shared.header(self.shared.state()?.revision));
+                Ok(Response::new(PbAlarmResponse { header, alarms: Vec::new() }))
+            }
+            _ => Err(absent("alarms")),
+        }
+    }
+
+    async fn status(&self, _: Request<PbStatusRequest>) -> Result<Response<PbStatusResponse>, Status> {
+        let revision = self.shared.state()?.revision;
+        let index = u64::try_from(revision).unwrap_or(0);
+        let bytes = self.shared.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        Ok(Response::new(PbStatusResponse {
+            header: Some(self.shared.header(revision)),
+            version: ETCD_VERSION.to_owned(),
+            db_size: bytes,
+            db_size_in_use: bytes,
+            leader: self.shared.member_id,
+            raft_index: index,
+            raft_applied_index: index,
+            raft_term: self.shared.raft_term(),
+            storage_version: STORAGE_VERSION.to_owned(),
+            downgrade_info: Some(PbDowngradeInfo::default()),
+            ..Default::default()
+        }))
+    }
+
+    /// Does nothing: pages that compaction frees are used again, and the file shrinks only while nobody reads.
+    async fn defragment(&self, _: Request<PbDefragmentRequest>) -> Result<Response<PbDefragmentResponse>, Status> {
+        let header = Some(self.shared.header(self.shared.state()?.revision));
+        Ok(Response::new(PbDefragmentResponse { header }))
+    }
+
+    async fn hash(&self, _: Request<PbHashRequest>) -> Result<Response<PbHashResponse>, Status> {
+        Err(absent("Hash"))
+    }
+
+    async fn hash_kv(&self, _: Request<PbHashKvRequest>) -> Result<Response<PbHashKvResponse>, Status> {
+        Err(absent("HashKV"))
+    }
+
+    type SnapshotStream = NoStream<PbSnapshotResponse>;
+
+    async fn snapshot(&self, _: Request<PbSnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
+        Err(absent("Snapshot"))
+    }
+
+    async fn move_leader(&self, _: Request<PbMoveLeaderRequest>) -> Result<Response<PbMoveLeaderResponse>, Status> {
+        Err(absent("MoveLeader"))
+    }
+
+    async fn downgrade(&self, _: Request<PbDowngradeRequest>) -> Result<Response<PbDowngradeResponse>, Status> {
+        Err(absent("Downgrade"))
+    }
+}
+
+#[tonic::async_trait]
+impl PbClusterService for Service {
+    async fn member_list(&self, _: Request<PbMemberListRequest>) -> Result<Response<PbMemberListResponse>, Status> {
+        let member = PbMember {
+            id: self.shared.member_id,
+            name: MEMBER_NAME.to_owned(),
+            client_ur_ls: self.shared.client_urls.clone(),
+            ..Default::default()
+        };
+        let header = Some(self.shared.header(self.shared.state()?.revision));
+        Ok(Response::new(PbMemberListResponse { header, members: vec![member] }))
+    }
+
+    async fn member_add(&self, _: Request<PbMemberAddRequest>) -> Result<Response<PbMemberAddResponse>, Status> {
+        Err(absent("MemberAdd"))
+    }
+
+    async fn member_remove(&self, _: Request<PbMemberRemoveRequest>) -> Result<Response<PbMemberRemoveResponse>, Status> {
+        Err(absent("MemberRemove"))
+    }
+
+    async fn member_update(&self, _: Request<PbMemberUpdateRequest>) -> Result<Response<PbMemberUpdateResponse>, Status> {
+        Err(absent("MemberUpdate"))
+    }
+
+    async fn member_promote(&self, _: Request<PbMemberPromoteRequest>) -> Result<Response<PbMemberPromoteResponse>, Status> {
+        Err(absent("MemberPromote"))
+    }
+}
+
+fn absent(what: &str) -> Status {
+    Status::unimplemented(format!("{what} is not served by this store"))
+}

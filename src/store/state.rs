@@ -1,0 +1,214 @@
+//! What is shared: the newest durable picture, whether the store lives, and the way to the writer. No decision is made here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use etcd_client::proto::PbResponseHeader;
+use imbl::Vector;
+use redb::ReadOnlyTable;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use super::index::Index;
+use super::log::Event;
+use super::refusal::{Fault, Refusal};
+use super::view::View;
+use super::writer::{Ask, Reply, What};
+
+/// Bytes of requests that may wait for the writer; the next one waits before it is queued.
+pub(super) const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Requests that may wait for the writer.
+pub(super) const WAITING_COUNT_MAX: usize = 4_096;
+/// Reads that may wait for the disk or return much, at once: each holds a thread and what it has read.
+const HEAVY_READS_MAX: usize = 64;
+/// A single node has had its one election; a fresh etcd says 2 as well.
+const RAFT_TERM: u64 = 2;
+
+/// One durable revision, and everything up to it. A clone of what the writer works on, with a read transaction of the same commit: so what
+/// the index names is in the log, whatever is compacted meanwhile.
+pub(super) struct State {
+    pub(super) revision: i64,
+    /// -1 before the first compaction.
+    pub(super) compacted: i64,
+    pub(super) index: Index,
+    pub(super) log: ReadOnlyTable<(i64, u32), &'static [u8]>,
+    /// The last revisions, one batch each, without a gap up to `revision`; may be empty.
+    pub(super) recent: Vector<Arc<Batch>>,
+}
+
+/// The changes of one revision.
+pub(super) struct Batch {
+    pub(super) revision: i64,
+    pub(super) events: Vec<Event>,
+    pub(super) bytes: usize,
+}
+
+/// Whether requests are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    Running,
+    Closed,
+    Failed(Arc<str>),
+}
+
+/// What services and writer share.
+pub(super) struct Shared {
+    pub(super) cluster_id: u64,
+    pub(super) member_id: u64,
+    /// Where clients reach it; empty when only in-process.
+    pub(super) client_urls: Vec<String>,
+    /// Period of unasked progress on watches that want it.
+    pub(super) progress_interval: Duration,
+    /// The database's file, for its size.
+    pub(super) file: Option<PathBuf>,
+    state: ArcSwap<State>,
+    changed: watch::Sender<i64>,
+    life: watch::Sender<Life>,
+    asks: mpsc::Sender<Ask>,
+    room: Arc<Semaphore>,
+    heavy: Semaphore,
+}
+
+/// The parts of [`Shared`] that do not change.
+pub(super) struct Facts {
+    pub(super) cluster_id: u64,
+    pub(super) member_id: u64,
+    pub(super) client_urls: Vec<String>,
+    pub(super) progress_interval: Duration,
+    pub(super) file: Option<PathBuf>,
+}
+
+impl State {
+    pub(super) fn view(&self) -> View<'_, ReadOnlyTable<(i64, u32), &'static [u8]>> {
+        View { index: &self.index, log: &self.log, revision: self.revision, compacted: self.compacted }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(facts: Facts, first: State, asks: mpsc::Sender<Ask>) -> Self {
+        let Facts { cluster_id, member_id, client_urls, progress_interval, file } = facts;
+        Self {
+            cluster_id,
+            member_id,
+            client_urls,
+            progress_interval,
+            file,
+            changed: watch::Sender::new(first.revision),
+            state: ArcSwap::from_pointee(first),
+            life: watch::Sender::new(Life::Running),
+            asks,
+            room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
+            heavy: Semaphore::new(HEAVY_READS_MAX),
+        }
+    }
+
+    /// The newest durable picture.
+    ///
+    /// # Errors
+    /// When the store has stopped: it shows nothing any more.
+    pub(super) fn state(&self) -> Result<Arc<State>, Refusal> {
+        match self.stopped() {
+            Some(refusal) => Err(refusal),
+            None => Ok(self.state.load_full()),
+        }
+    }
+
+    /// Reads on a thread that may wait for the disk.
+    pub(super) async fn read_aside<T: Send + 'static>(&self, read: impl FnOnce() -> Result<T, Fault> + Send + 'static) -> Result<T, Fault> {
+        let _turn = self.heavy.acquire().await;
+        match tokio::task::spawn_blocking(read).await {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => Err(Fault::broken("a read has ended by a fault of its own")),
+            Err(_) => Err(Refusal::Stopped("the process is ending".into()).into()),
+        }
+    }
+
+    /// Only the writer calls this, after a commit.
+    pub(super) fn publish(&self, state: State) {
+        let revision = state.revision;
+        self.state.store(Arc::new(state));
+        self.changed.send_replace(revision);
+    }
+
+    /// Wakes at every publication.
+    pub(super) fn changes(&self) -> watch::Receiver<i64> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn life(&self) -> watch::Receiver<Life> {
+        self.life.subscribe()
+    }
+
+    pub(super) fn stopped(&self) -> Option<Refusal> {
+        match &*self.life.borrow() {
+            Life::Running => None,
+            Life::Closed => Some(Refusal::Stopped("closed".into())),
+            Life::Failed(why) => Some(Refusal::Stopped(why.clone())),
+        }
+    }
+
+    /// The storage failed: nothing is answered from now on. The first reason stays.
+    pub(super) fn fail(&self, why: Arc<str>) {
+        self.end(Life::Failed(why));
+    }
+
+    pub(super) fn end(&self, how: Life) {
+        self.life.send_if_modified(|life| {
+            let ends = *life == Life::Running;
+            if ends {
+                *life = how;
+            }
+            ends
+        });
+    }
+
+    /// A fault as a refusal; a storage that broke ends the store.
+    pub(super) fn refuse(&self, fault: Fault) -> Refusal {
+        match fault {
+            Fault::Refused(refusal) => refusal,
+            Fault::Broken(why) => {
+                self.fail(why.clone());
+                Refusal::Stopped(why)
+            }
+        }
+    }
+
+    /// Hands a request of so many bytes to the writer and waits for what is durable of it.
+    pub(super) async fn ask<T>(&self, bytes: usize, what: impl FnOnce(Reply<T>) -> What) -> Result<T, Refusal> {
+        if let Some(refusal) = self.stopped() {
+            return Err(refusal);
+        }
+        let weight = u32::try_from(bytes.clamp(1, WAITING_BYTES_MAX)).expect("the limit fits");
+        let permit = self.room.clone().acquire_many_owned(weight).await.expect("the semaphore is never closed");
+        let (reply, replied) = oneshot::channel();
+        if self.asks.send(Ask { what: what(reply), bytes, permit }).await.is_err() {
+            return Err(self.why_ended().await);
+        }
+        match replied.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.why_ended().await),
+        }
+    }
+
+    /// The writer is ending; it says why before it has ended, whatever happens ([`super::writer::Bell`]).
+    async fn why_ended(&self) -> Refusal {
+        let _ = self.life().wait_for(|life| *life != Life::Running).await;
+        self.stopped().expect("it was just seen")
+    }
+
+    /// A header of this member.
+    pub(super) fn header(&self, revision: i64) -> PbResponseHeader {
+        PbResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term: RAFT_TERM }
+    }
+
+    pub(super) fn raft_term(&self) -> u64 {
+        RAFT_TERM
+    }
+
+    /// Fills in what an answer made by [`View`] or the writer does not know.
+    pub(super) fn fill(&self, header: &mut Option<PbResponseHeader>) {
+        let revision = header.as_ref().map_or(0, |header| header.revision);
+        *header = Some(self.header(revision));
+    }
+}

@@ -1,0 +1,222 @@
+//! The store as its clients see it: etcd's own client, in-process.
+
+use std::time::Duration;
+
+use etcd_client::{Client, Compare, CompareOp, Error, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
+use redb::backends::InMemoryBackend;
+use tonic::Code;
+
+use super::{Store, StoreConfig};
+use crate::etcd::Etcd;
+
+mod lives;
+mod model;
+mod watches;
+
+/// Longest wait for anything that should happen at once; generous, since machines that test are busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A store in memory, and a client of it.
+async fn fresh() -> (Store, Client) {
+    with(StoreConfig::default()).await
+}
+
+async fn with(config: StoreConfig) -> (Store, Client) {
+    let store = Store::open_on(InMemoryBackend::new(), config).expect("memory holds");
+    let client = client(&store).await;
+    (store, client)
+}
+
+async fn client(store: &Store) -> Client {
+    Client::from_channel(store.channel(), None).await.expect("no network is needed")
+}
+
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, Error>) -> (Code, String) {
+    match outcome {
+        Err(Error::GRpcStatus(status)) => (status.code(), status.message().to_owned()),
+        other => panic!("{other:?} is no refusal"),
+    }
+}
+
+async fn put(client: &mut Client, key: &str, value: &str) -> i64 {
+    client.put(key, value, None).await.expect("put").header().expect("a header").revision()
+}
+
+async fn revision(client: &mut Client) -> i64 {
+    client.get("/", None).await.expect("read").header().expect("a header").revision()
+}
+
+#[tokio::test]
+async fn an_empty_store_is_at_one_and_what_changes_nothing_makes_no_revision() {
+    let (_store, mut client) = fresh().await;
+    assert_eq!(revision(&mut client).await, 1);
+    assert_eq!(put(&mut client, "a", "1").await, 2);
+    assert_eq!(client.delete("b", None).await.expect("done").deleted(), 0);
+    assert_eq!(revision(&mut client).await, 2);
+    let reading = Txn::new().and_then([TxnOp::get("a", None), TxnOp::delete("b", None)]);
+    assert_eq!(client.txn(reading).await.expect("done").header().expect("a header").revision(), 2);
+    client.delete("a", None).await.expect("done");
+    assert_eq!(put(&mut client, "a", "2").await, 4);
+    let read = client.get("a", None).await.expect("read");
+    let kv = &read.kvs()[0];
+    assert_eq!((kv.create_revision(), kv.mod_revision(), kv.version()), (4, 4, 1), "a deleted key begins anew");
+}
+
+#[tokio::test]
+async fn a_transaction_sees_its_own_changes_and_is_one_revision() {
+    let (_store, mut client) = fresh().await;
+    put(&mut client, "a", "1").await;
+    let txn = Txn::new()
+        .when([Compare::value("a", CompareOp::Equal, "1"), Compare::version("b", CompareOp::Equal, 0)])
+        .and_then([
+            TxnOp::put("b", "2", None),
+            TxnOp::get("", Some(GetOptions::new().with_all_keys())),
+            TxnOp::txn(Txn::new().when([Compare::version("b", CompareOp::Equal, 0)]).and_then([TxnOp::put("c", "3", None)])),
+            TxnOp::delete("a", None),
+        ])
+        .or_else([TxnOp::get("a", None)]);
+    let done = client.txn(txn.clone()).await.expect("done");
+    assert!(done.succeeded());
+    assert_eq!(done.header().expect("a header").revision(), 3);
+    let [TxnOpResponse::Put(_), TxnOpResponse::Get(seen), TxnOpResponse::Txn(nested), TxnOpResponse::Delete(gone)] =
+        &done.op_responses()[..]
+    else {
+        panic!("four answers")
+    };
+    assert_eq!((seen.count(), seen.kvs()[1].mod_revision(), gone.deleted()), (2, 3, 1));
+    assert!(nested.succeeded(), "compares of a nested transaction see the state before");
+    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
+    let keys: Vec<_> = all.kvs().iter().map(|kv| (kv.key_str().expect("text"), kv.mod_revision())).collect();
+    assert_eq!(keys, [("b", 3), ("c", 3)]);
+    let again = client.txn(txn).await.expect("done");
+    assert!(!again.succeeded() && again.header().expect("a header").revision() == 3);
+}
+
+#[tokio::test]
+async fn what_etcd_refuses_is_refused_with_its_words() {
+    let (_store, mut client) = fresh().await;
+    put(&mut client, "a", "1").await;
+    let future = client.get("a", Some(GetOptions::new().with_revision(9))).await;
+    assert_eq!(refusal(future), (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision".into()));
+    assert_eq!(refusal(client.put("", "1", None).await), (Code::InvalidArgument, "etcdserver: key is not provided".into()));
+    let ignoring = client.put("b", "", Some(PutOptions::new().with_ignore_value())).await;
+    assert_eq!(refusal(ignoring), (Code::InvalidArgument, "etcdserver: key not found".into()));
+    let ignoring = client.put("a", "x", Some(PutOptions::new().with_ignore_value())).await;
+    assert_eq!(refusal(ignoring), (Code::InvalidArgument, "etcdserver: value is provided".into()));
+    let leased = client.put("a", "x", Some(PutOptions::new().with_lease(77))).await;
+    assert_eq!(refusal(leased), (Code::NotFound, "etcdserver: requested lease not found".into()));
+    let twice = client.txn(Txn::new().and_then([TxnOp::put("a", "1", None), TxnOp::put("a", "2", None)])).await;
+    assert_eq!(refusal(twice), (Code::InvalidArgument, "etcdserver: duplicate key given in txn request".into()));
+    let many: Vec<_> = (0..129).map(|n| TxnOp::put(n.to_string(), "", None)).collect();
+    assert_eq!(refusal(client.txn(Txn::new().and_then(many)).await).1, "etcdserver: too many operations in txn request");
+    let large = client.put("a", vec![0; 1_600_000], None).await;
+    assert_eq!(refusal(large), (Code::InvalidArgument, "etcdserver: request is too large".into()));
+    let larger = client.put("a", vec![0; 3 << 20], None).await;
+    assert_eq!(refusal(larger).0, Code::ResourceExhausted);
+    // A transaction that fails its checks half-way has changed nothing.
+    let half = Txn::new().and_then([TxnOp::put("z", "", None), TxnOp::get("a", Some(GetOptions::new().with_revision(99)))]);
+    assert_eq!(refusal(client.txn(half).await).0, Code::OutOfRange);
+    assert_eq!(revision(&mut client).await, 2);
+}
+
+#[tokio::test]
+async fn compaction_keeps_what_is_needed_and_names_what_is_gone() {
+    let (store, mut client) = fresh().await;
+    for value in ["1", "2", "3"] {
+        put(&mut client, "a", value).await;
+    }
+    put(&mut client, "b", "1").await;
+    client.delete("b", None).await.expect("done");
+    let compacted = (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted".to_owned());
+    client.compact(3, None).await.expect("done");
+    assert_eq!(refusal(client.compact(3, None).await), compacted);
+    assert_eq!(refusal(client.compact(9, None).await).1, "etcdserver: mvcc: required revision is a future revision");
+    assert_eq!(refusal(client.get("a", Some(GetOptions::new().with_revision(2))).await), compacted);
+    let at_3 = client.get("a", Some(GetOptions::new().with_revision(3))).await.expect("still there");
+    assert_eq!(at_3.kvs()[0].value_str().expect("text"), "2");
+    let physical = etcd_client::CompactionOptions::new().with_physical();
+    client.compact(6, Some(physical)).await.expect("done");
+    let state = store.service.shared.state().expect("open");
+    let mut left = Vec::new();
+    super::log::Log::scan(&state.log, 0, i64::MAX, |place, _| {
+        left.push(place.main);
+        true
+    })
+    .expect("readable");
+    assert_eq!(left, [4, 6], "the newest of a, and b's end, which is at the compacted revision");
+    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
+    assert_eq!((all.count(), all.kvs()[0].version()), (1, 3));
+    assert_eq!(put(&mut client, "b", "2").await, 7);
+}
+
+#[tokio::test]
+async fn a_retention_compacts_unasked() {
+    let config = StoreConfig { auto_compaction_retention: Duration::from_millis(200), ..StoreConfig::default() };
+    let (_store, mut client) = with(config).await;
+    let first = put(&mut client, "a", "1").await;
+    put(&mut client, "a", "2").await;
+    let begin = std::time::Instant::now();
+    while client.get("a", Some(GetOptions::new().with_revision(first))).await.is_ok() {
+        assert!(begin.elapsed() < PATIENCE, "not compacted");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(client.get("a", None).await.expect("read").kvs()[0].value_str().expect("text"), "2");
+}
+
+#[tokio::test]
+async fn a_lease_takes_its_keys_with_it() {
+    let (_store, mut client) = fresh().await;
+    let lease = client.lease_grant(60, None).await.expect("granted");
+    let leased = Some(PutOptions::new().with_lease(lease.id()));
+    for key in ["a", "b", "c"] {
+        client.put(key, "1", leased.clone()).await.expect("put");
+    }
+    put(&mut client, "c", "2").await;
+    let asked = etcd_client::LeaseTimeToLiveOptions::new().with_keys();
+    let state = client.lease_time_to_live(lease.id(), Some(asked)).await.expect("answered");
+    assert_eq!((state.granted_ttl(), state.keys()), (60, &[b"a".to_vec(), b"b".to_vec()][..]));
+    assert_eq!(client.leases().await.expect("answered").leases().len(), 1);
+    let before = revision(&mut client).await;
+    client.lease_revoke(lease.id()).await.expect("done");
+    assert_eq!(revision(&mut client).await, before + 1, "all keys in one revision");
+    let left = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
+    assert_eq!((left.count(), left.kvs()[0].key()), (1, &b"c"[..]));
+    assert_eq!(refusal(client.lease_revoke(lease.id()).await).0, Code::NotFound);
+    assert_eq!(client.lease_time_to_live(lease.id(), None).await.expect("answered").ttl(), -1);
+}
+
+#[tokio::test]
+async fn a_lease_ends_unless_it_is_kept_alive() {
+    let (_store, mut client) = fresh().await;
+    let (short, kept) = (client.lease_grant(1, None).await.expect("granted"), client.lease_grant(2, None).await.expect("granted"));
+    assert_eq!((short.ttl(), kept.ttl()), (2, 2), "etcd grants no less");
+    client.put("short", "", Some(PutOptions::new().with_lease(short.id()))).await.expect("put");
+    client.put("kept", "", Some(PutOptions::new().with_lease(kept.id()))).await.expect("put");
+    let (mut keeper, mut answers) = client.lease_keep_alive(kept.id()).await.expect("opened");
+    let begin = std::time::Instant::now();
+    while client.get("short", None).await.expect("read").count() == 1 {
+        keeper.keep_alive().await.expect("asked");
+        assert_eq!(answers.message().await.expect("answered").expect("open").ttl(), 2);
+        assert!(begin.elapsed() < PATIENCE, "the lease does not end");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(begin.elapsed() > Duration::from_millis(1_900), "it ended after {:?}", begin.elapsed());
+    assert_eq!(client.get("kept", None).await.expect("read").count(), 1);
+    drop(keeper);
+}
+
+#[tokio::test]
+async fn who_it_says_it_is() {
+    let (store, mut client) = with(StoreConfig { client_urls: vec!["http://127.0.0.1:1".into()], ..StoreConfig::default() }).await;
+    let status = client.status().await.expect("answered");
+    assert!(status.version().starts_with("3.6."));
+    assert_eq!(status.leader(), status.header().expect("a header").member_id());
+    let members = client.member_list().await.expect("answered");
+    assert_eq!(members.members()[0].client_urls(), ["http://127.0.0.1:1"]);
+    assert!(client.alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None).await.expect("answered").alarms().is_empty());
+    assert_eq!(refusal(client.user_list().await).0, Code::Unimplemented);
+    let etcd = Etcd::embedded(store.channel());
+    assert!(etcd.is_local_and_open());
+    etcd.probe_capabilities().await;
+    assert!(etcd.supports_progress());
+}

@@ -1,0 +1,190 @@
+//! What a store keeps over a restart, and how it ends: closed, locked, damaged, or with a disk that fails under it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::StorageBackend;
+
+use super::*;
+use crate::store::StoreError;
+
+fn open(dir: &Path) -> Result<Store, StoreError> {
+    Store::open(dir, StoreConfig::default())
+}
+
+fn line(dir: &Path) -> String {
+    match open(dir) {
+        Ok(_) => "opened".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn everything_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path()).expect("made");
+    let mut first = client(&store).await;
+    let lease = first.lease_grant(60, None).await.expect("granted").id();
+    for value in 0..300 {
+        put(&mut first, &format!("k{}", value % 7), &value.to_string()).await;
+    }
+    first.put("leased", "", Some(PutOptions::new().with_lease(lease))).await.expect("put");
+    first.delete("k3", None).await.expect("done");
+    first.compact(200, None).await.expect("done");
+    // The last revisions leave no trace in the log when they are compacted.
+    put(&mut first, "z", "").await;
+    let last = first.delete("z", None).await.expect("done").header().expect("a header").revision();
+    let all = GetOptions::new().with_all_keys();
+    let (now, then) =
+        (first.get("", Some(all.clone())).await.expect("read"), first.get("", Some(all.clone().with_revision(220))).await.expect("read"));
+    let ids = |header: &etcd_client::ResponseHeader| (header.cluster_id(), header.member_id());
+    assert!(line(dir.path()).contains("in use by another process"));
+    store.close().await;
+    assert_eq!(refusal(first.get("k1", None).await).0, Code::Unavailable);
+
+    let store = open(dir.path()).expect("closed before");
+    let mut second = client(&store).await;
+    let again = second.get("", Some(all.clone())).await.expect("read");
+    assert_eq!(again.0.kvs, now.0.kvs);
+    assert_eq!(ids(again.header().expect("a header")), ids(now.header().expect("a header")));
+    assert_eq!(again.header().expect("a header").revision(), last);
+    assert_eq!(second.get("", Some(all.clone().with_revision(220))).await.expect("read").0.kvs, then.0.kvs);
+    assert_eq!(refusal(second.get("", Some(all.with_revision(199))).await).0, Code::OutOfRange);
+    assert_eq!(put(&mut second, "k3", "").await, last + 1, "revisions are not used again");
+    second.lease_revoke(lease).await.expect("it was kept");
+    assert_eq!(second.get("leased", None).await.expect("read").count(), 0);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn damage_is_told_in_one_line_and_left_alone() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path()).expect("made");
+    let mut first = client(&store).await;
+    for value in 0..50 {
+        first.put(format!("k{value}"), vec![b'x'; 3_000], None).await.expect("put");
+    }
+    store.close().await;
+    let file = dir.path().join("store.redb");
+    let good = std::fs::read(&file).expect("there");
+    let flipped = {
+        let mut bytes = good.clone();
+        let place = bytes.windows(200).position(|window| window == [b'x'; 200]).expect("a value is there");
+        bytes[place + 100] ^= 1;
+        bytes
+    };
+    for (damaged, what) in
+        [(flipped, "a flipped bit"), (b"not a database at all".to_vec(), "another file"), (good[..good.len() / 2].to_vec(), "half of it")]
+    {
+        std::fs::write(&file, &damaged).expect("written");
+        let line = line(dir.path());
+        assert!(line.contains("damaged") && !line.contains('\n'), "{what}: {line}");
+        assert!(std::fs::read(&file).expect("there") == damaged, "{what}: the file was changed");
+    }
+    std::fs::write(&file, &good).expect("written");
+    let store = open(dir.path()).expect("whole again");
+    assert_eq!(client(&store).await.get("", Some(GetOptions::new().with_all_keys())).await.expect("read").count(), 50);
+    store.close().await;
+}
+
+/// Memory whose writes can be made to fail.
+#[derive(Debug)]
+struct Failing {
+    memory: InMemoryBackend,
+    full: Arc<AtomicBool>,
+}
+
+impl Failing {
+    fn check(&self) -> std::io::Result<()> {
+        if self.full.load(Ordering::Relaxed) { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl StorageBackend for Failing {
+    fn len(&self) -> std::io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.memory.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> std::io::Result<()> {
+        self.check()?;
+        self.memory.set_len(len)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        self.check()?;
+        self.memory.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.memory.write(offset, data)
+    }
+}
+
+#[tokio::test]
+async fn a_failed_fsync_stops_the_store_for_good() {
+    let full = Arc::new(AtomicBool::new(false));
+    let backend = Failing { memory: InMemoryBackend::new(), full: full.clone() };
+    let store = Store::open_on(backend, StoreConfig::default()).expect("memory holds");
+    let mut client = client(&store).await;
+    put(&mut client, "a", "1").await;
+    let mut stream = client.watch("a", None).await.expect("opened");
+    assert!(stream.message().await.expect("open").expect("open").created());
+    full.store(true, Ordering::Relaxed);
+    let (code, text) = refusal(client.put("a", "2", None).await);
+    assert_eq!(code, Code::Unavailable);
+    assert!(text.starts_with("etcdserver: server stopped: ") && text.contains("no storage space"), "{text}");
+    assert!(store.failed().await.contains("no storage space"));
+    full.store(false, Ordering::Relaxed);
+    assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "what may not be durable is not shown");
+    assert_eq!(refusal(client.put("a", "3", None).await).0, Code::Unavailable);
+    assert_eq!(refusal(stream.message().await).0, Code::Unavailable);
+}
+
+#[tokio::test]
+async fn a_dropped_store_lets_go_of_its_directory() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path()).expect("made");
+    let mut client = client(&store).await;
+    assert_eq!(put(&mut client, "a", "1").await, 2);
+    drop(store);
+    assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "although a client is left");
+    let begin = std::time::Instant::now();
+    let store = loop {
+        match open(dir.path()) {
+            Ok(store) => break store,
+            Err(StoreError::Locked(_)) => assert!(begin.elapsed() < PATIENCE, "still locked"),
+            Err(error) => panic!("{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(revision(&mut super::client(&store).await).await, 2);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn writers_share_commits() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path()).expect("made");
+    let client = client(&store).await;
+    let writers = (0..50).map(|writer| {
+        let mut client = client.clone();
+        tokio::spawn(async move {
+            for value in 0..20 {
+                put(&mut client, &format!("w{writer}"), &value.to_string()).await;
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("no panic");
+    }
+    let mut client = client;
+    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
+    assert_eq!((all.count(), all.header().expect("a header").revision()), (50, 1 + 50 * 20));
+    assert!(all.kvs().iter().all(|kv| kv.version() == 20));
+    store.close().await;
+}

@@ -1,0 +1,259 @@
+//! The one thread that writes: takes all requests that wait, applies them in one transaction, commits with one fsync, publishes, answers.
+//! In this order, so that nothing is shown before it is durable. A commit that fails ends the store.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use etcd_client::proto::{PbCompactionRequest, PbCompactionResponse, PbDeleteRequest, PbDeleteResponse, PbLeaseGrantRequest};
+use etcd_client::proto::{PbLeaseGrantResponse, PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse, PbPutRequest, PbPutResponse};
+use etcd_client::proto::{PbTxnRequest, PbTxnResponse};
+use redb::{Database, Durability, ReadableDatabase};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+
+use super::log::LOG;
+use super::refusal::{Fault, Refusal};
+use super::retention::Retention;
+use super::state::{Life, Shared, State};
+use super::turn::{Turn, Working};
+
+/// Requests of one commit …
+const TURN_COUNT_MAX: usize = 1_024;
+/// … and their bytes, beyond the first one.
+const TURN_BYTES_MAX: usize = 16 << 20;
+/// Superfluous changes removed in one commit, beside its requests.
+const SWEEP_COUNT_MAX: usize = 1_000;
+/// Leases that may end in one commit (etcd's `defaultLeaseRevokeRate` is 1,000 a second).
+const EXPIRE_COUNT_MAX: usize = 1_000;
+/// Longest sleep of a writer that has nothing to do: a bound, not a beat.
+const SLEEP_MAX: Duration = Duration::from_secs(3_600);
+
+/// Where an answer goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// A request that waits.
+pub(super) struct Ask {
+    pub(super) what: What,
+    pub(super) bytes: usize,
+    /// Its part of the bytes that may wait; free again when it is answered.
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// What the writer can do.
+pub(super) enum What {
+    Put(PbPutRequest, Reply<PbPutResponse>),
+    Delete(PbDeleteRequest, Reply<PbDeleteResponse>),
+    Txn(PbTxnRequest, Reply<PbTxnResponse>),
+    Compact(PbCompactionRequest, Reply<PbCompactionResponse>),
+    Grant(PbLeaseGrantRequest, Reply<PbLeaseGrantResponse>),
+    Revoke(i64, Reply<()>),
+    /// Answers the time to live, 0 of a lease that is not there.
+    KeepAlive(i64, Reply<i64>),
+    TimeToLive(PbLeaseTimeToLiveRequest, Reply<PbLeaseTimeToLiveResponse>),
+    Leases(Reply<Vec<i64>>),
+    /// Ends the writer after what came before.
+    Close(Reply<()>),
+}
+
+/// Sends an answer, once what it says is durable.
+type Answer = Box<dyn FnOnce() + Send>;
+
+/// See the file's header.
+pub(super) struct Writer {
+    pub(super) database: Database,
+    pub(super) work: Working,
+    pub(super) shared: Arc<Shared>,
+    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) retention: Option<Retention>,
+    /// Taken from the channel, not yet applied.
+    waiting: VecDeque<Ask>,
+    /// Compactions that are answered when nothing of them is left on disk.
+    physical: Vec<(i64, Reply<PbCompactionResponse>)>,
+    closing: Option<Reply<()>>,
+    life: watch::Receiver<Life>,
+}
+
+/// Ends the store when its writer ends by a fault of its own.
+pub(super) struct Bell(pub(super) Arc<Shared>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.fail("the writer has ended by a fault of its own".into());
+    }
+}
+
+impl Writer {
+    pub(super) fn new(
+        database: Database,
+        work: Working,
+        shared: Arc<Shared>,
+        asks: mpsc::Receiver<Ask>,
+        retention: Option<Retention>,
+    ) -> Self {
+        let life = shared.life();
+        Self { database, work, shared, asks, retention, waiting: VecDeque::new(), physical: Vec::new(), closing: None, life }
+    }
+
+    /// Works until it is told to close, or the storage fails. The database is closed when this returns.
+    pub(super) async fn run(mut self) -> Option<Reply<()>> {
+        while self.closing.is_none() && self.select().await {
+            if let Err(fault) = self.turn(Instant::now()) {
+                self.shared.refuse(fault);
+                return None;
+            }
+        }
+        self.shared.end(Life::Closed);
+        self.closing
+    }
+
+    /// Waits until there is something to do; false when the store has ended, by a reader's fault or because nobody owns it any more.
+    async fn select(&mut self) -> bool {
+        if self.shared.stopped().is_some() {
+            return false;
+        }
+        if self.work.superseded.is_due(self.work.compacted) || !self.waiting.is_empty() {
+            self.take_more();
+            return true;
+        }
+        let alarm = [self.work.leases.next_end(), self.retention.as_ref().map(Retention::next)].into_iter().flatten().min();
+        let alarm = alarm.unwrap_or_else(|| Instant::now() + SLEEP_MAX);
+        tokio::select! {
+            asked = self.asks.recv() => match asked {
+                Some(ask) => {
+                    self.waiting.push_back(ask);
+                    self.take_more();
+                    true
+                }
+                None => false,
+            },
+            () = tokio::time::sleep_until(alarm.into()) => true,
+            _ = self.life.changed() => false,
+        }
+    }
+
+    fn take_more(&mut self) {
+        while self.waiting.len() < TURN_COUNT_MAX
+            && let Ok(ask) = self.asks.try_recv()
+        {
+            self.waiting.push_back(ask);
+        }
+    }
+
+    fn turn(&mut self, now: Instant) -> Result<(), Fault> {
+        let mut txn = self.database.begin_write().map_err(Fault::broken)?;
+        txn.set_durability(Durability::Immediate).map_err(Fault::broken)?;
+        let mut answers: Vec<Answer> = Vec::new();
+        let mut permits = Vec::new();
+        let mut turn = Turn::begin(&mut self.work, &txn)?;
+        expire(&mut turn, now)?;
+        if let Some(revision) = self.retention.as_mut().and_then(|retention| retention.due(now, turn.revision())) {
+            // A client may have compacted more.
+            let _ = settled(turn.compact(revision))?;
+        }
+        let mut bytes = 0;
+        while let Some(ask) = self.waiting.pop_front() {
+            bytes += ask.bytes;
+            permits.push(ask.permit);
+            match ask.what {
+                What::Close(reply) => self.closing = Some(reply),
+                What::Compact(request, reply) => match settled(turn.compact(request.revision))? {
+                    Ok(()) if request.physical => self.physical.push((request.revision, reply)),
+                    outcome => answers.push(answer(reply, outcome.map(|()| compacted_response(turn.revision())))),
+                },
+                what => answers.push(apply(&mut turn, what, now)?),
+            }
+            if self.closing.is_some() || bytes >= TURN_BYTES_MAX {
+                break;
+            }
+        }
+        turn.sweep(SWEEP_COUNT_MAX)?;
+        if turn.end()? {
+            txn.commit().map_err(Fault::broken)?;
+            self.publish()?;
+        } else {
+            txn.abort()?;
+        }
+        answers.into_iter().for_each(|answer| answer());
+        self.answer_physical();
+        Ok(())
+    }
+
+    fn publish(&self) -> Result<(), Fault> {
+        let state = picture(&self.database, &self.work)?;
+        self.shared.publish(state);
+        Ok(())
+    }
+
+    fn answer_physical(&mut self) {
+        if self.physical.is_empty() || self.work.superseded.is_due(self.work.compacted) {
+            return;
+        }
+        for (_, reply) in self.physical.drain(..) {
+            let _ = reply.send(Ok(compacted_response(self.work.revision)));
+        }
+    }
+}
+
+/// The working picture as readers get it, after a commit.
+pub(super) fn picture(database: &Database, work: &Working) -> Result<State, Fault> {
+    let log = database.begin_read().map_err(Fault::broken)?.open_table(LOG)?;
+    Ok(State { revision: work.revision, compacted: work.compacted, index: work.index.clone(), log, recent: work.recent.clone() })
+}
+
+fn expire(turn: &mut Turn<'_>, now: Instant) -> Result<(), Fault> {
+    for _ in 0..EXPIRE_COUNT_MAX {
+        let Some(id) = turn.leases().ended(now) else { break };
+        turn.revoke(id)?;
+    }
+    Ok(())
+}
+
+fn apply(turn: &mut Turn<'_>, what: What, now: Instant) -> Result<Answer, Fault> {
+    Ok(match what {
+        What::Put(request, reply) => answer(reply, settled(turn.put(request))?),
+        What::Delete(request, reply) => answer(reply, settled(turn.delete(request))?),
+        What::Txn(request, reply) => answer(reply, settled(turn.txn(request))?),
+        What::Grant(request, reply) => {
+            let granted = settled(turn.grant(request.id, request.ttl, now))?;
+            let header = super::turn::header(turn.revision());
+            answer(reply, granted.map(|(id, ttl)| PbLeaseGrantResponse { header, id, ttl, ..Default::default() }))
+        }
+        What::Revoke(id, reply) => answer(reply, settled(turn.revoke(id))?),
+        What::KeepAlive(id, reply) => answer(reply, Ok(turn.leases().renew(id, now))),
+        What::TimeToLive(request, reply) => answer(reply, Ok(time_to_live(turn, &request, now))),
+        What::Leases(reply) => answer(reply, Ok(turn.leases().ids())),
+        What::Compact(..) | What::Close(_) => unreachable!("the caller's own"),
+    })
+}
+
+fn time_to_live(turn: &mut Turn<'_>, request: &PbLeaseTimeToLiveRequest, now: Instant) -> PbLeaseTimeToLiveResponse {
+    let header = super::turn::header(turn.revision());
+    let id = request.id;
+    match turn.leases().look(id) {
+        None => PbLeaseTimeToLiveResponse { header, id, ttl: -1, ..Default::default() },
+        Some(lease) => {
+            let keys = if request.keys { lease.keys().map(|key| key.to_vec()).collect() } else { Vec::new() };
+            PbLeaseTimeToLiveResponse { header, id, ttl: lease.left(now), granted_ttl: lease.ttl, keys }
+        }
+    }
+}
+
+fn compacted_response(revision: i64) -> PbCompactionResponse {
+    PbCompactionResponse { header: super::turn::header(revision) }
+}
+
+/// A refusal is an outcome like others; broken storage is not.
+fn settled<T>(outcome: Result<T, Fault>) -> Result<Result<T, Refusal>, Fault> {
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(Fault::Refused(refusal)) => Ok(Err(refusal)),
+        Err(broken) => Err(broken),
+    }
+}
+
+fn answer<T: Send + 'static>(reply: Reply<T>, outcome: Result<T, Refusal>) -> Answer {
+    Box::new(move || {
+        // Whoever asked may have left; what was asked is done all the same.
+        let _ = reply.send(outcome);
+    })
+}
