@@ -21,7 +21,7 @@ use crate::{
     client::Client,
     live::{
         Outcome,
-        peers::{Running, Site, free_address},
+        peers::{Site, free_address},
         say,
     },
 };
@@ -34,37 +34,56 @@ const PRINTED: usize = 60;
 /// A scenario's answers with symbols, and its revisions' symbols from the lowest to the highest.
 type Played = Result<(Vec<Value>, Vec<String>), String>;
 
+/// Plain `cargo test`: ours with its own store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transcripts() -> Outcome {
+async fn on_the_embedded_store() -> Outcome {
+    if env::var_os("WATCHCACHE_RECORD").is_some() {
+        return Ok(());
+    }
+    let site = Site::prepare(Path::new(""))?;
+    let data = site.path().join("store").display().to_string();
+    replay(&site, &["--data-dir", &data]).await
+}
+
+/// Ours on an etcd of its own; or the recording, which nothing else should disturb.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_etcd() -> Outcome {
     let Some(peers) = env::var_os("WATCHCACHE_TEST_PEERS").map(PathBuf::from) else {
-        say("transcripts: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd");
+        say("transcripts on etcd: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd");
         return Ok(());
     };
+    let site = Site::prepare(&peers)?;
+    let (_etcd, etcd) = site.etcd()?;
+    if env::var_os("WATCHCACHE_RECORD").is_none() {
+        return replay(&site, &["--etcd-servers", &format!("http://{etcd}")]).await;
+    }
+    let (running, address) = site.apiserver("kube-apiserver", etcd)?;
+    let client = site.client(address);
+    running.ready(&client).await?;
+    record(&client, &chosen()?).await
+}
+
+/// The scenarios that `WATCHCACHE_TRANSCRIPTS` leaves.
+fn chosen() -> Result<Vec<Theme>, Box<dyn std::error::Error>> {
     let mut themes = script::themes()?;
     if let Ok(part) = env::var("WATCHCACHE_TRANSCRIPTS") {
         for theme in &mut themes {
             theme.scenarios.retain(|scenario| format!("{}/{}", theme.name, scenario.name).contains(&part));
         }
     }
-    let site = Site::prepare(&peers)?;
-    let (_etcd, etcd) = site.etcd()?;
-    if env::var_os("WATCHCACHE_RECORD").is_some() {
-        let (running, address) = site.apiserver("kube-apiserver", etcd)?;
-        let client = site.client(address);
-        running.ready(&client).await?;
-        return record(&client, &themes).await;
-    }
-    let (running, client) = ours(&site, &format!("http://{etcd}"))?;
-    running.ready(&client).await?;
-    let outcome = replay(&client, &themes).await;
-    running.ended().map_or(outcome, |ended| Err(ended.into()))
+    Ok(themes)
 }
 
-fn ours(site: &Site, etcd: &str) -> Result<(Running, Client), Box<dyn std::error::Error>> {
+/// Starts ours, plays, and compares.
+async fn replay(site: &Site, storage: &[&str]) -> Outcome {
     let address = free_address()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.args(["serve", "--etcd-servers", etcd, "--insecure-port", &address.port().to_string()]);
-    Ok((site.start("watchcache", command)?, Client::plain(address)))
+    command.args(["serve", "--insecure-port", &address.port().to_string()]).args(storage);
+    let running = site.start("watchcache", command)?;
+    let client = Client::plain(address);
+    running.ready(&client).await?;
+    let outcome = compared(&client, &chosen()?).await;
+    running.ended().map_or(outcome, |ended| Err(ended.into()))
 }
 
 async fn record(client: &Client, themes: &[Theme]) -> Outcome {
@@ -98,7 +117,7 @@ fn record_of(scenario: &Scenario, answers: &[Value], order: &[String]) -> Value 
     json!({"steps": steps, "order": order})
 }
 
-async fn replay(client: &Client, themes: &[Theme]) -> Outcome {
+async fn compared(client: &Client, themes: &[Theme]) -> Outcome {
     let (mut equal, mut wrong) = (0, Vec::new());
     let mut marked: BTreeMap<String, usize> = BTreeMap::new();
     for theme in themes {

@@ -138,10 +138,16 @@ impl Symbols {
     fn revision(&self, text: &str, exact: bool) -> String {
         let Some(revision) = text.parse::<u64>().ok().filter(|r| *r > 0) else { return text.to_owned() };
         match self.revisions.range(..=revision).next_back() {
+            _ if revision > self.far() => "far after all".to_owned(),
             Some((at, symbol)) if exact && *at == revision => symbol.clone(),
             Some((_, symbol)) => format!("after {symbol}"),
             None => "before".to_owned(),
         }
+    }
+
+    /// No server of a test gets this far.
+    fn far(&self) -> u64 {
+        self.revisions.keys().next_back().map_or(u64::MAX, |last| last + 50_000)
     }
 
     fn token(&self, token: &str) -> String {
@@ -164,7 +170,8 @@ impl Symbols {
             let mut from = 0;
             while let Some(at) = out[from..].find(before).map(|at| from + at + before.len()) {
                 let digits = out[at..].find(|c: char| !c.is_ascii_digit()).map_or(out.len(), |end| at + end);
-                if out[at..digits].parse::<u64>().is_ok_and(|r| self.revisions.contains_key(&r) || before == "current: ") {
+                let told = |r: u64| self.revisions.contains_key(&r) || before == "current: " || r > self.far();
+                if out[at..digits].parse::<u64>().is_ok_and(told) {
                     let symbol = self.revision(&out[at..digits], before != "current: ");
                     out.replace_range(at..digits, &symbol);
                 }
