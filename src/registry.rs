@@ -14,7 +14,7 @@ use crate::{
     etcd::Etcd,
     keeper::{Handle, keeper},
     model::{ResourceId, Storage},
-    read::target::Resource,
+    read::target::{MetadataForms, Resource},
     source::{driver::Command, load::load, machine::LoadAt},
     telemetry::{Metrics, ResourceMetrics},
 };
@@ -161,6 +161,7 @@ impl Registry {
         Some(Arc::new(Resource {
             form: Arc::new(form(served)),
             form_name: format!("{}/{}", served.api_version(), served.resource).into(),
+            metadata: MetadataForms::of(&served.storage),
             handle: handle.clone(),
             metrics: metrics.clone(),
             requests: Arc::new(self.parts.metrics.served(&group, &version, &resource)),

@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 
-use super::{encode, event_v1};
-use crate::model::{Kind, Object, Revision};
+use super::{
+    encode, event_v1,
+    partial::{Cut, MetaVersion},
+};
+use crate::model::{Kind, Object, Revision, Storage};
 
 /// The annotation of the bookmark that ends the initial events (spec list-watch §4.5).
 const INITIAL_EVENTS_END: &str = r#""k8s.io/initial-events-end":"true""#;
@@ -30,6 +33,8 @@ enum Style {
     Custom,
     /// Built-in, from core/v1 Events.
     EventsV1,
+    /// The metadata alone, of whatever resource; list items are whole objects.
+    Partial(Cut),
 }
 
 /// What a list says about itself.
@@ -87,6 +92,13 @@ impl Form {
         Self { style: Style::EventsV1, ..Self::built_in("events.k8s.io/v1", "Event", "EventList", event_v1::ZERO) }
     }
 
+    /// `PartialObjectMetadata` of a stored resource: the same bytes for each version in which it is served.
+    #[must_use]
+    pub fn metadata_only(version: MetaVersion, storage: &Storage) -> Self {
+        let whole = Self::built_in(version.api_version(), "PartialObjectMetadata", "PartialObjectMetadataList", "");
+        Self { style: Style::Partial(Cut::of(storage)), ..whole }
+    }
+
     /// Appends the body of a GET: compact, without a newline (kube-apiserver ends it with one).
     pub fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
         self.body_into(object, object.revision, out);
@@ -95,7 +107,7 @@ impl Form {
     /// Appends the object as an item of a list.
     pub fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
         match self.style {
-            Style::Custom => self.object_into(object, out),
+            Style::Custom | Style::Partial(_) => self.object_into(object, out),
             Style::BuiltIn | Style::EventsV1 => {
                 out.push(b'{');
                 self.tail_into(object, object.revision, out);
@@ -112,6 +124,10 @@ impl Form {
         frame_into(kind, &mut out);
         self.body_into(object, revision, &mut out);
         out.extend_from_slice(b"}\n");
+        if let Style::Partial(_) = self.style {
+            // Logs keep frames for a while: not with the room that the whole object would have taken.
+            out.shrink_to_fit();
+        }
         Bytes::from(out)
     }
 
@@ -195,10 +211,25 @@ impl Form {
         out.push(b'}');
     }
 
+    /// Appends a list without items. Of metadata alone they are `null`, as kube-apiserver makes them: its empty page is a nil slice.
+    pub fn empty_list_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        self.list_open_into(meta, out);
+        self.list_close_into(meta, out);
+        if let Style::Partial(_) = self.style {
+            out.truncate(out.len() - "[]}".len());
+            out.extend_from_slice(b"null}");
+        }
+    }
+
     /// The whole object under a revision.
     fn body_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.head);
+        if let Style::Partial(cut) = self.style {
+            out.extend_from_slice(b"\"metadata\":");
+            cut.write(object, revision, out);
+            return out.push(b'}');
+        }
         self.tail_into(object, revision, out);
         // Members that sort before `apiVersion` change places with the head, between its brace and them.
         let early = object.head_at as usize;

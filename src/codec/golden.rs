@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::{collection, prelude::*};
 use serde_json::Value;
 
-use super::{Form, ListMeta, ingest};
+use super::{Form, ListMeta, MetaVersion, ingest};
 use crate::model::{Broken, FieldPath, Kind, Object, Revision, Shape, Storage};
 
 /// A recorded case: lines of `what apiVersion payload`.
@@ -83,7 +83,7 @@ fn check(text: &'static str, storage: &Storage, forms: &[(&str, Form)]) -> Objec
 fn listed(form: &Form, object: &Object, recorded: &str) -> String {
     let list: Value = serde_json::from_str(recorded).expect("JSON");
     let meta = ListMeta {
-        revision: Revision(list["metadata"]["resourceVersion"].as_str().expect("a list has one").parse().expect("digits")),
+        revision: list_revision(recorded),
         continue_token: list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned),
         remaining: list["metadata"]["remainingItemCount"].as_u64(),
     };
@@ -92,6 +92,11 @@ fn listed(form: &Form, object: &Object, recorded: &str) -> String {
     form.item_into(object, &mut out);
     form.list_close_into(&meta, &mut out);
     utf8(&out)
+}
+
+fn list_revision(list: &str) -> Revision {
+    let list: Value = serde_json::from_str(list).expect("JSON");
+    Revision(list["metadata"]["resourceVersion"].as_str().expect("a list has one").parse().expect("digits"))
 }
 
 fn shown_revision(frame: &str) -> Revision {
@@ -193,6 +198,35 @@ fn definitions_are_kept_as_v1() {
         let v1 = Case::read(text).one("get");
         let again = ingest(&definitions, 0, Bytes::from_static(b"x"), v1.as_bytes(), kept.revision).expect("v1");
         assert_eq!(again.tail, kept.tail);
+    }
+}
+
+#[test]
+fn metadata_alone() {
+    let partial = |text: &'static str, storage: &Storage| {
+        let forms = [MetaVersion::V1, MetaVersion::V1Beta1].map(|v| (v.api_version(), Form::metadata_only(v, storage)));
+        let object = check(text, storage, &forms);
+        let case = Case::read(text);
+        for (version, form) in &forms {
+            let empty = case.all("empty").find(|(v, _)| v == version).map(|(_, list)| list).expect("the case has it");
+            let meta = ListMeta { revision: list_revision(empty), ..ListMeta::default() };
+            let mut out = Vec::new();
+            form.empty_list_into(&meta, &mut out);
+            assert_eq!(utf8(&out), empty);
+            let of = |kind| utf8(&form.event(kind, &object, object.revision));
+            assert_eq!(of(Kind::Modified), of(Kind::Added).replacen("ADDED", "MODIFIED", 1));
+        }
+        object
+    };
+    partial(case!("partial_configmap"), &built_in("ConfigMap", "v1"));
+    for (text, kind) in [(case!("partial_daemonset"), "DaemonSet"), (case!("partial_deployment"), "Deployment")] {
+        let stored = partial(text, &built_in(kind, "apps/v1"));
+        assert!(utf8(&stored.tail).contains("\"deprecated."), "the annotation that is not shown is stored");
+    }
+    let shape = Shape::Custom { kind: "Gadget".to_owned(), api_versions: vec!["ex.io/v1".to_owned()] };
+    let gadgets = storage(true, shape, Vec::new());
+    for text in [case!("partial_gadget"), case!("partial_gadget_bare"), case!("partial_gadget_held")] {
+        partial(text, &gadgets);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! etcd value → ingest → Object { tail, labels, fields }        once per write
-//! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1)
+//! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1 and metadata alone)
 //! ```
 
 mod defaults;
@@ -14,6 +14,7 @@ pub mod form;
 pub mod ingest;
 mod job;
 mod members;
+mod partial;
 pub mod pretty;
 mod scan;
 pub mod stored;
@@ -23,3 +24,4 @@ mod golden;
 
 pub use form::{Form, ListMeta, error_event};
 pub use ingest::ingest;
+pub use partial::MetaVersion;

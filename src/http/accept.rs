@@ -1,5 +1,6 @@
-//! What a client accepts and what we answer with: JSON, indented or not, and the aggregated form of discovery (spec api-surface §3, list-watch §4.3).
-//! Clauses for YAML, protobuf, Table and PartialObjectMetadata are skipped, as a server skips what it cannot do; the 406 texts name what is left.
+//! What a client accepts and what we answer with: JSON, indented or not, whole or the metadata alone, and the aggregated form of discovery (spec
+//! api-surface §3, list-watch §4.3). Clauses for YAML, protobuf and Table are skipped, as a server skips what it cannot do; the 406 texts name what is
+//! left.
 //!
 //! Deviations until those forms are served: the texts list `application/json` only (kube-apiserver adds YAML and protobuf, and for watches protobuf's stream
 //! form); `Accept: application/yaml` alone gets the router's 406, where kube-apiserver answers (or, for a watch, gives the other text, in YAML).
@@ -8,6 +9,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 
 use super::status::Status;
+use crate::codec::MetaVersion;
 
 const JSON: &str = "application/json";
 const JSON_STREAM: &str = "application/json;stream=watch";
@@ -15,14 +17,18 @@ const JSON_STREAM: &str = "application/json;stream=watch";
 /// What is being asked for; decides which clauses fit and which 406 text is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// GET or LIST of a built-in resource, and anything else that is an API object.
+    /// GET, LIST or a write of a built-in resource.
     BuiltIn,
-    /// GET or LIST of a custom resource: the router's check does not apply (spec api-surface §3.3).
+    /// GET, LIST or a write of a custom resource: the router's check does not apply (spec api-surface §3.3).
     Custom,
     /// Watch of a built-in resource.
     BuiltInWatch,
     /// Watch of a custom resource.
     CustomWatch,
+    /// An API object that is no resource's, under a path that the router guards: it has one form.
+    RoutedDocument,
+    /// The same where the router does not look.
+    Document,
     /// `/api` and `/apis`, which have an aggregated form too.
     Discovery,
 }
@@ -34,6 +40,26 @@ pub struct Form {
     pub pretty: bool,
     /// `APIGroupDiscoveryList` v2 instead of the plain document (spec api-surface §2.2); only for `Asked::Discovery`.
     pub aggregated: bool,
+    /// The metadata alone; only for resources. Writes do not look at it yet: they answer with the whole object.
+    pub partial: Option<Partial>,
+    /// Whether failures are indented: no clause that asks for another kind of object fits them, and without one that fits they are indented (spec
+    /// api-surface §3.4).
+    pub errors_pretty: bool,
+}
+
+/// `as=PartialObjectMetadata` or `as=PartialObjectMetadataList`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// `v` of the clause.
+    pub version: MetaVersion,
+    /// Whether the answer must be a list.
+    pub list: bool,
+}
+
+impl Form {
+    fn plain(pretty: bool) -> Self {
+        Self { pretty, aggregated: false, partial: None, errors_pretty: pretty }
+    }
 }
 
 /// Chooses the form of the answer from the `Accept` and `User-Agent` headers and the `pretty` parameter (`None` when absent).
@@ -47,18 +73,18 @@ pub fn negotiate(headers: &HeaderMap, pretty: Option<&str>, asked: Asked) -> Res
     };
     let wants_pretty = is_pretty(headers, pretty);
     if accept.is_empty() {
-        return Ok(Form { pretty: wants_pretty, aggregated: false });
+        return Ok(Form::plain(wants_pretty));
     }
     let clauses = clauses(accept);
-    if matches!(asked, Asked::BuiltIn | Asked::BuiltInWatch) && !clauses.iter().any(Clause::routes) {
+    if matches!(asked, Asked::BuiltIn | Asked::BuiltInWatch | Asked::RoutedDocument) && !clauses.iter().any(Clause::routes) {
         let types: &[&str] = if asked == Asked::BuiltInWatch { &[JSON, JSON_STREAM] } else { &[JSON] };
         return Err(Status::not_acceptable_routed(types));
     }
-    let fitting = clauses.iter().filter(|clause| clause.names_json()).find_map(|clause| clause.form(asked));
-    match fitting {
-        Some(form) => Ok(Form { pretty: form.pretty || wants_pretty, ..form }),
-        None => Err(Status::not_acceptable(&[JSON])),
-    }
+    let fitting = |asked| clauses.iter().filter(|clause| clause.names_json()).find_map(|clause| clause.form(asked));
+    let Some(form) = fitting(asked) else { return Err(Status::not_acceptable(&[JSON])) };
+    let errors = if form.partial.is_some() || form.aggregated { fitting(Asked::Document) } else { Some(form) };
+    let errors_pretty = errors.is_none_or(|errors| errors.pretty || wants_pretty);
+    Ok(Form { pretty: form.pretty || wants_pretty, errors_pretty, ..form })
 }
 
 /// Whether JSON is indented, `Accept: …;pretty=1` apart (spec api-surface §3.5): the parameter decides, else a client that a person looks through.
@@ -131,10 +157,21 @@ impl<'a> Clause<'a> {
         if self.parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
             return None;
         }
+        let plain = Form::plain(pretty);
         match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
-            (None, None, None) => Some(Form { pretty, aggregated: false }),
+            (None, None, None) => Some(plain),
             (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) if asked == Asked::Discovery => {
-                Some(Form { pretty, aggregated: true })
+                Some(Form { aggregated: true, ..plain })
+            }
+            (Some(kind @ ("PartialObjectMetadata" | "PartialObjectMetadataList")), Some("meta.k8s.io"), Some(version))
+                if !matches!(asked, Asked::Document | Asked::RoutedDocument | Asked::Discovery) =>
+            {
+                let version = match version {
+                    "v1" => MetaVersion::V1,
+                    "v1beta1" => MetaVersion::V1Beta1,
+                    _ => return None,
+                };
+                Some(Form { partial: Some(Partial { version, list: kind.ends_with("List") }), ..plain })
             }
             _ => None,
         }
@@ -154,7 +191,7 @@ mod tests {
         negotiate(&headers, None, asked).map_err(|status| status.message)
     }
 
-    const PLAIN: Form = Form { pretty: false, aggregated: false };
+    const PLAIN: Form = Form { pretty: false, aggregated: false, partial: None, errors_pretty: false };
     const KUBECTL: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
     const CLIENT_GO_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
@@ -178,7 +215,7 @@ mod tests {
             }
         }
         assert_eq!(ask("application/*", Asked::Custom), Ok(PLAIN));
-        assert_eq!(ask("application/json;pretty=1", Asked::BuiltIn), Ok(Form { pretty: true, ..PLAIN }));
+        assert_eq!(ask("application/json;pretty=1", Asked::BuiltIn), Ok(Form { pretty: true, errors_pretty: true, ..PLAIN }));
     }
 
     #[test]
@@ -205,10 +242,41 @@ mod tests {
         assert_eq!(ask(CLIENT_GO_DISCOVERY, Asked::BuiltIn), Ok(PLAIN));
         assert_eq!(
             ask("application/json;as=APIGroupDiscoveryList;profile=nopeer;v=v2;g=apidiscovery.k8s.io", Asked::Discovery),
-            Ok(Form { aggregated: true, ..PLAIN })
+            Ok(Form { aggregated: true, errors_pretty: true, ..PLAIN })
         );
         let json_first = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.5,application/json";
         assert_eq!(ask(json_first, Asked::Discovery), Ok(PLAIN));
+    }
+
+    #[test]
+    fn metadata_alone_is_chosen_for_resources() {
+        const GO: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+        let partial = |version, list| Some(Partial { version, list });
+        let one = Form { partial: partial(MetaVersion::V1, false), ..PLAIN };
+        let resources = [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch];
+        for asked in resources {
+            assert_eq!(ask(GO, asked), Ok(one));
+            let list = "application/json;q=0.5, */*;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1;stream=watch";
+            assert_eq!(ask(list, asked), Ok(Form { partial: partial(MetaVersion::V1Beta1, true), ..PLAIN }));
+            assert_eq!(ask("application/json,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", asked), Ok(PLAIN));
+            for unknown in ["g=meta.k8s.io;v=v2", "g=apps;v=v1", "v=v1", "g=meta.k8s.io"] {
+                assert_eq!(ask(&format!("application/json;as=PartialObjectMetadata;{unknown},application/json"), asked), Ok(PLAIN));
+            }
+        }
+        for asked in [Asked::Document, Asked::RoutedDocument, Asked::Discovery] {
+            assert_eq!(ask(GO, asked), Ok(PLAIN));
+            assert!(ask("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", asked).is_err());
+        }
+    }
+
+    #[test]
+    fn failures_have_a_negotiation_of_their_own() {
+        let alone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let pretty = |accept: &str| ask(accept, Asked::BuiltIn).map(|form| (form.pretty, form.errors_pretty));
+        assert_eq!(pretty(alone), Ok((false, true)));
+        assert_eq!(pretty(&format!("{alone},application/yaml,*/*")), Ok((false, false)));
+        assert_eq!(pretty(&format!("{alone};pretty=1,application/json")), Ok((true, false)));
+        assert_eq!(pretty(&format!("{alone},application/json;pretty=1")), Ok((false, true)));
     }
 
     #[test]

@@ -154,19 +154,21 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
         // The aggregator asks for no method here, the router of built-in groups does.
         Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
         Route::Group(group) => match catalogue.api_group(&group) {
-            Some(found) => document(reply, &request, Asked::Custom, &found),
+            Some(found) => document(reply, &request, Asked::Document, &found),
             None => whole(reply.page_not_found()),
         },
         Route::Resources { group, version } => {
-            let asked = if catalogue.is_built_in_group_version(&group, &version) { Asked::BuiltIn } else { Asked::Custom };
+            let asked = if catalogue.is_built_in_group_version(&group, &version) { Asked::RoutedDocument } else { Asked::Document };
             match catalogue.api_resource_list(&group, &version) {
-                Some(_) if asked == Asked::BuiltIn && request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
+                Some(_) if asked == Asked::RoutedDocument && request.method() != Method::GET => {
+                    whole(reply.status(&Status::method_not_allowed()))
+                }
                 Some(found) => document(reply, &request, asked, &found),
                 None => whole(not_found(&reply, catalogue, Some(&(group, version)))),
             }
         }
         _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
-        Route::Version => match negotiated(&mut reply, &request, Asked::BuiltIn) {
+        Route::Version => match negotiated(&mut reply, &request, Asked::RoutedDocument) {
             Ok(_) => whole(reply.whole(StatusCode::OK, "application/json", version())),
             Err(status) => whole(reply.status(&status)),
         },
@@ -218,11 +220,12 @@ fn document(mut reply: Reply, request: &Request, asked: Asked, document: &Bytes)
     }
 }
 
-/// Negotiates, and makes the reply indent if that came out.
+/// Negotiates, and makes the reply indent if that came out: what is asked for, and failures, which have a negotiation of their own.
 pub(super) fn negotiated(reply: &mut Reply, request: &Request, asked: Asked) -> Result<accept::Form, Status> {
     let query = Query::parse(request.uri().query().unwrap_or(""));
-    let form = accept::negotiate(request.headers(), query.first("pretty"), asked)?;
+    let form = accept::negotiate(request.headers(), query.first("pretty"), asked).inspect_err(|_| reply.set_errors_pretty(true))?;
     reply.set_pretty(form.pretty);
+    reply.set_errors_pretty(form.errors_pretty);
     Ok(form)
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::status::Status;
 use crate::{
-    codec::error_event,
+    codec::{Form, error_event},
     dispatch::{Step, Subscription},
     read::{failure::ReadError, serve::List, target::Resource},
     telemetry::{RequestTimer, Scope},
@@ -36,7 +36,7 @@ pub(super) const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_10
 /// A list's body, piece by piece.
 pub(super) struct ListBody {
     list: List,
-    resource: Arc<Resource>,
+    form: Arc<Form>,
     next: usize,
     state: ListState,
     timer: RequestTimer,
@@ -52,9 +52,9 @@ enum ListState {
 impl ListBody {
     /// A body for this page.
     #[must_use]
-    pub(super) fn new(list: List, resource: Arc<Resource>, mut timer: RequestTimer) -> Self {
+    pub(super) fn new(list: List, form: Arc<Form>, mut timer: RequestTimer) -> Self {
         timer.set_code(200);
-        Self { list, resource, next: 0, state: ListState::Open, timer }
+        Self { list, form, next: 0, state: ListState::Open, timer }
     }
 
     /// Whether the whole body fits in one frame: then it is sent with its length.
@@ -80,7 +80,13 @@ impl ListBody {
     }
 
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) {
-        let form = &self.resource.form;
+        let form = &self.form;
+        if self.state == ListState::Open && self.list.objects.is_empty() {
+            form.empty_list_into(&self.list.meta, out);
+            out.push(b'\n');
+            self.state = ListState::Done;
+            return;
+        }
         if self.state == ListState::Open {
             form.list_open_into(&self.list.meta, out);
             self.state = ListState::Items;
@@ -124,6 +130,8 @@ impl Body for ListBody {
 pub(super) struct WatchBody {
     source: WatchSource,
     resource: Arc<Resource>,
+    /// See [`WatchTimes::mute`].
+    mute: bool,
     deadline: Instant,
     bookmarks: Bookmarks,
     alarm: Pin<Box<Sleep>>,
@@ -162,6 +170,8 @@ pub(super) struct WatchTimes {
     pub(super) annotated: bool,
     /// What the request spans.
     pub(super) scope: Scope,
+    /// Whether nothing but a failure can be shown: the client asked for each object as a list. kube-apiserver ends such a stream at its first event.
+    pub(super) mute: bool,
 }
 
 impl WatchBody {
@@ -188,6 +198,7 @@ impl WatchBody {
         let mut body = Self {
             source,
             resource,
+            mute: times.mute,
             deadline,
             bookmarks,
             alarm: Box::pin(tokio::time::sleep_until(deadline)),
@@ -224,6 +235,16 @@ impl WatchBody {
         };
         self.timer.add_bytes(bytes.len());
         Frame::data(bytes)
+    }
+
+    /// What is pending, as one frame.
+    fn send(&mut self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.mute {
+            self.source = WatchSource::Over;
+            self.out.clear();
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(Ok(self.frame())))
     }
 
     fn fail(&mut self, error: ReadError) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
@@ -289,7 +310,7 @@ impl Body for WatchBody {
             }
             Step::More => {
                 this.wrote(Instant::now(), initial_over);
-                Poll::Ready(Some(Ok(this.frame())))
+                this.send()
             }
             Step::Pending => {
                 if due {
@@ -299,7 +320,7 @@ impl Body for WatchBody {
                     this.set_alarm();
                     if let Some(bookmark) = bookmark {
                         this.out.push(bookmark);
-                        return Poll::Ready(Some(Ok(this.frame())));
+                        return this.send();
                     }
                     // The alarm was set anew and must know our waker.
                     cx.waker().wake_by_ref();
@@ -309,7 +330,7 @@ impl Body for WatchBody {
             }
             Step::Ended => {
                 this.source = WatchSource::Over;
-                if this.out.is_empty() { Poll::Ready(None) } else { Poll::Ready(Some(Ok(this.frame()))) }
+                if this.out.is_empty() { Poll::Ready(None) } else { this.send() }
             }
             Step::Expired { seen, floor } => {
                 this.resource.metrics.terminated_watchers.inc();

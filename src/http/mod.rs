@@ -10,6 +10,7 @@ mod health;
 pub mod listen;
 mod mutate;
 mod openapi;
+mod partial;
 pub mod path;
 pub mod resource;
 pub mod respond;

@@ -248,7 +248,7 @@ impl Call<'_> {
     fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
         let (code, body, warnings) = match answer {
             Answer::List(list) => {
-                let body = ListBody::new(list, self.resource.clone(), timer).whole();
+                let body = ListBody::new(list, self.resource.form.clone(), timer).whole();
                 return whole(self.reply().json(StatusCode::OK, body));
             }
             Answer::Status { code, body, warnings } => (code, body, warnings),

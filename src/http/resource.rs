@@ -8,16 +8,17 @@ use rand::Rng;
 use tokio::time::timeout;
 
 use super::{
-    accept::Asked,
+    accept::{Asked, Partial},
     api::{Api, Arrived, arrived, negotiated, not_found, whole},
     body::{ListBody, WatchBody, WatchTimes},
+    partial,
     path::ResourcePath,
     respond::Reply,
     status::Status,
 };
 use crate::{
     catalogue::Conversion,
-    codec::stored::shown,
+    codec::{MetaVersion, stored::shown},
     model::quote::quoted,
     read::{
         failure::ReadError,
@@ -54,7 +55,7 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 /// Answers a request for a resource that is served.
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
-    let call = Call { api, path, resource, arrived: arrived(&request) };
+    let call = Call { api, path, resource, arrived: arrived(&request), partial: None };
     if let Err(status) = call.has_path() {
         return whole(reply.status(&status));
     }
@@ -74,11 +75,14 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request
         (true, false) => Asked::Custom,
         (true, true) => Asked::CustomWatch,
     };
-    if let Err(status) = negotiated(&mut reply, &request, asked) {
-        return whole(reply.status(&status));
-    }
-    let call = Call { arrived: Arrived { reply, ..call.arrived }, ..call };
-    if let Conversion::Refused(why) = &call.resource.served.conversion {
+    let form = match negotiated(&mut reply, &request, asked) {
+        Ok(form) => form,
+        Err(status) => return whole(reply.status(&status)),
+    };
+    let call = Call { arrived: Arrived { reply, ..call.arrived }, partial: form.partial, ..call };
+    // The metadata of a built-in is the same in every version.
+    let needs_conversion = call.resource.served.custom || form.partial.is_none();
+    if let (Conversion::Refused(why), true) = (&call.resource.served.conversion, needs_conversion) {
         return whole(call.arrived.reply.status(&Status::internal(why.clone())));
     }
     if let (Some(name), false) = (&path.name, is_watch) {
@@ -115,6 +119,8 @@ pub(super) struct Call<'a> {
     pub(super) path: &'a ResourcePath,
     pub(super) resource: Arc<Resource>,
     pub(super) arrived: Arrived,
+    /// Set when only the metadata is asked for.
+    pub(super) partial: Option<Partial>,
 }
 
 impl Call<'_> {
@@ -133,11 +139,15 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
+        let target = target.shown_as(self.metadata());
         let read = async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) };
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
+                if let Some(status) = partial::mismatch(self.partial, &self.resource.served, false) {
+                    return self.failed(&status, &mut timer);
+                }
                 let mut body = Vec::with_capacity(object.tail.len() + 64);
-                self.resource.form.object_into(&object, &mut body);
+                target.form().object_into(&object, &mut body);
                 if self.path.subresource.as_deref() == Some("scale") {
                     body = match self.scale(&body) {
                         Ok(scale) => scale,
@@ -175,7 +185,10 @@ impl Call<'_> {
             Ok(list) => list,
             Err(response) => return response,
         };
-        let mut body = ListBody::new(list, self.resource.clone(), timer);
+        if let Some(status) = partial::mismatch(self.partial, &self.resource.served, true) {
+            return self.failed(&status, &mut timer);
+        }
+        let mut body = ListBody::new(list, target.form().clone(), timer);
         if self.reply().is_pretty() || body.is_small() {
             return whole(self.reply().json(StatusCode::OK, body.whole()));
         }
@@ -198,6 +211,7 @@ impl Call<'_> {
             bookmarks: options.allow_bookmarks,
             annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
             scope,
+            mute: self.partial.is_some_and(|partial| partial.list),
         };
         // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
         let body = match self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await {
@@ -224,11 +238,15 @@ impl Call<'_> {
             labels: &options.label_selector,
             fields: &options.field_selector,
         };
-        Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
+        let target = Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
             let wrong = options.validate();
             if wrong.is_empty() { Ok(()) } else { Err(Refusal::Invalid(wrong)) }
-        })
-        .map_err(Status::from)
+        })?;
+        Ok(target.shown_as(self.metadata()))
+    }
+
+    fn metadata(&self) -> Option<MetaVersion> {
+        self.partial.map(|partial| partial.version)
     }
 
     /// Runs a request within the request's time (spec list-watch §2.14).

@@ -21,6 +21,8 @@ pub struct Reply {
     audit_id: HeaderValue,
     head: bool,
     pretty: bool,
+    /// Whether failures are indented: their own negotiation may come to something else (spec api-surface §3.4).
+    errors_pretty: bool,
     indent: Indent,
 }
 
@@ -32,7 +34,8 @@ impl Reply {
             .filter(|id| !id.is_empty())
             .cloned()
             .unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is ASCII"));
-        Reply { audit_id, head: method == Method::HEAD, pretty: super::accept::is_pretty(headers, None), indent }
+        let pretty = super::accept::is_pretty(headers, None);
+        Reply { audit_id, head: method == Method::HEAD, pretty, errors_pretty: pretty, indent }
     }
 
     /// Whether JSON bodies are indented.
@@ -43,11 +46,21 @@ impl Reply {
     /// From here on JSON bodies are indented, or not: what negotiation and the `pretty` parameter said.
     pub fn set_pretty(&mut self, pretty: bool) {
         self.pretty = pretty;
+        self.errors_pretty = pretty;
+    }
+
+    /// From here on failures are indented, or not.
+    pub fn set_errors_pretty(&mut self, pretty: bool) {
+        self.errors_pretty = pretty;
     }
 
     /// An object as compact JSON without a newline; this adds the newline, or indents.
     pub fn json(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
-        let body = if self.pretty { (self.indent)(&compact) } else { with_newline(compact) };
+        self.encoded(code, compact, self.pretty)
+    }
+
+    fn encoded(&self, code: StatusCode, compact: Vec<u8>, pretty: bool) -> Response<Full<Bytes>> {
+        let body = if pretty { (self.indent)(&compact) } else { with_newline(compact) };
         self.whole(code, JSON, body.into())
     }
 
@@ -59,12 +72,7 @@ impl Reply {
     /// A failure.
     pub fn status(&self, status: &Status) -> Response<Full<Bytes>> {
         let code = StatusCode::from_u16(status.code).expect("every constructor of Status has a valid code");
-        // A 406 means that the error's own negotiation failed too: indented, whatever was asked (spec api-surface §3.4).
-        let mut response = if code == StatusCode::NOT_ACCEPTABLE {
-            self.json_indented(code, &status.to_json())
-        } else {
-            self.json(code, status.to_json())
-        };
+        let mut response = self.encoded(code, status.to_json(), self.errors_pretty);
         if let Some(seconds) = status.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -202,7 +210,11 @@ mod tests {
         assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "indented:{}");
         for_curl.set_pretty(false);
         assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "{}\n");
-        assert!(body(for_curl.status(&Status::not_acceptable(&["x"]))).starts_with("indented:"));
+        let refused = Status::not_acceptable(&["x"]);
+        assert!(body(for_curl.status(&refused)).starts_with("{"));
+        for_curl.set_errors_pretty(true);
+        assert!(body(for_curl.status(&refused)).starts_with("indented:"));
+        assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "{}\n");
     }
 
     #[test]

@@ -147,6 +147,11 @@ impl Status {
         Status::new(406, Some(Reason::NotAcceptable), format!("only the following media types are accepted: {}", types.join(", ")))
     }
 
+    /// 406 of an answer that is not of the kind that was asked for (spec api-surface §3.3).
+    pub fn not_acceptable_as(message: String) -> Status {
+        Status::new(406, Some(Reason::NotAcceptable), message)
+    }
+
     /// 410 of an exact list (spec list-watch §2.7).
     pub fn list_expired() -> Status {
         Status::new(410, Some(Reason::Expired), "The resourceVersion for the provided list is too old.")

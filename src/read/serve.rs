@@ -163,7 +163,7 @@ impl Reader {
         }
         // First the group, then the picture: whatever the group's log does not have is in the picture.
         let handle = &target.resource.handle;
-        let (group, epoch) = handle.subscribe(target.group_key(), target.resource.form.clone()).await?;
+        let (group, epoch) = handle.subscribe(target.group_key(), target.form().clone()).await?;
         let known = target.known();
         if known.view.epoch != epoch || !known.is_ready() {
             // Loaded anew in between: the client asks again, as it does when it comes too early.

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use super::plan::{Refusal, Scope};
 use crate::{
     catalogue::Served,
-    codec::form::Form,
+    codec::{Form, MetaVersion},
     dispatch::GroupKey,
     keeper::Handle,
     model::{
-        Filter,
+        Filter, Storage,
         selector::{Field, FieldSelector, FieldTerm, LabelSelector, parse},
     },
     telemetry::{ResourceMetrics, ServedMetrics},
@@ -25,12 +25,29 @@ pub struct Resource {
     pub form: Arc<Form>,
     /// Names the form in group keys: `apps/v1/deployments`.
     pub form_name: Arc<str>,
+    /// How its metadata alone is written.
+    pub metadata: MetadataForms,
     /// Its keeper.
     pub handle: Handle,
     /// Figures of the stored resource.
     pub metrics: Arc<ResourceMetrics>,
     /// Figures of the served version.
     pub requests: Arc<ServedMetrics>,
+}
+
+/// `PartialObjectMetadata` in its two versions. The versions of one stored resource have the same bytes, and so the same groups of watchers.
+pub struct MetadataForms {
+    v1: Arc<Form>,
+    v1beta1: Arc<Form>,
+}
+
+impl MetadataForms {
+    /// Those of a stored resource.
+    #[must_use]
+    pub fn of(storage: &Storage) -> Self {
+        let form = |version| Arc::new(Form::metadata_only(version, storage));
+        Self { v1: form(MetaVersion::V1), v1beta1: form(MetaVersion::V1Beta1) }
+    }
 }
 
 /// One request's target.
@@ -48,6 +65,8 @@ pub struct Target {
     pub filter: Filter,
     /// Whether a label or field selector was given, also one that became the scope.
     selects: bool,
+    /// Set when only the metadata is asked for.
+    metadata: Option<MetaVersion>,
 }
 
 /// Scope of a request as the path and the query name it.
@@ -140,7 +159,23 @@ impl Target {
             Some(name) if scope.is_some() || !namespaced => Some(Bytes::from(format!("{prefix}{name}"))),
             _ => None,
         };
-        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects }
+        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, metadata: None }
+    }
+
+    /// The same, of which only the metadata is shown, if a version is given.
+    #[must_use]
+    pub fn shown_as(self, metadata: Option<MetaVersion>) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// How what is asked for is written.
+    #[must_use]
+    pub fn form(&self) -> &Arc<Form> {
+        match self.metadata {
+            None => &self.resource.form,
+            Some(MetaVersion::V1) => &self.resource.metadata.v1,
+            Some(MetaVersion::V1Beta1) => &self.resource.metadata.v1beta1,
+        }
     }
 
     /// What the plan needs to know of the scope.
@@ -152,11 +187,37 @@ impl Target {
     /// Its group of watchers.
     #[must_use]
     pub fn group_key(&self) -> GroupKey {
-        GroupKey { form: self.resource.form_name.clone(), filter: self.filter.clone() }
+        let form = self.metadata.map_or_else(|| self.resource.form_name.clone(), |version| version.api_version().into());
+        GroupKey { form, filter: self.filter.clone() }
     }
 }
 
 /// Whether a value can be a part of a key.
 fn is_segment(value: &str) -> bool {
     !value.is_empty() && !value.contains('/')
+}
+
+/// A built-in resource with a keeper that nobody runs, for tests.
+#[cfg(test)]
+pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
+    use crate::{
+        cache::{ring::RingLimits, view::Fed},
+        catalogue::Catalogue,
+        keeper::keeper,
+        telemetry::Metrics,
+    };
+    let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
+    let metrics = Metrics::new();
+    let figures = Arc::new(metrics.resource(group, resource));
+    let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
+    let (_, handle, _) = keeper(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
+    Resource {
+        form: Arc::new(Form::built_in(&served.api_version(), &served.kind, &served.list_kind, "")),
+        form_name: served.api_version().into(),
+        metadata: MetadataForms::of(&served.storage),
+        handle,
+        metrics: figures,
+        requests: Arc::new(metrics.served(group, "v1", resource)),
+        served,
+    }
 }

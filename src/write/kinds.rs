@@ -88,6 +88,15 @@ pub(super) fn mark(served: &Served, object: &mut Value, now: OffsetDateTime) -> 
     true
 }
 
+/// What the writer of a new or changed object should know about it, though it is accepted.
+pub(super) fn warnings(served: &Served, old: Option<&Value>, new: &Value) -> Vec<String> {
+    match id(served) {
+        _ if served.custom => metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata)),
+        DEFINITIONS => definition::warnings(new, old),
+        _ => Vec::new(),
+    }
+}
+
 /// Whether `/status` leaves all metadata alone: custom resources, and built-ins whose strategy says so (spec api-surface §6.3).
 pub(super) fn status_keeps_metadata(served: &Served) -> bool {
     const KEEP: [&str; 6] = [

@@ -96,25 +96,6 @@ fn current(place: &Place, object: &Object) -> Current {
 /// A place of a built-in resource whose cache is empty, for tests of the pure parts.
 #[cfg(test)]
 pub(super) fn test_place(group: &str, resource: &str, namespace: Option<&str>, name: &str) -> Place {
-    use crate::{
-        cache::{ring::RingLimits, view::Fed},
-        catalogue::Catalogue,
-        codec::form::Form,
-        keeper::keeper,
-        telemetry::Metrics,
-    };
-    let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
-    let metrics = Metrics::new();
-    let figures = std::sync::Arc::new(metrics.resource(group, resource));
-    let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
-    let (_, handle, _) = keeper(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
-    let resource = Resource {
-        form: Arc::new(Form::built_in(&served.api_version(), &served.kind, &served.list_kind, "")),
-        form_name: served.api_version().into(),
-        handle,
-        metrics: figures,
-        requests: Arc::new(metrics.served(group, "v1", resource)),
-        served,
-    };
+    let resource = crate::read::target::test_resource(group, resource);
     Place { resource: Arc::new(resource), namespace: namespace.map(str::to_owned), name: name.to_owned() }
 }

@@ -53,9 +53,7 @@ pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warn
     kinds::prepare_create(served, &mut object);
     normalize(&mut object);
     warnings.extend(metadata::dedup_owners(tree::member(&mut object, "metadata")));
-    if served.custom {
-        warnings.extend(metadata::finalizer_warnings(tree::metadata(&object), None));
-    }
+    warnings.extend(kinds::warnings(served, None, &object));
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
     errors.extend(kinds::validate_create(served, &object));
     WriteError::unless_valid(place.kind(), errors)?;
@@ -81,9 +79,7 @@ pub(super) fn update(
     kinds::prepare_update(served, part, old, &mut new);
     normalize(&mut new);
     warnings.extend(metadata::dedup_owners(tree::member(&mut new, "metadata")));
-    if served.custom {
-        warnings.extend(metadata::finalizer_warnings(tree::metadata(&new), Some(tree::metadata(old))));
-    }
+    warnings.extend(kinds::warnings(served, Some(old), &new));
     count_generation(served, part, old, &mut new);
     let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));

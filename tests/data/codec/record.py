@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""record.py ETCD_URL KUBE_URL TOKEN: record the golden cases beside this file from a live kube-apiserver.
+"""record.py ETCD_URL KUBE_URL TOKEN [PART ...]: record the golden cases beside this file from a live kube-apiserver; PARTs are builtins, definitions,
+partial and lists, all when none is named.
 
 The kube-apiserver must store JSON (--storage-media-type=application/json). Needs nothing but Python. Each case is a file of lines,
 `what apiVersion payload`: `key` and `revision` of the value, `stored` (the bytes in etcd), and for each served apiVersion `get`, `list` (of this
-object alone), `page` (limit=1 of its collection), `added`, `bookmark` (annotated) and `deleted`, as they came, each without its last newline.
+object alone), `page` (limit=1 of its collection), `added`, `bookmark` (annotated) and `deleted`, as they came, each without its last newline. A case of
+`partial` has PartialObjectMetadata under its own apiVersions, and an `empty` list besides.
 """
 import base64, json, pathlib, ssl, sys, time, urllib.error, urllib.request
 
@@ -14,9 +16,9 @@ TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 TEXT = "<a href='x'>&amp;</a> é \u2028 \u2029 \"quoted\" \\ back \t tab \x01 \x7f 😀"
 
 
-def call(method, path, body=None):
+def call(method, path, body=None, accept="application/json", sent="application/json"):
     data = None if body is None else json.dumps(body).encode()
-    ask = urllib.request.Request(KUBE + path, data, {"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json"}, method=method)
+    ask = urllib.request.Request(KUBE + path, data, {"Authorization": "Bearer " + TOKEN, "Content-Type": sent, "Accept": accept}, method=method)
     try:
         return urllib.request.urlopen(ask, context=TLS).read()
     except urllib.error.HTTPError as e:
@@ -165,9 +167,60 @@ def established(path):
     time.sleep(2)
 
 
+def partial():
+    """PartialObjectMetadata: a plain built-in, two whose conversion moves an annotation, and a custom resource, which is stored in another order."""
+    template = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod}}
+    owners = [{"uid": "u-1", "name": "x", "kind": "ConfigMap", "apiVersion": "v1", "blockOwnerDeletion": False, "controller": True},
+              {"uid": "u-2", "name": "y", "kind": "ConfigMap", "apiVersion": "v1"}]
+    full = lambda name: {**rich(name), "generateName": "pre-", "ownerReferences": owners}
+    apps = f"/apis/apps/v1/namespaces/{NS}"
+    projected("partial_configmap", core("configmaps")[0][0], f"/registry/configmaps/{NS}/", {"metadata": full("pc"), "data": {"metadata": "{"}})
+    projected("partial_daemonset", apps + "/daemonsets", f"/registry/daemonsets/{NS}/", {"metadata": rich("pd"), "spec": template})
+    moved = {"name": "pd", "annotations": {"deprecated.deployment.rollback.to": "3"}}
+    projected("partial_deployment", apps + "/deployments", f"/registry/deployments/{NS}/", {"metadata": moved, "spec": template})
+    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    call("POST", root, crd("gadgets", "Gadget", [version("v1", True, subresources={"status": {}})]))
+    established(root + "/gadgets.ex.io")
+    gadgets = f"/apis/ex.io/v1/namespaces/{NS}/gadgets"
+    gadget = lambda meta, **more: {"apiVersion": "ex.io/v1", "kind": "Gadget", "metadata": meta, **more}
+    projected("partial_gadget", gadgets, f"/registry/ex.io/gadgets/{NS}/", gadget(full("g1"), data={"metadata": "{"}, spec={"size": 5}))
+    projected("partial_gadget_bare", gadgets, f"/registry/ex.io/gadgets/{NS}/", gadget({"name": "g2"}))
+    # Deleted, but held: its deletion has a time and a grace period of 0. Its status is written by another request.
+    call("POST", gadgets, gadget({"name": "g3", "finalizers": ["ex.io/b", "ex.io/a"]}))
+    call("PATCH", gadgets + "/g3/status", {"status": {"a": 1}}, sent="application/merge-patch+json")
+    call("DELETE", gadgets + "/g3")
+    projected("partial_gadget_held", gadgets, f"/registry/ex.io/gadgets/{NS}/", None, "g3")
+
+
+def projected(file, root, key, body, name=None):
+    name = name or json.loads(call("POST", root, body))["metadata"]["name"]
+    value, revision = stored(key + name)
+    out = line("key", "-", key + name) + line("revision", "-", revision) + line("stored", "-", value)
+    shown = [(v, *(f"application/json;as={kind};g=meta.k8s.io;v={v}" for kind in ["PartialObjectMetadata", "PartialObjectMetadataList"])) for v in ["v1", "v1beta1"]]
+    only = f"timeoutSeconds=1&fieldSelector=metadata.name={name}"
+    for v, one, many in shown:
+        v = "meta.k8s.io/" + v
+        out += line("get", v, call("GET", f"{root}/{name}", accept=one))
+        out += line("list", v, call("GET", f"{root}?fieldSelector=metadata.name={name}", accept=many))
+        out += line("page", v, call("GET", f"{root}?limit=1&fieldSelector=metadata.name={name}", accept=many))
+        out += line("empty", v, call("GET", f"{root}?fieldSelector=metadata.name=nobody", accept=many))
+        frames = call("GET", f"{root}?watch=1&{only}&allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", accept=one)
+        added, bookmark = frames.decode().split("\n")[:2]
+        out += line("added", v, added) + line("bookmark", v, bookmark)
+    if body:
+        call("DELETE", f"{root}/{name}?propagationPolicy=Background")
+        for v, one, _ in shown:
+            out += line("deleted", "meta.k8s.io/" + v, call("GET", f"{root}?watch=1&{only}&resourceVersion={revision}", accept=one))
+    (HERE / (file + ".case")).write_text(out)
+    print(file, len(out))
+
+
+def lists():
+    pretty = core("configmaps")[0][0] + "?pretty=true"
+    (HERE / "list.pretty").write_bytes(call("GET", pretty))
+    (HERE / "list.compact").write_bytes(call("GET", core("configmaps")[0][0]))
+
+
 call("POST", "/api/v1/namespaces", {"metadata": {"name": NS}})
-builtins()
-definitions()
-pretty = core("configmaps")[0][0] + "?pretty=true"
-(HERE / "list.pretty").write_bytes(call("GET", pretty))
-(HERE / "list.compact").write_bytes(call("GET", core("configmaps")[0][0]))
+for part in sys.argv[4:] or ["builtins", "definitions", "partial", "lists"]:
+    {"builtins": builtins, "definitions": definitions, "partial": partial, "lists": lists}[part]()

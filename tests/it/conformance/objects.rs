@@ -46,7 +46,7 @@ async fn one(theirs: &Client, request: &Request<'_>) -> Result<(), Failure> {
 /// Waits until the custom resources are served with all their objects.
 pub(super) async fn seen_by(ours: &Client) -> Result<(), Failure> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
-    for (path, objects) in [("/apis/conf.io/v2/widgets", 2), ("/apis/conf.io/v1/gizmos", 1)] {
+    for (path, objects) in [("/apis/conf.io/v2/widgets", 2), ("/apis/conf.io/v1/gizmos", 2)] {
         loop {
             let answer = ours.fetch(path).await?;
             let found = serde_json::from_slice::<Value>(&answer.body).ok().and_then(|list| Some(list["items"].as_array()?.len()));

@@ -11,6 +11,12 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/t/configmaps";
 /// A revision that etcd has not reached.
 const FAR: u64 = 1_000_000;
 
+/// What `{part}` and `{parts}` mean in a header.
+const METADATA: [(&str, &str); 2] = [
+    ("{part}", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
+    ("{parts}", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+];
+
 /// What placeholders mean.
 pub(super) struct World {
     old: u64,
@@ -80,8 +86,9 @@ pub(super) fn rows(world: &World) -> Result<Vec<Row>, String> {
 fn row(line: &str, deliberate: Option<&'static str>, world: &World) -> Option<Row> {
     let mut parts = line.split(" | ");
     let (method, target) = parts.next()?.split_once(' ')?;
+    let meant = |value: &str| METADATA.iter().fold(value.to_owned(), |value, (word, clause)| value.replace(word, clause));
     let mut headers: Vec<(String, String)> =
-        parts.map(|h| h.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned()))).collect::<Option<_>>()?;
+        parts.map(|h| h.split_once(": ").map(|(n, v)| (n.to_owned(), meant(v)))).collect::<Option<_>>()?;
     for (name, value) in [("Accept", "application/json"), ("User-Agent", COMPACT)] {
         if !headers.iter().any(|(given, _)| given == name) {
             headers.push((name.to_owned(), value.to_owned()));
@@ -133,5 +140,6 @@ mod tests {
             "/x?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Nywic3RhcnQiOiJhXHUwMDAwIn0&b"
         );
         assert_eq!(of("GET /x | Accept: a/b").headers[0], ("Accept".to_owned(), "a/b".to_owned()));
+        assert_eq!(of("GET /x | Accept: {part}beta1").headers[0].1, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1");
     }
 }
