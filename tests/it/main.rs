@@ -5,3 +5,4 @@ mod conformance;
 mod guarantees;
 mod live;
 mod power;
+mod transcripts;

@@ -1,6 +1,7 @@
 //! A small HTTP/1.1 client, so that tests see the server's bytes as they came and no library hides a mistake. Knows no Kubernetes but JSON heads.
 
 mod watch;
+mod whole;
 mod wire;
 mod witness;
 
@@ -11,6 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
 
 pub(crate) use watch::{Frame, Watch, item_of};
+pub(crate) use whole::Whole;
 pub(crate) use wire::Head;
 pub(crate) use witness::Witness;
 
@@ -120,8 +122,8 @@ impl Client {
         Ok(Err(Answer { status: head.status, body: body.into() }))
     }
 
-    /// Sends a request with these headers besides `Host` and the token, and reads all that comes until the server closes.
-    pub(crate) async fn raw(&self, method: &str, target: &str, headers: &[(String, String)]) -> io::Result<Vec<u8>> {
+    /// Sends a request with these headers besides `Host`, the token and the body's length, and reads all that comes until the server closes.
+    pub(crate) async fn whole(&self, method: &str, target: &str, headers: &[(String, String)], body: &[u8]) -> io::Result<Whole> {
         let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.server.address);
         if let Some(token) = &self.server.token {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
@@ -129,8 +131,13 @@ impl Client {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
         head.push_str("\r\n");
-        self.connect().await?.until_close(head.as_bytes()).await
+        let mut request = head.into_bytes();
+        request.extend_from_slice(body);
+        Whole::read(&self.connect().await?.until_close(&request).await?)
     }
 
     async fn connect(&self) -> io::Result<Connection> {

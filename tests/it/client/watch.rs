@@ -31,12 +31,17 @@ impl Watch {
 
     /// The next event; `None` when the stream has ended as HTTP wants it. Cancel-safe: what was read stays.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Frame>> {
+        self.next_line().await?.map(frame).transpose()
+    }
+
+    /// The next line without its newline, whatever it says; otherwise as `next`.
+    pub(crate) async fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut searched = self.at;
         loop {
             if let Some(length) = memchr::memchr(b'\n', &self.buffer[searched..]) {
                 let line = self.buffer[self.at..searched + length].to_vec();
                 self.at = searched + length + 1;
-                return frame(line).map(Some);
+                return Ok(Some(line));
             }
             self.buffer.drain(..self.at);
             self.at = 0;

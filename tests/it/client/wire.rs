@@ -77,13 +77,18 @@ impl Connection {
     }
 
     /// Sends a request that asks for the connection to be closed, and reads everything.
-    pub(super) async fn until_close(mut self, head: &[u8]) -> io::Result<Vec<u8>> {
-        self.stream.get_mut().write_all(head).await?;
-        self.stream.get_mut().flush().await?;
+    pub(super) async fn until_close(mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+        let sent = async {
+            self.stream.get_mut().write_all(request).await?;
+            self.stream.get_mut().flush().await
+        };
+        // A server may refuse a body before it has read all of it; what it answered is then still there.
+        let sent = sent.await;
         let mut answer = Vec::new();
         match self.stream.read_to_end(&mut answer).await {
-            // A server may close TLS without saying so.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => Ok(answer),
+            _ if answer.is_empty() => sent.and(Err(io::ErrorKind::UnexpectedEof.into())),
+            // A server may close TLS without saying so, and a socket with unread bytes is reset.
+            Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Ok(answer),
             read => read.map(|_| answer),
         }
     }

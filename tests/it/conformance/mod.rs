@@ -102,9 +102,9 @@ async fn difference(ours: &Client, theirs: &Client, row: &Row) -> Option<String>
 
 async fn asked(client: &Client, row: &Row) -> (std::io::Result<Answer>, Duration) {
     let began = Instant::now();
-    let raw = timeout(PATIENCE, client.raw(&row.method, &row.target, &row.headers)).await;
-    let raw = raw.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
-    (raw.and_then(|raw| Answer::read(&raw)), began.elapsed())
+    let whole = timeout(PATIENCE, client.whole(&row.method, &row.target, &row.headers, b"")).await;
+    let whole = whole.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+    (whole.map(Answer::of), began.elapsed())
 }
 
 fn later(ours: Duration, theirs: Duration) -> Option<String> {

@@ -14,7 +14,7 @@ pub(crate) mod floor;
 mod kubectl;
 mod objects;
 mod parity;
-mod peers;
+pub(crate) mod peers;
 mod record;
 mod watch_parity;
 

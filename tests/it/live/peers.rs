@@ -18,19 +18,19 @@ use tempfile::TempDir;
 use crate::client::Client;
 
 /// The bearer token of a cluster administrator.
-pub(super) const TOKEN: &str = "admintoken";
+pub(crate) const TOKEN: &str = "admintoken";
 /// How long a server may take until it is ready: kube-apiserver needs about 20 s on an idle core, several times that on a busy one.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A started program; it is ended when this is dropped.
-pub(super) struct Running {
+pub(crate) struct Running {
     child: Mutex<Child>,
     name: String,
     log: PathBuf,
 }
 
 /// A folder with programs, certificates and logs.
-pub(super) struct Site {
+pub(crate) struct Site {
     programs: PathBuf,
     path: PathBuf,
     /// Removes the folder in the end, unless a person asked to keep it.
@@ -40,7 +40,7 @@ pub(super) struct Site {
 
 impl Site {
     /// Prepares the folder; `programs` has `etcd` and `kube-apiserver`. With `WATCHCACHE_TEST_LOGS` the logs stay there.
-    pub(super) fn prepare(programs: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn prepare(programs: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let dir = tempfile::Builder::new()
             .prefix("site-")
             .tempdir_in(env::var_os("WATCHCACHE_TEST_LOGS").map_or(env::temp_dir(), PathBuf::from))?;
@@ -52,12 +52,12 @@ impl Site {
     }
 
     /// The folder.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Starts etcd; durable only as long as the machine runs, which a test may not notice.
-    pub(super) fn etcd(&self) -> io::Result<(Running, SocketAddr)> {
+    pub(crate) fn etcd(&self) -> io::Result<(Running, SocketAddr)> {
         let (client, peer) = (free_address()?, free_address()?);
         let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
         let mut command = Command::new(self.programs.join("etcd"));
@@ -69,7 +69,7 @@ impl Site {
     }
 
     /// Starts a kube-apiserver that stores JSON; several may share one etcd.
-    pub(super) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
+    pub(crate) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
         let address = free_address()?;
         let file = |name: &str| self.path().join(name).display().to_string();
         let mut command = Command::new(self.programs.join("kube-apiserver"));
@@ -98,7 +98,7 @@ impl Site {
     }
 
     /// Starts any other program of this site, with its output in a log.
-    pub(super) fn start(&self, name: &str, mut command: Command) -> io::Result<Running> {
+    pub(crate) fn start(&self, name: &str, mut command: Command) -> io::Result<Running> {
         let log = self.path().join(format!("{name}.log"));
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
@@ -106,14 +106,14 @@ impl Site {
     }
 
     /// A client with administrator's rights on a kube-apiserver of this site.
-    pub(super) fn client(&self, address: SocketAddr) -> Client {
+    pub(crate) fn client(&self, address: SocketAddr) -> Client {
         Client::secure(address, self.authority.clone(), TOKEN)
     }
 }
 
 impl Running {
     /// Waits until `/readyz` answers 200.
-    pub(super) async fn ready(&self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    pub(crate) async fn ready(&self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         loop {
             if let Ok(answer) = client.fetch("/readyz").await
@@ -132,7 +132,7 @@ impl Running {
     }
 
     /// How it ended, with its last words; `None` while it runs.
-    pub(super) fn ended(&self) -> Option<String> {
+    pub(crate) fn ended(&self) -> Option<String> {
         let status = self.child.lock().expect("no holder panics").try_wait().ok().flatten()?;
         Some(format!("{} ended with {status}: {}", self.name, self.last_words()))
     }
@@ -154,7 +154,7 @@ impl Drop for Running {
 }
 
 /// An address on loopback that nobody listens on now.
-pub(super) fn free_address() -> io::Result<SocketAddr> {
+pub(crate) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 

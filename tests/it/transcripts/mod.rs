@@ -1,0 +1,204 @@
+//! Scenarios played on ours, compared with what kube-apiserver answered: `tests/transcripts` has both, and tells how to record anew.
+
+mod compare;
+mod play;
+mod script;
+mod symbols;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use futures_util::{StreamExt, stream};
+use serde_json::{Map, Value, json};
+
+use self::script::{Scenario, Theme};
+use crate::{
+    client::Client,
+    live::{
+        Outcome,
+        peers::{Site, free_address},
+        say,
+    },
+};
+
+/// Scenarios at a time: each has its own namespace and its own cluster-wide names.
+const AT_ONCE: usize = 6;
+/// Scenarios whose differences are printed; all are counted.
+const PRINTED: usize = 60;
+
+/// A scenario's answers with symbols, and its revisions' symbols from the lowest to the highest.
+type Played = Result<(Vec<Value>, Vec<String>), String>;
+
+/// Plain `cargo test`: ours with its own store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_store() -> Outcome {
+    if env::var_os("WATCHCACHE_RECORD").is_some() {
+        return Ok(());
+    }
+    let site = Site::prepare(Path::new(""))?;
+    let data = site.path().join("store").display().to_string();
+    replay(&site, &["--data-dir", &data]).await
+}
+
+/// Ours on an etcd of its own; or the recording, which nothing else should disturb.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_etcd() -> Outcome {
+    let Some(peers) = env::var_os("WATCHCACHE_TEST_PEERS").map(PathBuf::from) else {
+        say("transcripts on etcd: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd");
+        return Ok(());
+    };
+    let site = Site::prepare(&peers)?;
+    let (_etcd, etcd) = site.etcd()?;
+    if env::var_os("WATCHCACHE_RECORD").is_none() {
+        return replay(&site, &["--etcd-servers", &format!("http://{etcd}")]).await;
+    }
+    let (running, address) = site.apiserver("kube-apiserver", etcd)?;
+    let client = site.client(address);
+    running.ready(&client).await?;
+    record(&client, &chosen()?).await
+}
+
+/// The scenarios that `WATCHCACHE_TRANSCRIPTS` leaves.
+fn chosen() -> Result<Vec<Theme>, Box<dyn std::error::Error>> {
+    let mut themes = script::themes()?;
+    if let Ok(part) = env::var("WATCHCACHE_TRANSCRIPTS") {
+        for theme in &mut themes {
+            theme.scenarios.retain(|scenario| format!("{}/{}", theme.name, scenario.name).contains(&part));
+        }
+    }
+    Ok(themes)
+}
+
+/// Starts ours, plays, and compares.
+async fn replay(site: &Site, storage: &[&str]) -> Outcome {
+    let address = free_address()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+    command.args(["serve", "--insecure-port", &address.port().to_string()]).args(storage);
+    let running = site.start("watchcache", command)?;
+    let client = Client::plain(address);
+    running.ready(&client).await?;
+    let outcome = compared(&client, &chosen()?).await;
+    running.ended().map_or(outcome, |ended| Err(ended.into()))
+}
+
+async fn record(client: &Client, themes: &[Theme]) -> Outcome {
+    let all = script::themes()?;
+    let mut failed = 0;
+    for (theme, known) in themes.iter().zip(&all) {
+        let path = recorded_at(&theme.name);
+        let mut records = recorded(&path)?;
+        records.retain(|name, _| known.scenarios.iter().any(|scenario| scenario.name == *name));
+        for (scenario, played) in played(client, &theme.scenarios).await {
+            match played {
+                Ok((answers, order)) => {
+                    records.insert(scenario.name.clone(), record_of(scenario, &answers, &order));
+                }
+                Err(why) => {
+                    failed += 1;
+                    say(&format!("{}/{}: {why}", theme.name, scenario.name));
+                }
+            }
+        }
+        fs::write(path, serde_json::to_string_pretty(&records)? + "\n")?;
+    }
+    let count: usize = themes.iter().map(|theme| theme.scenarios.len()).sum();
+    say(&format!("transcripts: {} scenarios recorded, {failed} failed", count - failed));
+    if failed == 0 { Ok(()) } else { Err("not all scenarios could be recorded".into()) }
+}
+
+fn record_of(scenario: &Scenario, answers: &[Value], order: &[String]) -> Value {
+    let steps: Vec<Value> =
+        scenario.steps.iter().zip(answers).map(|(step, answer)| json!({"step": step.shown, "answer": answer})).collect();
+    json!({"steps": steps, "order": order})
+}
+
+async fn compared(client: &Client, themes: &[Theme]) -> Outcome {
+    let (mut equal, mut wrong) = (0, Vec::new());
+    let mut marked: BTreeMap<String, usize> = BTreeMap::new();
+    for theme in themes {
+        let records = recorded(&recorded_at(&theme.name))?;
+        for (scenario, played) in played(client, &theme.scenarios).await {
+            let differences = match (played, records.get(&scenario.name)) {
+                (Ok((answers, order)), Some(record)) => {
+                    let verdict = compare::compare(scenario, &answers, &order, record);
+                    for word in &verdict.marked {
+                        *marked.entry(word.clone()).or_default() += 1;
+                    }
+                    verdict.differences
+                }
+                (Err(why), _) => vec![why],
+                (_, None) => vec!["not recorded".to_owned()],
+            };
+            if differences.is_empty() {
+                equal += 1;
+            } else {
+                wrong.push(format!("{}/{}\n    {}", theme.name, scenario.name, differences.join("\n    ")));
+            }
+        }
+    }
+    wrong.iter().take(PRINTED).for_each(|text| say(text));
+    say(&format!("transcripts: {equal} scenarios equal, {} differ; steps marked {marked:?}", wrong.len()));
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} scenarios differ", wrong.len()).into()) }
+}
+
+/// Plays scenarios, a few at a time; answers come in the order of the file.
+async fn played<'a>(client: &Client, scenarios: &'a [Scenario]) -> Vec<(&'a Scenario, Played)> {
+    let plays = stream::iter(scenarios).map(|scenario| async move {
+        let played = play::play(client, scenario).await;
+        let played = played.map_err(|e| e.to_string()).map(|mut answers| {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+            let order = symbols::symbolic(&mut answers, &scenario.steps, i64::try_from(now).unwrap_or(i64::MAX));
+            (answers, order)
+        });
+        (scenario, played)
+    });
+    plays.buffered(AT_ONCE).collect().await
+}
+
+fn recorded_at(theme: &str) -> PathBuf {
+    script::folder().join("recorded").join(format!("{theme}.json"))
+}
+
+fn recorded(path: &Path) -> Result<Map<String, Value>, Box<dyn std::error::Error>> {
+    if !path.exists() {
+        return Ok(Map::new());
+    }
+    Ok(serde_json::from_slice(&fs::read(path)?)?)
+}
+
+/// Each scenario is recorded as it is written now, and nothing else is.
+#[test]
+fn the_record_is_of_these_scenarios() -> Outcome {
+    let mut wrong = Vec::new();
+    for theme in script::themes()? {
+        let records = recorded(&recorded_at(&theme.name))?;
+        for scenario in &theme.scenarios {
+            let shown: Vec<&str> = scenario.steps.iter().map(|step| step.shown.as_str()).collect();
+            let steps = records.get(&scenario.name).and_then(|record| record["steps"].as_array());
+            let recorded: Vec<&str> = steps.into_iter().flatten().filter_map(|step| step["step"].as_str()).collect();
+            if shown != recorded {
+                wrong.push(format!("{}/{}", theme.name, scenario.name));
+            }
+        }
+        let known: BTreeSet<&String> = theme.scenarios.iter().map(|s| &s.name).collect();
+        wrong.extend(records.keys().filter(|name| !known.contains(name)).map(|name| format!("{}/{name}: no scenario", theme.name)));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("record anew: {wrong:?}").into()) }
+}
+
+/// Every word of a mark is explained, and nothing else is called deliberate.
+#[test]
+fn marks_are_told() -> Outcome {
+    let told = include_str!("../../../docs/conformance.md");
+    for step in script::themes()?.iter().flat_map(|theme| &theme.scenarios).flat_map(|scenario| &scenario.steps) {
+        for (word, _) in &step.marks {
+            assert!(told.contains(&format!("| `{word}` |")), "docs/conformance.md does not tell of {word:?}");
+        }
+    }
+    Ok(())
+}

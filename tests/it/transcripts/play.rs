@@ -1,0 +1,208 @@
+//! Plays a scenario against a server and keeps what it answered, as it came. Judges nothing.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::script::{Act, Read, Scenario, Step};
+use crate::client::{COMPACT, Client, Watch, Whole};
+
+/// Headers that are kept.
+const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
+/// How long one answer, one event, or a condition that is waited for may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long nothing must come from a watch that is said to be quiet.
+const QUIET: Duration = Duration::from_millis(700);
+/// Between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a namespace may take until objects can be created in it.
+const EVENTS_MOST: usize = 1_000;
+/// Bytes that a target may not have as they are.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Who plays: a client, what was kept under which name, and open watches.
+struct Player<'a> {
+    client: &'a Client,
+    kept: BTreeMap<String, String>,
+    watches: BTreeMap<String, Watch>,
+}
+
+/// The answers of a scenario, one for each step: `{"status", "headers", "body"}`, or `{"events"}`.
+pub(super) async fn play(client: &Client, scenario: &Scenario) -> Result<Vec<Value>, Failure> {
+    let kept = BTreeMap::from([("ns".to_owned(), scenario.name.clone())]);
+    let mut player = Player { client, kept, watches: BTreeMap::new() };
+    if scenario.steps.iter().any(|step| step.is_in_its_namespace()) {
+        let namespace = json!({"metadata": {"name": scenario.name}}).to_string();
+        let headers = [("Content-Type".to_owned(), "application/json".to_owned())];
+        let made = client.whole("POST", "/api/v1/namespaces", &headers, namespace.as_bytes()).await?;
+        if made.status != 201 {
+            return Err(format!("the namespace: {} {}", made.status, String::from_utf8_lossy(&made.body)).into());
+        }
+    }
+    let mut answers = Vec::new();
+    for step in &scenario.steps {
+        let answer = player.step(step).await.map_err(|e| format!("{}: {e}", step.shown))?;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+impl Step {
+    fn is_in_its_namespace(&self) -> bool {
+        match &self.act {
+            Act::Ask(_, target) | Act::Watch(_, target) => target.contains("/${ns}"),
+            _ => false,
+        }
+    }
+}
+
+impl Player<'_> {
+    async fn step(&mut self, step: &Step) -> Result<Value, Failure> {
+        let answer = match &step.act {
+            Act::Nothing => Value::Null,
+            Act::Ask(method, target) => self.asked(step, method, target).await?,
+            Act::Watch(name, target) => self.watched(name, target).await?,
+            Act::Read(name, how) => self.read(name, how).await?,
+            Act::Pause(ms) => {
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Value::Null
+            }
+        };
+        for (name, pointer) in &step.keeps {
+            let value = answer["body"].pointer(pointer).ok_or_else(|| format!("nothing at {pointer} of {answer}"))?;
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            self.kept.insert(name.clone(), text);
+        }
+        Ok(answer)
+    }
+
+    async fn asked(&self, step: &Step, method: &str, target: &str) -> Result<Value, Failure> {
+        let target = utf8_percent_encode(&self.filled(target)?, ESCAPED).to_string();
+        let mut headers: Vec<_> = [("Accept", "application/json"), ("User-Agent", COMPACT)]
+            .iter()
+            .filter(|(name, _)| !step.headers.iter().any(|(given, _)| given == name))
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        for (name, value) in &step.headers {
+            headers.push((name.clone(), self.filled(value)?));
+        }
+        let body = self.filled(&step.body)?;
+        let began = Instant::now();
+        loop {
+            let answer = timeout(PATIENCE, self.client.whole(method, &target, &headers, body.as_bytes())).await??;
+            let answer = value_of(&answer);
+            let Some((pointer, wanted)) = &step.until else { return Ok(answer) };
+            if answer.pointer(pointer) == Some(&serde_json::from_str(wanted)?) {
+                return Ok(answer);
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{pointer} has not become {wanted}: {answer}").into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn watched(&mut self, name: &str, target: &str) -> Result<Value, Failure> {
+        let target = utf8_percent_encode(&self.filled(target)?, ESCAPED).to_string();
+        Ok(match timeout(PATIENCE, self.client.watch(&target)).await?? {
+            Ok(watch) => {
+                self.watches.insert(name.to_owned(), watch);
+                json!({"status": 200})
+            }
+            Err(answer) => json!({"status": answer.status, "body": body_of(&answer.body)}),
+        })
+    }
+
+    async fn read(&mut self, name: &str, how: &Read) -> Result<Value, Failure> {
+        let watch = self.watches.get_mut(name).ok_or("no such watch is open")?;
+        let mut events: Vec<Value> = Vec::new();
+        let limit = if matches!(how, Read::Quiet) { QUIET } else { PATIENCE };
+        while events.len() < EVENTS_MOST && !matches!(how, Read::Events(most) if events.len() == *most) {
+            match timeout(limit, watch.next_line()).await {
+                Ok(line) => match line? {
+                    Some(line) => events.extend(event_of(&line)?),
+                    None => {
+                        events.push(json!("the stream has ended"));
+                        break;
+                    }
+                },
+                Err(_) if matches!(how, Read::Quiet) => break,
+                Err(_) => {
+                    events.push(json!("nothing more has come"));
+                    break;
+                }
+            }
+        }
+        Ok(json!({"events": events}))
+    }
+
+    /// The text with `${name}`, `${name+1}`, `${x*1000}` and `${[text]*1000}` filled in.
+    fn filled(&self, text: &str) -> Result<String, Failure> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let end =
+                if after.starts_with('[') { after.find("]*").and_then(|at| Some(at + after[at..].find('}')?)) } else { after.find('}') };
+            let (inner, after) = after.split_at(end.ok_or("an open ${")?);
+            out.push_str(&self.value(inner).ok_or_else(|| format!("what is ${{{inner}}}"))?);
+            rest = &after[1..];
+        }
+        Ok(out + rest)
+    }
+
+    fn value(&self, inner: &str) -> Option<String> {
+        if let Some((text, count)) = inner.strip_prefix('[').and_then(|i| i.rsplit_once("]*")).or_else(|| inner.rsplit_once('*')) {
+            return Some(text.repeat(count.parse().ok()?));
+        }
+        if let Some(hex) = inner.strip_prefix("0x") {
+            return Some(char::from_u32(u32::from_str_radix(hex, 16).ok()?)?.to_string());
+        }
+        if let Some((name, more)) = inner.split_once('+') {
+            return Some((self.kept.get(name)?.parse::<u64>().ok()? + more.parse::<u64>().ok()?).to_string());
+        }
+        if let Some((name, less)) = inner.split_once('-').filter(|(_, less)| less.parse::<u64>().is_ok()) {
+            return Some((self.kept.get(name)?.parse::<u64>().ok()? - less.parse::<u64>().ok()?).to_string());
+        }
+        self.kept.get(inner).cloned()
+    }
+}
+
+fn value_of(answer: &Whole) -> Value {
+    let mut headers = Map::new();
+    for name in HEADERS {
+        let values: Vec<&str> = answer.header(name).collect();
+        if !values.is_empty() {
+            headers.insert(name.to_owned(), json!(values));
+        }
+    }
+    json!({"status": answer.status, "headers": headers, "body": body_of(&answer.body)})
+}
+
+/// JSON as a tree; a stream of events as `{"events"}`; anything else as text.
+fn body_of(body: &[u8]) -> Value {
+    if let Ok(value) = serde_json::from_slice::<Value>(body)
+        && value.get("type").is_none_or(|_| value.get("object").is_none())
+    {
+        return value;
+    }
+    let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    match lines.map(event_of).collect::<Result<Vec<_>, _>>() {
+        Ok(events) if !events.is_empty() => json!({"events": events.into_iter().flatten().collect::<Vec<_>>()}),
+        _ => json!(String::from_utf8_lossy(body)),
+    }
+}
+
+/// An event; `None` for a plain bookmark, which comes when a timer says so.
+fn event_of(line: &[u8]) -> serde_json::Result<Option<Value>> {
+    let event: Value = serde_json::from_slice(line)?;
+    let plain = event["type"] == "BOOKMARK" && event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null();
+    Ok((!plain).then_some(event))
+}

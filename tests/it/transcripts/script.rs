@@ -1,0 +1,217 @@
+//! Scenario files become steps. The language is told in `tests/transcripts/README.md`; nothing is sent from here.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A file of scenarios.
+pub(super) struct Theme {
+    pub(super) name: String,
+    pub(super) scenarios: Vec<Scenario>,
+}
+
+/// One story: its steps run in order, in a namespace of its own when it names one.
+pub(super) struct Scenario {
+    /// Unique among all files; also the name of its namespace.
+    pub(super) name: String,
+    pub(super) steps: Vec<Step>,
+}
+
+/// One step, with the marks that belong to it.
+#[derive(Default)]
+pub(super) struct Step {
+    /// The first line, for a person and for the record.
+    pub(super) shown: String,
+    pub(super) act: Act,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: String,
+    /// Name and JSON pointer into the answer's body.
+    pub(super) keeps: Vec<(String, String)>,
+    /// JSON pointer into the answer, and the JSON it must become.
+    pub(super) until: Option<(String, String)>,
+    /// Words under which a difference is told, each with the pointers that may differ; no pointer: all.
+    pub(super) marks: Vec<(String, Vec<String>)>,
+    /// Pointers that kube-apiserver itself answers now one way, now another.
+    pub(super) ignored: Vec<String>,
+    /// JSON pointer into the answer's body: what stands there is a generated name.
+    pub(super) names: Option<String>,
+    /// Revisions of lists and bookmarks count like those of objects.
+    pub(super) exact: bool,
+}
+
+/// What a step does.
+#[derive(Default)]
+pub(super) enum Act {
+    #[default]
+    Nothing,
+    /// Method and target.
+    Ask(String, String),
+    /// Opens a watch under a name.
+    Watch(String, String),
+    /// Reads from a named watch.
+    Read(String, Read),
+    /// Waits this long, ms.
+    Pause(u64),
+}
+
+/// How far a watch is read.
+pub(super) enum Read {
+    /// This many events; plain bookmarks do not count.
+    Events(usize),
+    /// To the end of the stream.
+    End,
+    /// Until nothing has come for a moment: shows that nothing more comes.
+    Quiet,
+}
+
+/// `tests/transcripts`.
+pub(super) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
+}
+
+/// All scenario files, sorted.
+pub(super) fn themes() -> Result<Vec<Theme>, Box<dyn std::error::Error>> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder().join("scenarios"))?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    paths.sort();
+    let mut names = BTreeSet::new();
+    let mut themes = Vec::new();
+    for path in paths.iter().filter(|path| path.extension().is_some_and(|e| e == "txt")) {
+        let name = path.file_stem().and_then(|s| s.to_str()).ok_or("a file without a name")?.to_owned();
+        let scenarios = scenarios(&fs::read_to_string(path)?).map_err(|e| format!("{name}: {e}"))?;
+        for scenario in &scenarios {
+            if !names.insert(scenario.name.clone()) {
+                return Err(format!("two scenarios are called {}", scenario.name).into());
+            }
+        }
+        themes.push(Theme { name, scenarios });
+    }
+    Ok(themes)
+}
+
+fn scenarios(text: &str) -> Result<Vec<Scenario>, String> {
+    let mut scenarios: Vec<Scenario> = Vec::new();
+    for block in text.split("\n\n").map(|block| block.trim_matches('\n')).filter(|block| !block.is_empty()) {
+        let mut lines = block.lines().filter(|line| !line.starts_with('#')).peekable();
+        if let Some(name) = lines.peek().and_then(|line| line.strip_prefix("=== ")) {
+            let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            if !name.chars().all(named) || name.len() > 50 {
+                return Err(format!("{name:?} is no name of a namespace"));
+            }
+            scenarios.push(Scenario { name: name.to_owned(), steps: Vec::new() });
+            lines.next();
+        }
+        if lines.peek().is_none() {
+            continue;
+        }
+        let scenario = scenarios.last_mut().ok_or("steps before the first ===")?;
+        let step = step(lines).map_err(|e| format!("{}: {e}", scenario.name))?;
+        scenario.steps.push(step);
+    }
+    Ok(scenarios)
+}
+
+fn step<'a>(mut lines: impl Iterator<Item = &'a str>) -> Result<Step, String> {
+    let shown = lines.next().ok_or("an empty step")?.to_owned();
+    let (verb, rest) = shown.split_once(' ').unwrap_or((&shown, ""));
+    let mut step = Step { act: act(verb, rest).ok_or_else(|| format!("not a step: {shown}"))?, ..Step::default() };
+    let media = match verb.strip_prefix("PATCH:") {
+        Some("json") => Some("application/json-patch+json"),
+        Some("merge") => Some("application/merge-patch+json"),
+        Some("strategic") => Some("application/strategic-merge-patch+json"),
+        Some("apply") => Some("application/apply-patch+yaml"),
+        _ => None,
+    };
+    let mut body = Vec::new();
+    for line in lines {
+        if !body.is_empty() || !step.property(line)? {
+            body.push(line);
+        }
+    }
+    step.body = body.join("\n");
+    let media = media.or((!step.body.is_empty()).then_some("application/json"));
+    if let Some(media) = media.filter(|_| !step.headers.iter().any(|(name, _)| name == "Content-Type")) {
+        step.headers.push(("Content-Type".into(), media.into()));
+    }
+    step.headers.retain(|(_, value)| !value.is_empty());
+    step.shown = shown;
+    Ok(step)
+}
+
+fn act(verb: &str, rest: &str) -> Option<Act> {
+    let named = || rest.split_once(' ').map(|(name, rest)| (name.to_owned(), rest.to_owned()));
+    Some(match verb {
+        "WATCH" => named().map(|(name, target)| Act::Watch(name, target))?,
+        "READ" => {
+            let (name, how) = named()?;
+            Act::Read(
+                name,
+                if how == "end" {
+                    Read::End
+                } else if how == "quiet" {
+                    Read::Quiet
+                } else {
+                    Read::Events(how.parse().ok()?)
+                },
+            )
+        }
+        "PAUSE" => Act::Pause(rest.parse().ok()?),
+        _ if verb.starts_with("PATCH:") => Act::Ask("PATCH".into(), rest.to_owned()),
+        _ if verb.chars().all(|c| c.is_ascii_uppercase()) && rest.starts_with('/') => Act::Ask(verb.to_owned(), rest.to_owned()),
+        _ => return None,
+    })
+}
+
+impl Step {
+    /// Takes a line that is a property; `false`: the body begins.
+    fn property(&mut self, line: &str) -> Result<bool, String> {
+        let Some((sign, rest)) = line.split_once(' ').or((line == "exact").then_some((line, ""))) else { return Ok(false) };
+        let mut words = rest.split(' ').map(String::from);
+        match sign {
+            "|" => {
+                let (name, value) = rest.split_once(':').ok_or_else(|| format!("not a header: {line}"))?;
+                self.headers.push((name.to_owned(), value.trim().to_owned()));
+            }
+            "keep" => {
+                let (name, pointer) = rest.split_once(' ').ok_or_else(|| format!("keep what: {line}"))?;
+                self.keeps.push((name.to_owned(), pointer.to_owned()));
+            }
+            "until" => self.until = Some(rest.split_once(' ').map(|(p, v)| (p.to_owned(), v.to_owned())).ok_or("until what")?),
+            "~" => self.marks.push((words.next().ok_or("a mark without a word")?, words.collect())),
+            "named" => self.names = words.next(),
+            "ignore" => self.ignored.extend(words),
+            "exact" => self.exact = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_becomes_steps() {
+        let text = "# c\n=== one\nPOST /a?b=c d\n| Accept: x/y\nkeep rv /metadata/resourceVersion\n~ word /status /body\n{\n \"a\": 1}\n\nREAD w 3\n\n=== two\nPATCH:merge /x\n{}\n";
+        let scenarios = scenarios(text).expect("a file");
+        assert_eq!(scenarios.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+        let post = &scenarios[0].steps[0];
+        assert_eq!(post.body, "{\n \"a\": 1}");
+        assert_eq!(post.headers, [("Accept".into(), "x/y".into()), ("Content-Type".into(), "application/json".into())]);
+        assert_eq!(post.marks, [("word".into(), vec!["/status".into(), "/body".into()])]);
+        assert!(matches!(scenarios[0].steps[1].act, Act::Read(_, Read::Events(3))));
+        assert_eq!(scenarios[1].steps[0].headers, [("Content-Type".into(), "application/merge-patch+json".into())]);
+        assert!(super::scenarios("=== a\nfetch /x").is_err() && super::scenarios("GET /x").is_err());
+    }
+
+    #[test]
+    fn the_files_are_scenarios_and_many() {
+        let themes = themes().expect("each file can be read");
+        let count: usize = themes.iter().map(|theme| theme.scenarios.len()).sum();
+        assert!(count >= 120, "{count} scenarios");
+        assert!(themes.iter().flat_map(|t| &t.scenarios).all(|s| !s.steps.is_empty()));
+    }
+}
