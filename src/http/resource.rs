@@ -44,10 +44,10 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
     if !is_in_scope(&resource, &path, request.method()) {
         return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
     }
-    let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty() && is_get(&resource, request.method()));
+    let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
     let mut response = answer(api, &path, resource, request).await;
     if let Some(warning) = warning {
-        response.headers_mut().insert(WARNING, warning);
+        response.headers_mut().append(WARNING, warning);
     }
     response
 }
