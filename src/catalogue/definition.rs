@@ -546,7 +546,7 @@ mod tests {
         let versions = [
             version("v1", ""),
             version("v1beta1", r#","deprecated":true"#),
-            version("v1alpha1", r#","deprecated":true,"deprecationWarning":"no "more"""#),
+            version("v1alpha1", r#","deprecated":true,"deprecationWarning":"no more""#),
             version("v0", r#","deprecated":true"#),
         ];
         let names = r#"{"plural":"foos","singular":"foo","kind":"Foo","listKind":"FooList"}"#;
