@@ -11,6 +11,7 @@ use crate::etcd::Etcd;
 
 mod lives;
 mod model;
+mod our_client;
 mod watches;
 
 /// Longest wait for anything that should happen at once; generous, since machines that test are busy.

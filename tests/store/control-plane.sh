@@ -120,7 +120,8 @@ none() {
   [ "$count" = 0 ] || { grep -E "$3" "$2" | head -5; failed=1; }
 }
 [ ! -f store.log ] || none "error lines of the store" store.log '(^| )ERROR|panicked'
-none "errors of etcd's client in kube-apiserver" kube-apiserver.log '^[EW].*(etcdserver:|mvcc:|rpc error|retrying of unary invoker failed|etcd3? )'
+# Its check of its caches reads at revisions that a compaction every minute has taken, also from a real etcd: "failed calculating etcd digest".
+none "errors of etcd's client in kube-apiserver" kube-apiserver.log '^[EW].*(etcdserver:|mvcc:|rpc error|retrying of unary invoker failed)'
 # Its first tick only notes a revision; the second one compacts.
 compactions=$(grep -cE 'etcd: compacted rev' kube-apiserver.log || true)
 echo "compactions by kube-apiserver: $compactions"
