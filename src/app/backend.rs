@@ -19,8 +19,8 @@ impl Backend {
         let store = match &config.embedded {
             None => None,
             Some(embedded) => {
-                let settings = StoreConfig { auto_compaction_retention: embedded.auto_compaction_retention, ..StoreConfig::default() };
-                let store = Store::open(&embedded.data_dir, settings)?;
+                // It forgets when `upkeep` says so, by the same protocol as an etcd.
+                let store = Store::open(&embedded.data_dir, StoreConfig::default())?;
                 tracing::info!(data_dir = %embedded.data_dir.display(), "the embedded store is open");
                 Some(store)
             }

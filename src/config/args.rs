@@ -48,9 +48,6 @@ pub(super) struct ServeArgs {
     /// Directory of the embedded store, made when absent; only without --etcd-servers [default: ./watchcache-data]
     #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]
     pub(super) data_dir: Option<PathBuf>,
-    /// History that the embedded store keeps (Go duration); 0 = all of it; only without --etcd-servers [default: 5m]
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "etcd_servers", help_heading = "etcd")]
-    pub(super) auto_compaction_retention: Option<Duration>,
     /// Key prefix under which the API server keeps its objects
     #[arg(long, default_value = "/registry", value_name = "PREFIX", help_heading = "etcd")]
     pub(super) etcd_prefix: String,
@@ -69,7 +66,7 @@ pub(super) struct ServeArgs {
     /// File with the password of --etcd-username (one trailing newline is dropped)
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_password_file: Option<PathBuf>,
-    /// How often etcd is told to forget, when no kube-apiserver does it (Go duration); 0 = never
+    /// How often etcd, or the embedded store, is told to forget what is older, when no kube-apiserver does it (Go duration); 0 = never
     #[arg(long, default_value = "5m", value_parser = duration::parse, value_name = "DURATION", help_heading = "etcd")]
     pub(super) etcd_compaction_interval: Duration,
     /// Write even to an etcd that a kube-apiserver uses: such writes pass by its admission and validation

@@ -9,16 +9,12 @@ use super::{Log, host_of, is_loopback, log, not_zero};
 
 /// Where `serve` keeps its objects when nothing else is said.
 const DATA_DIR: &str = "./watchcache-data";
-/// History that `serve` keeps: as long as kube-apiserver lets etcd keep it (`--etcd-compaction-interval`).
-const RETENTION: Duration = Duration::from_secs(300);
 
 /// The store inside `watchcache serve`.
 #[derive(Clone, Debug)]
 pub struct Embedded {
     /// Its directory.
     pub data_dir: PathBuf,
-    /// History that is kept; zero = all of it. Default 5 min.
-    pub auto_compaction_retention: Duration,
 }
 
 /// Everything `watchcache store` runs with.
@@ -39,10 +35,7 @@ pub struct StoreAlone {
 }
 
 pub(super) fn embedded(args: &ServeArgs) -> Embedded {
-    Embedded {
-        data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()),
-        auto_compaction_retention: args.auto_compaction_retention.unwrap_or(RETENTION),
-    }
+    Embedded { data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()) }
 }
 
 pub(super) fn check(args: StoreArgs) -> Result<StoreAlone, String> {

@@ -67,9 +67,10 @@ fn without_an_etcd_the_store_is_embedded() {
     let config = serve(&[]).expect("valid");
     assert_eq!(config.doors.insecure_port, Some(8001));
     let embedded = config.embedded.expect("no etcd is named");
-    assert_eq!((embedded.data_dir.to_str(), embedded.auto_compaction_retention.as_secs()), (Some("./watchcache-data"), 300));
-    let embedded = serve(&["--data-dir=d", "--auto-compaction-retention=1h"]).expect("valid").embedded.expect("no etcd is named");
-    assert_eq!((embedded.data_dir.to_str(), embedded.auto_compaction_retention.as_secs()), (Some("d"), 3600));
+    assert_eq!(embedded.data_dir.to_str(), Some("./watchcache-data"));
+    let config = serve(&["--data-dir=d", "--etcd-compaction-interval=1h", "--allow-writes"]).expect("valid");
+    assert_eq!(config.embedded.expect("no etcd is named").data_dir.to_str(), Some("d"));
+    assert_eq!((config.etcd.compaction_interval.as_secs(), config.etcd.allow_writes), (3600, true));
     assert!(serve(&[LOCAL]).expect("valid").embedded.is_none());
     assert!(wrong(&[LOCAL, "--data-dir=d"]).contains("cannot be used with"));
 }
