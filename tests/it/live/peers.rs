@@ -154,7 +154,7 @@ impl Drop for Running {
 }
 
 /// An address on loopback that nobody listens on now.
-pub(super) fn free_address() -> io::Result<SocketAddr> {
+pub(crate) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
