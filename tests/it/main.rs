@@ -1,5 +1,6 @@
 //! Integration tests: what clients see of the server over HTTP, judged by validators that know nothing of its inside.
 
+mod alone;
 mod client;
 mod conformance;
 mod guarantees;

@@ -152,7 +152,12 @@ impl Client {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
         }
         if let Some(body) = body {
-            let media_type = if *method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+            let media_type = match (*method, body.first()) {
+                // A JSON patch is a list of operations, a merge patch an object.
+                ("PATCH", Some(b'[')) => "application/json-patch+json",
+                ("PATCH", _) => "application/merge-patch+json",
+                _ => "application/json",
+            };
             head.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");

@@ -20,6 +20,8 @@ mod watch_parity;
 
 use std::io::Write;
 
+pub(crate) use peers::free_address;
+
 /// What a case answers: nothing, or why it failed.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 

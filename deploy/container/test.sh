@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# deploy/container/test.sh OUT [PORT]: is what build.sh made complete? Its digests must be right, and the program must run from the root file
+# system alone, keep an object and have it after a restart.
+set -euo pipefail
+out=$(cd "$1" && pwd)
+port=${2:-18001}
+url=http://127.0.0.1:$port
+scratch=$(mktemp -d)
+pid=
+trap '[ -z "$pid" ] || kill -9 "$pid" 2> /dev/null || true; rm -rf "$scratch"' EXIT
+
+mkdir "$scratch/layout" "$scratch/rootfs"
+tar -xf "$out/watchcache.tar" -C "$scratch/layout"
+(cd "$scratch/layout/blobs/sha256" && for blob in *; do echo "$blob  $blob"; done | sha256sum --quiet -c)
+# referred MEDIA_TYPE FILE: the blob of this type that a document names.
+referred() {
+  grep -o "\"$1\"[^}]*" "$2" | sed -n 's/.*"sha256:\([0-9a-f]\{64\}\)".*/\1/p' | sed "s|^|$scratch/layout/blobs/sha256/|" | grep .
+}
+type=application/vnd.oci.image
+manifest=$(referred "$type.manifest.v1+json" "$scratch/layout/index.json")
+grep -q "$(sha256sum < "$(referred "$type.layer.v1.tar" "$manifest")" | cut -d' ' -f1)" "$(referred "$type.config.v1+json" "$manifest")"
+# What runs is the layer, not the folder that it was made of. Owners are those of whoever tests.
+tar -xf "$(referred "$type.layer.v1.tar" "$manifest")" -C "$scratch/rootfs" --no-same-owner
+
+# within COMMAND…: with the layer as the root, as the superuser that we are or that a user namespace makes us.
+if [ "$(id -u)" = 0 ]; then within=(chroot "$scratch/rootfs"); else within=(unshare --user --map-root-user chroot "$scratch/rootfs"); fi
+start() {
+  "${within[@]}" /usr/local/bin/watchcache serve --data-dir /var/lib/watchcache/data --insecure-port "$port" 2> "$scratch/log" &
+  pid=$!
+  for _ in $(seq 100); do
+    [ "$(curl -s "$url/readyz")" = ok ] && return
+    kill -0 "$pid" 2> /dev/null || break
+    sleep 0.1
+  done
+  cat "$scratch/log" >&2
+  return 1
+}
+stop() {
+  kill "$pid"
+  wait "$pid"
+  pid=
+}
+start
+curl -fsS -o /dev/null "$url/api/v1/namespaces/default/configmaps" -H 'Content-Type: application/json' -d '{"metadata": {"name": "kept"}}'
+stop
+start
+curl -fsS -o /dev/null "$url/api/v1/namespaces/default/configmaps/kept"
+stop
+echo "runs from its own root file system and keeps what it was given: $(cd "$scratch/rootfs" && find . -type f -size +0 | grep -cv ./var/) files"

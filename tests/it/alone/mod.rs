@@ -1,0 +1,117 @@
+//! The server on its embedded store and nothing else, as after one command: it is killed, started again, and written to by many.
+
+mod counters;
+mod restart;
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::client::{Client, Request};
+use crate::live::free_address;
+
+/// What a case answers: nothing, or why it failed.
+pub(crate) type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// How long the server may take until it can be written to; 50 ms on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Lines of a dead server's log that are shown.
+const LOG_LINES: usize = 15;
+
+/// `watchcache serve` over plain HTTP; killed when this is dropped.
+pub(crate) struct Alone {
+    child: Child,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Alone {
+    /// Starts it with its data in this folder, and waits until it is ready and has made the first namespaces.
+    pub(crate) async fn start(dir: &Path) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let address = free_address()?;
+        let log = dir.join("server.log");
+        let out = File::options().append(true).create(true).open(&log)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(dir.join("data"));
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        let mut server = Self { child: command.spawn()?, address, log };
+        server.ready().await?;
+        Ok(server)
+    }
+
+    async fn ready(&mut self) -> Outcome {
+        let (client, began) = (self.client(), Instant::now());
+        loop {
+            let mut ready = true;
+            for target in ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"] {
+                ready &= client.fetch(target).await.is_ok_and(|answer| answer.status == 200);
+            }
+            if ready {
+                return Ok(());
+            }
+            let ended = self.child.try_wait()?;
+            if ended.is_some() || began.elapsed() > PATIENCE {
+                return Err(format!("not ready after {:?}, ended: {ended:?}\n{}", began.elapsed(), self.last_words()).into());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A new client of it.
+    pub(crate) fn client(&self) -> Client {
+        Client::plain(self.address)
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    fn kill(mut self) -> Outcome {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // It may have been killed already: that is the point of some cases.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request with a JSON body that must be answered with this status; the answer.
+pub(crate) async fn asked(
+    client: &Client,
+    (method, target): (&str, &str),
+    body: Option<&Value>,
+    status: u16,
+) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+    let body = body.map(Value::to_string);
+    let answer = client.ask(&Request { method, target, body: body.as_deref().map(str::as_bytes) }).await?;
+    if answer.status != status {
+        return Err(format!("{method} {target}: {} {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
+    }
+    Ok(serde_json::from_slice(&answer.body)?)
+}
+
+/// The revision of an object, as a number.
+fn revision(object: &Value) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+    let text = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).ok_or("an object without a revision")?;
+    Ok(text.parse()?)
+}
