@@ -166,7 +166,7 @@ impl Call<'_> {
 
     /// The `/scale` of this object.
     fn scale(&self, object: &[u8]) -> Result<Vec<u8>, WriteError> {
-        let object = serde_json::from_slice(object).expect("ingest has read this value before");
+        let object = serde_json::from_slice(object).map_err(|error| WriteError::Undecodable(error.to_string()))?;
         Ok(shown(false, &scale::of(&self.resource.served, &object)?))
     }
 

@@ -51,10 +51,11 @@ async fn look(upkeep: &Upkeep, resource: &Arc<Resource>, known: &Known) -> Resul
         .view
         .store
         .scan(b"", b"")
-        .map(|object| {
+        .filter_map(|object| {
             let mut json = Vec::new();
             resource.form.object_into(object, &mut json);
-            serde_json::from_slice(&json).expect("ingest has read this value before")
+            // One that is too deep for a tree is not served either: the registry says so.
+            serde_json::from_slice(&json).ok()
         })
         .collect();
     for definition in &all {

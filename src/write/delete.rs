@@ -178,7 +178,7 @@ fn shorten(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime)
         return;
     }
     let ends = tree::parsed(tree::text(object, &["metadata", "deletionTimestamp"]));
-    let sooner = ends.map_or(now, |ends| (ends - time::Duration::seconds(left - grace)).max(now));
+    let sooner = ends.and_then(|ends| ends.checked_sub(time::Duration::seconds(left - grace))).map_or(now, |sooner| sooner.max(now));
     let metadata = tree::member(object, "metadata");
     metadata.insert("deletionTimestamp".into(), tree::rfc3339(sooner).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

@@ -64,11 +64,11 @@ impl Place {
 }
 
 impl Writer {
-    /// The object as the cache has it, if it has: perhaps an older one.
+    /// The object as the cache has it, if it has and can be changed: perhaps an older one.
     pub(super) fn cached(&self, place: &Place) -> Option<Current> {
         let known = place.resource.handle.published.known();
         let object = known.is_ready().then(|| known.view.store.find(&place.key(&self.prefix)).cloned()).flatten()?;
-        Some(current(place, &object))
+        current(place, &object).ok()
     }
 
     /// The object as etcd has it now.
@@ -82,15 +82,16 @@ impl Writer {
         let storage = &place.served().storage;
         let own_prefix = self.prefix.len() + storage.id.len() + 1;
         let object = ingest(storage, own_prefix, kv.key, &kv.value, kv.mod_revision)?;
-        Ok(current(place, &object))
+        current(place, &object)
     }
 }
 
-fn current(place: &Place, object: &Object) -> Current {
+/// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
+fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
     let mut json = Vec::with_capacity(object.tail.len() + 64);
     place.resource.form.object_into(object, &mut json);
-    let tree = serde_json::from_slice(&json).expect("ingest has read this value before");
-    Current { tree, revision: object.revision }
+    let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(&object.key)));
+    Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision })
 }
 
 /// A place of a built-in resource whose cache is empty, for tests of the pure parts.
