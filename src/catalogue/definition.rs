@@ -9,11 +9,12 @@ use sha2::{Digest, Sha256};
 
 use super::{
     builtins::{field_index, members},
+    order::preferred_first,
     rules,
     schema::keeps,
     served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
-use crate::model::{FieldPath, Shape, Storage};
+use crate::model::{FieldPath, Shape, Storage, quote::quoted};
 
 /// Verbs of a custom resource, in the order that discovery has (spec api-surface §2.1).
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -89,7 +90,7 @@ impl Definition {
             custom: true,
             bookmark_zero: String::new(),
             bookmark_annotations: String::new(),
-            warning: String::new(),
+            warning: version.warning.clone(),
             stored_as: api_version(&self.group, &self.versions[self.storage].name),
             scale: version.scale.clone(),
             storage_version_hash: self.hash(),
@@ -185,6 +186,8 @@ struct Version {
     selectable: Vec<String>,
     status: bool,
     scale: Option<ScalePaths>,
+    /// The value of a `Warning` header; empty unless the version is deprecated.
+    warning: String,
 }
 
 impl Version {
@@ -219,6 +222,8 @@ struct RawMetadata {
 #[serde(rename_all = "camelCase")]
 struct RawSpec {
     group: String,
+    #[serde(default, deserialize_with = "null_is_default")]
+    names: Names,
     scope: String,
     #[serde(default, deserialize_with = "null_is_default")]
     versions: Vec<RawVersion>,
@@ -241,6 +246,10 @@ struct RawVersion {
     storage: bool,
     #[serde(default, deserialize_with = "null_is_default")]
     schema: RawSchema,
+    #[serde(default, deserialize_with = "null_is_default")]
+    deprecated: bool,
+    #[serde(rename = "deprecationWarning")]
+    deprecation_warning: Option<String>,
     #[serde(flatten)]
     common: RawCommon,
 }
@@ -364,7 +373,19 @@ impl RawVersion {
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),
+            warning: if self.deprecated { format!("299 - {}", quoted(&self.deprecation(spec))) } else { String::new() },
         }
+    }
+
+    /// What to say of a deprecated version: its own words, or the best version to use in its place, if one is better (measured).
+    fn deprecation(&self, spec: &RawSpec) -> String {
+        if let Some(own) = &self.deprecation_warning {
+            return own.clone();
+        }
+        let (group, kind) = (&spec.group, &spec.names.kind);
+        let better = spec.versions.iter().filter(|v| v.served && !v.deprecated && preferred_first(&v.name, &self.name).is_lt());
+        let advice = better.min_by(|a, b| preferred_first(&a.name, &b.name)).map(|v| format!("; use {group}/{} {kind}", v.name));
+        format!("{group}/{} {kind} is deprecated{}", self.name, advice.unwrap_or_default())
     }
 }
 
@@ -438,6 +459,22 @@ mod tests {
         assert_eq!(parsed.versions[0].selectable, ["spec.color"]);
         old["spec"]["preserveUnknownFields"] = json!(true);
         assert_eq!(parse(&old).versions[0].schema, None);
+    }
+
+    #[test]
+    fn a_deprecated_version_says_what_to_use() {
+        let object = object(&[
+            version("v1", json!({"storage": true})),
+            version("v2", json!({})),
+            version("v3", json!({"served": false})),
+            version("v1beta1", json!({"deprecated": true})),
+            version("v4", json!({"deprecated": true})),
+            version("v0", json!({"deprecated": true, "deprecationWarning": "no \"more\""})),
+        ]);
+        let warning = |version| served(&object, version).warning.clone();
+        assert_eq!(warning("v1beta1"), r#"299 - "ex.io/v1beta1 Widget is deprecated; use ex.io/v2 Widget""#);
+        assert_eq!(warning("v4"), r#"299 - "ex.io/v4 Widget is deprecated""#);
+        assert_eq!((warning("v0"), warning("v1")), (r#"299 - "no \"more\"""#.to_owned(), String::new()));
     }
 
     #[test]
