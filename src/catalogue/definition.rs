@@ -1,6 +1,6 @@
 //! What we need of one CustomResourceDefinition, and the resources it makes served. Knows neither etcd nor the cache.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Deserializer};
@@ -90,7 +90,7 @@ impl Definition {
             custom: true,
             bookmark_zero: String::new(),
             bookmark_annotations: String::new(),
-            warning: version.warning.clone(),
+            warning: self.warning(version),
             stored_as: api_version(&self.group, &self.versions[self.storage].name),
             scale: version.scale.clone(),
             storage_version_hash: self.hash(),
@@ -99,6 +99,20 @@ impl Definition {
             subresources: self.subresources(version),
             labels: self.labels(version, storage),
         }
+    }
+
+    /// What a `Warning` header says of a deprecated version: its own text, or the default one with the version to use instead, if a preferred one
+    /// is served that is not deprecated too (spec api-surface §3.7).
+    fn warning(&self, version: &Version) -> String {
+        let Some(own) = &version.deprecation else { return String::new() };
+        let (group, kind, this) = (&self.group, &self.names.kind, &version.name);
+        let text = own.clone().unwrap_or_else(|| {
+            let better = |v: &&Version| v.served && v.deprecation.is_none() && preferred_first(&v.name, this) == Ordering::Less;
+            let best = self.versions.iter().filter(better).min_by(|a, b| preferred_first(&a.name, &b.name));
+            let instead = best.map(|v| format!("; use {group}/{} {kind}", v.name)).unwrap_or_default();
+            format!("{group}/{this} {kind} is deprecated{instead}")
+        });
+        format!("299 - {}", quoted(&text))
     }
 
     fn storage(&self) -> Storage {
@@ -182,12 +196,12 @@ struct Version {
     name: String,
     served: bool,
     schema: Option<Arc<Value>>,
+    /// Of a deprecated version: the definition's own `deprecationWarning`, if it has one.
+    deprecation: Option<Option<String>>,
     /// Paths of `selectableFields` without the leading dot: the labels.
     selectable: Vec<String>,
     status: bool,
     scale: Option<ScalePaths>,
-    /// The value of a `Warning` header; empty unless the version is deprecated.
-    warning: String,
 }
 
 impl Version {
@@ -222,8 +236,6 @@ struct RawMetadata {
 #[serde(rename_all = "camelCase")]
 struct RawSpec {
     group: String,
-    #[serde(default, deserialize_with = "null_is_default")]
-    names: Names,
     scope: String,
     #[serde(default, deserialize_with = "null_is_default")]
     versions: Vec<RawVersion>,
@@ -240,16 +252,16 @@ struct RawSpec {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct RawVersion {
     name: String,
+    #[serde(default)]
+    deprecated: bool,
+    deprecation_warning: Option<String>,
     served: bool,
     storage: bool,
     #[serde(default, deserialize_with = "null_is_default")]
     schema: RawSchema,
-    #[serde(default, deserialize_with = "null_is_default")]
-    deprecated: bool,
-    #[serde(rename = "deprecationWarning")]
-    deprecation_warning: Option<String>,
     #[serde(flatten)]
     common: RawCommon,
 }
@@ -369,23 +381,12 @@ impl RawVersion {
         Version {
             name: self.name.clone(),
             served: self.served,
+            deprecation: self.deprecated.then(|| self.deprecation_warning.clone()),
             schema: schema.filter(|_| !spec.preserve_unknown_fields).cloned().map(Arc::new),
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),
-            warning: if self.deprecated { format!("299 - {}", quoted(&self.deprecation(spec))) } else { String::new() },
         }
-    }
-
-    /// What to say of a deprecated version: its own words, or the best version to use in its place, if one is better (measured).
-    fn deprecation(&self, spec: &RawSpec) -> String {
-        if let Some(own) = &self.deprecation_warning {
-            return own.clone();
-        }
-        let (group, kind) = (&spec.group, &spec.names.kind);
-        let better = spec.versions.iter().filter(|v| v.served && !v.deprecated && preferred_first(&v.name, &self.name).is_lt());
-        let advice = better.min_by(|a, b| preferred_first(&a.name, &b.name)).map(|v| format!("; use {group}/{} {kind}", v.name));
-        format!("{group}/{} {kind} is deprecated{}", self.name, advice.unwrap_or_default())
     }
 }
 
@@ -459,22 +460,6 @@ mod tests {
         assert_eq!(parsed.versions[0].selectable, ["spec.color"]);
         old["spec"]["preserveUnknownFields"] = json!(true);
         assert_eq!(parse(&old).versions[0].schema, None);
-    }
-
-    #[test]
-    fn a_deprecated_version_says_what_to_use() {
-        let object = object(&[
-            version("v1", json!({"storage": true})),
-            version("v2", json!({})),
-            version("v3", json!({"served": false})),
-            version("v1beta1", json!({"deprecated": true})),
-            version("v4", json!({"deprecated": true})),
-            version("v0", json!({"deprecated": true, "deprecationWarning": "no \"more\""})),
-        ]);
-        let warning = |version| served(&object, version).warning.clone();
-        assert_eq!(warning("v1beta1"), r#"299 - "ex.io/v1beta1 Widget is deprecated; use ex.io/v2 Widget""#);
-        assert_eq!(warning("v4"), r#"299 - "ex.io/v4 Widget is deprecated""#);
-        assert_eq!((warning("v0"), warning("v1")), (r#"299 - "no \"more\"""#.to_owned(), String::new()));
     }
 
     #[test]
@@ -553,5 +538,32 @@ mod tests {
     fn hashes_are_those_of_the_real_server() {
         assert_eq!(storage_version_hash("", "v1", "Pod"), "xPOwRZ+Yhw8=");
         assert_eq!(storage_version_hash("ex.io", "v1", "Widget"), "RDFwhYKgK0s=");
+    }
+
+    #[test]
+    fn a_deprecated_version_names_the_one_to_use() {
+        let version = |name: &str, more: &str| format!(r#"{{"name":"{name}","served":true,"storage":{}{more}}}"#, name == "v1");
+        let versions = [
+            version("v1", ""),
+            version("v1beta1", r#","deprecated":true"#),
+            version("v1alpha1", r#","deprecated":true,"deprecationWarning":"no more""#),
+            version("v0", r#","deprecated":true"#),
+        ];
+        let names = r#"{"plural":"foos","singular":"foo","kind":"Foo","listKind":"FooList"}"#;
+        let object = format!(
+            r#"{{"metadata":{{"name":"foos.ex.io"}},"spec":{{"group":"ex.io","scope":"Cluster","versions":[{}]}},"status":{{"acceptedNames":{names},"conditions":[{{"type":"Established","status":"True"}}]}}}}"#,
+            versions.join(",")
+        );
+        let warnings: Vec<String> =
+            Definition::parse(object.as_bytes()).expect("a definition").served().into_iter().map(|served| served.warning).collect();
+        assert_eq!(
+            warnings,
+            [
+                "",
+                r#"299 - "ex.io/v1beta1 Foo is deprecated; use ex.io/v1 Foo""#,
+                r#"299 - "no more""#,
+                r#"299 - "ex.io/v0 Foo is deprecated; use ex.io/v1 Foo""#,
+            ]
+        );
     }
 }

@@ -22,6 +22,8 @@ use super::watch::{Piece, Wants, Watch, event_bytes};
 const RESPONSES_WAITING_MAX: usize = 16;
 /// Responses behind them; past it the client's requests wait too.
 const PENDING_MAX: usize = 256;
+/// Pieces without a word for the client before its requests are looked at again.
+const STEPS_MAX: usize = 256;
 /// Watches of one stream. etcd has no limit; kube-apiserver needs some hundred.
 const WATCHES_MAX: usize = 100_000;
 /// Which watch a response is about when it is about none, or all.
@@ -139,16 +141,25 @@ impl WatchStream {
         self.pending.is_empty() && self.watches.iter().all(|followed| followed.watch.is_synced(self.state.revision))
     }
 
-    /// The next piece for the next watch that is behind; or, when none is, the progress that was asked for.
+    /// Pieces for the watches that are behind, until there is something to send; when none is behind, the progress that was asked for.
     async fn follow(&mut self) -> Result<(), Fault> {
         if let Ok(state) = self.shared.state() {
             self.state = state;
         }
+        let mut steps = 0;
+        while self.pending.is_empty() && steps < STEPS_MAX && self.step().await? {
+            steps += 1;
+        }
+        Ok(())
+    }
+
+    /// The next piece for the next watch that is behind; false when none is.
+    async fn step(&mut self) -> Result<bool, Fault> {
         let count = self.watches.len();
         let behind = (0..count).map(|step| (self.turn + step) % count).find(|at| !self.watches[*at].watch.is_synced(self.state.revision));
         let Some(at) = behind else {
             self.answer_progress();
-            return Ok(());
+            return Ok(false);
         };
         self.turn = at + 1;
         let watch = &self.watches[at].watch;
@@ -165,7 +176,7 @@ impl WatchStream {
                 self.pending.push_back(self.compacted(watch_id));
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn send(&mut self, at: usize, events: Vec<PbEvent>, next: i64) {

@@ -11,6 +11,7 @@ use crate::etcd::Etcd;
 
 mod lives;
 mod model;
+mod our_client;
 mod watches;
 
 /// Longest wait for anything that should happen at once; generous, since machines that test are busy.
@@ -219,4 +220,27 @@ async fn who_it_says_it_is() {
     assert!(etcd.is_local_and_open());
     etcd.probe_capabilities().await;
     assert!(etcd.supports_progress());
+}
+
+#[tokio::test]
+async fn over_tcp_it_is_the_same_store() {
+    let (store, mut inside) = fresh().await;
+    let listeners = Store::bind(&["127.0.0.1:0".parse().expect("an address")]).await.expect("a free port");
+    let address = listeners[0].local_addr().expect("bound");
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let talking = async {
+        let mut outside = Client::connect([format!("http://{address}")], None).await.expect("listening");
+        assert_eq!(put(&mut outside, "a", "1").await, 2);
+        assert_eq!(inside.get("a", None).await.expect("read").count(), 1);
+        let mut stream = outside.watch("a", None).await.expect("opened");
+        assert!(stream.message().await.expect("open").expect("open").created());
+        put(&mut inside, "a", "2").await;
+        assert_eq!(stream.message().await.expect("open").expect("open").events().len(), 1);
+        let large = outside.put("a", vec![0; 3 << 20], None).await;
+        assert_eq!(refusal(large).1, "grpc: received message larger than max (3145745 vs. 2097152)");
+        drop((stream, outside));
+        stop.send(true).expect("serving");
+    };
+    let (served, ()) = tokio::join!(store.serve(listeners, stopped), talking);
+    served.expect("no listener failed");
 }

@@ -15,6 +15,9 @@ const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Changes looked at for one piece.
 const PIECE_LOOKS_MAX: usize = 2_000;
 
+/// Revisions whose previous values may be looked up without a thread for it.
+const PREVIOUS_LIGHT_MAX: i64 = 64;
+
 /// What a client asked for, and the first revision that it has not been told of.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
@@ -57,9 +60,10 @@ impl Watch {
         self.is_synced(revision) && self.start <= revision
     }
 
-    /// True when the next piece is in memory: no disk is read for it, unless previous values are wanted.
+    /// True when the next piece is in memory: no disk is read for it, but for a few previous values that were read or written just now.
     pub(super) fn is_light(&self, state: &State) -> bool {
-        !self.wants.previous && state.recent.front().is_some_and(|oldest| oldest.revision <= self.next)
+        let in_memory = state.recent.front().is_some_and(|oldest| oldest.revision <= self.next);
+        in_memory && (!self.wants.previous || state.revision - self.next < PREVIOUS_LIGHT_MAX)
     }
 
     /// Whole revisions from `next` on, up to a bound.

@@ -48,6 +48,9 @@ impl Upkeep {
             );
             return;
         }
+        tracing::info!(
+            "custom resources are not validated against their schemas yet, built-in types only by their fields' types and metadata"
+        );
         tokio::join!(
             guard::watch(&self),
             compaction::run(&self.etcd, self.compaction_interval),

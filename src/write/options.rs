@@ -18,10 +18,6 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// What becomes of unknown and duplicate fields.
     pub validation: FieldValidation,
-    /// `fieldManager` as given; `manager_of` tells who it is when it is empty.
-    pub manager: String,
-    /// Take fields from other managers; PATCH with apply only.
-    pub force: bool,
 }
 
 /// `fieldValidation` (spec api-surface §5.6).
@@ -73,8 +69,6 @@ pub enum Verb {
     Update,
     /// PATCH but apply.
     Patch,
-    /// Server-side apply.
-    Apply,
 }
 
 impl Verb {
@@ -83,7 +77,7 @@ impl Verb {
         match self {
             Self::Create => "CreateOptions",
             Self::Update => "UpdateOptions",
-            Self::Patch | Self::Apply => "PatchOptions",
+            Self::Patch => "PatchOptions",
         }
     }
 }
@@ -106,9 +100,6 @@ impl WriteOptions {
         let mut wrong = Vec::new();
         let manager = query.first("fieldManager").unwrap_or_default();
         let forced = query.first("force").is_some();
-        if verb == Verb::Apply && manager.is_empty() {
-            wrong.push(FieldError::required("fieldManager", "is required for apply patch"));
-        }
         if verb == Verb::Patch && forced {
             wrong.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
         }
@@ -127,17 +118,8 @@ impl WriteOptions {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        let force = verb == Verb::Apply && query.is_true("force");
-        Ok(Self { dry_run: !dry_run.is_empty(), validation, manager: manager.to_owned(), force })
+        Ok(Self { dry_run: !dry_run.is_empty(), validation })
     }
-}
-
-/// Who writes when the query has no `fieldManager`: the program in the User-Agent (spec api-surface §7.4).
-pub fn manager_of(user_agent: &str) -> String {
-    let program = user_agent.split('/').next().unwrap_or_default();
-    let mut name: String = program.chars().filter(|&c| printable(c)).collect();
-    name.truncate(name.floor_char_boundary(MANAGER_BYTES_MAX));
-    if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
 fn wrong_manager(manager: &str) -> Vec<FieldError> {
@@ -289,10 +271,10 @@ mod tests {
         assert_eq!(write("", Verb::Create), Ok(WriteOptions::default()));
         assert_eq!(write("fieldValidation=&force=x", Verb::Update), Ok(WriteOptions::default()));
         assert_eq!(WriteOptions::default().validation, FieldValidation::Warn);
-        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict, manager: "a b".to_owned(), force: true };
-        let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b&force=T";
-        assert_eq!(write(query, Verb::Apply), Ok(all));
-        assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create).map(|o| o.manager.len()), Ok(128));
+        let all = WriteOptions { dry_run: true, validation: FieldValidation::Strict };
+        let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b";
+        assert_eq!(write(query, Verb::Update), Ok(all));
+        assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(WriteOptions::default()));
     }
 
     /// Each was sent to a kube-apiserver.
@@ -322,19 +304,10 @@ mod tests {
                 Verb::Patch,
                 r#"[force: Forbidden: may not be specified for non-apply patch, dryRun: Unsupported value: ["Foo"]: supported values: "All"]"#.to_owned(),
             ),
-            ("force=true", Verb::Apply, "fieldManager: Required value: is required for apply patch".to_owned()),
         ];
         for (query, verb, want) in cases {
             assert_eq!(write(query, verb), Err(want), "{query}");
         }
-    }
-
-    #[test]
-    fn the_manager_is_the_program() {
-        for (agent, want) in [("kubectl/v1.32 (linux)", "kubectl"), ("", "unknown"), ("a\u{1}b", "ab"), ("/x", "unknown")] {
-            assert_eq!(manager_of(agent), want);
-        }
-        assert_eq!(manager_of(&"é".repeat(100)).len(), 128);
     }
 
     #[test]

@@ -4,4 +4,5 @@ mod client;
 mod conformance;
 mod guarantees;
 mod live;
+mod power;
 mod transcripts;

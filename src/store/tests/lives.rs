@@ -88,20 +88,32 @@ async fn damage_is_told_in_one_line_and_left_alone() {
     store.close().await;
 }
 
-/// Memory whose writes can be made to fail.
-#[derive(Debug)]
-struct Failing {
+/// Memory whose syncs can be made to fail, or to wait.
+#[derive(Debug, Default)]
+struct Faulty {
     memory: InMemoryBackend,
-    full: Arc<AtomicBool>,
+    disk: Arc<Disk>,
 }
 
-impl Failing {
+#[derive(Debug, Default)]
+struct Disk {
+    full: AtomicBool,
+    slow: AtomicBool,
+    /// A sync waits.
+    waits: AtomicBool,
+}
+
+impl Disk {
     fn check(&self) -> std::io::Result<()> {
-        if self.full.load(Ordering::Relaxed) { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        while self.slow.load(Ordering::SeqCst) {
+            self.waits.store(true, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.full.load(Ordering::SeqCst) { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 }
 
-impl StorageBackend for Failing {
+impl StorageBackend for Faulty {
     fn len(&self) -> std::io::Result<u64> {
         self.memory.len()
     }
@@ -111,12 +123,11 @@ impl StorageBackend for Failing {
     }
 
     fn set_len(&self, len: u64) -> std::io::Result<()> {
-        self.check()?;
         self.memory.set_len(len)
     }
 
     fn sync_data(&self) -> std::io::Result<()> {
-        self.check()?;
+        self.disk.check()?;
         self.memory.sync_data()
     }
 
@@ -126,20 +137,51 @@ impl StorageBackend for Failing {
 }
 
 #[tokio::test]
-async fn a_failed_fsync_stops_the_store_for_good() {
-    let full = Arc::new(AtomicBool::new(false));
-    let backend = Failing { memory: InMemoryBackend::new(), full: full.clone() };
+async fn nothing_is_shown_before_it_is_durable() {
+    let backend = Faulty::default();
+    let disk = backend.disk.clone();
     let store = Store::open_on(backend, StoreConfig::default()).expect("memory holds");
     let mut client = client(&store).await;
     put(&mut client, "a", "1").await;
     let mut stream = client.watch("a", None).await.expect("opened");
     assert!(stream.message().await.expect("open").expect("open").created());
-    full.store(true, Ordering::Relaxed);
+    disk.slow.store(true, Ordering::SeqCst);
+    let mut writer = client.clone();
+    let writing = tokio::spawn(async move { put(&mut writer, "a", "2").await });
+    while !disk.waits.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // The commit is written and not synced.
+    stream.request_progress().await.expect("sent");
+    let progress = stream.message().await.expect("open").expect("open");
+    assert_eq!((progress.events().len(), progress.header().expect("a header").revision()), (0, 2));
+    let read = client.get("a", None).await.expect("read");
+    assert_eq!((read.kvs()[0].value(), read.header().expect("a header").revision()), (&b"1"[..], 2));
+    assert_eq!(client.status().await.expect("answered").header().expect("a header").revision(), 2);
+    assert_eq!(refusal(client.get("a", Some(GetOptions::new().with_revision(3))).await).0, Code::OutOfRange);
+    assert!(tokio::time::timeout(Duration::from_millis(20), stream.message()).await.is_err(), "no event either");
+    assert!(!writing.is_finished(), "nor an answer");
+    disk.slow.store(false, Ordering::SeqCst);
+    assert_eq!(writing.await.expect("no panic"), 3);
+    assert_eq!(client.get("a", None).await.expect("read").kvs()[0].value(), b"2");
+    assert_eq!(stream.message().await.expect("open").expect("open").events().len(), 1);
+}
+
+#[tokio::test]
+async fn a_failed_fsync_stops_the_store_for_good() {
+    let backend = Faulty::default();
+    let full = &backend.disk.clone().full;
+    let store = Store::open_on(backend, StoreConfig::default()).expect("memory holds");
+    let mut client = client(&store).await;
+    put(&mut client, "a", "1").await;
+    let mut stream = client.watch("a", None).await.expect("opened");
+    assert!(stream.message().await.expect("open").expect("open").created());
+    full.store(true, Ordering::SeqCst);
     let (code, text) = refusal(client.put("a", "2", None).await);
     assert_eq!(code, Code::Unavailable);
     assert!(text.starts_with("etcdserver: server stopped: ") && text.contains("no storage space"), "{text}");
     assert!(store.failed().await.contains("no storage space"));
-    full.store(false, Ordering::Relaxed);
+    full.store(false, Ordering::SeqCst);
     assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "what may not be durable is not shown");
     assert_eq!(refusal(client.put("a", "3", None).await).0, Code::Unavailable);
     assert_eq!(refusal(stream.message().await).0, Code::Unavailable);

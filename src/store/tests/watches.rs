@@ -33,7 +33,7 @@ fn prefix() -> WatchOptions {
 
 #[tokio::test]
 async fn replay_then_live_shows_every_revision_once() {
-    const WRITES: i64 = 3_000;
+    const WRITES: i64 = 1_200;
     let (_store, client) = fresh().await;
     let mut writer = client.clone();
     let writing = tokio::spawn(async move {
@@ -42,7 +42,7 @@ async fn replay_then_live_shows_every_revision_once() {
         }
     });
     let mut watching = Vec::new();
-    for start in [2, 500, 2_999, 0] {
+    for start in [2, 500, 1_199, 0] {
         let mut client = client.clone();
         watching.push(tokio::spawn(async move {
             let mut stream = client.watch("/a/", Some(prefix().with_start_revision(start))).await.expect("opened");

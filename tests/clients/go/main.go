@@ -1,7 +1,8 @@
 // Command informer runs a client-go informer against a server and exits 0 only if its store equals the truth.
 //
 // The truth is what kube-apiserver (--writer) lists from etcd at the end. This program also makes the writes, cuts the informer's
-// connections, and once makes it resume from a revision that is too old, so that the server has to answer 410 and the informer to relist.
+// connections, and once makes it resume from a revision that is too old, so that the server has to answer 410 and the informer to relist. A second
+// informer follows the metadata alone.
 package main
 
 import (
@@ -83,6 +84,12 @@ func run(ctx context.Context, o options) error {
 // follow runs the informer through its life: sync, changes, a cut, a relist, and the comparison at the end.
 func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubernetes.Interface) error {
 	ctx, stop := context.WithCancel(ctx)
+	alone, err := followMetadata(ctx, o)
+	if err != nil {
+		stop()
+		return err
+	}
+	defer alone.shutdown()
 	factory := informers.NewSharedInformerFactoryWithOptions(reader, 0, informers.WithNamespace(o.namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	seen := &handled{}
@@ -131,7 +138,10 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 	if err := seen.compare(truth); err != nil {
 		return fmt.Errorf("what the handlers were told does not equal the truth: %w", err)
 	}
-	fmt.Printf("informer: store and handlers equal the truth: %d objects after %d changes; %d connections cut, %d loads in all, %d handler calls\n",
+	if err := alone.compare(ctx, o, truth); err != nil {
+		return err
+	}
+	fmt.Printf("informer: stores and handlers equal the truth: %d objects after %d changes; %d connections cut, %d loads in all, %d handler calls\n",
 		len(truth), o.changes, cut, wire.loads(), seen.count())
 	return nil
 }
@@ -226,13 +236,17 @@ func within(ctx context.Context, patience time.Duration, done func() bool) error
 }
 
 func clientFor(url, token, ca string, wire *wire) (*kubernetes.Clientset, error) {
+	return kubernetes.NewForConfig(configFor(url, token, ca, wire))
+}
+
+func configFor(url, token, ca string, wire *wire) *rest.Config {
 	config := &rest.Config{Host: url, BearerToken: token, QPS: -1}
 	config.TLSClientConfig.CAFile = ca
 	if wire != nil {
 		config.Dial = wire.dial
 		config.Wrap(wire.wrap)
 	}
-	return kubernetes.NewForConfig(config)
+	return config
 }
 
 // created is what a new ConfigMap looks like.

@@ -1,0 +1,84 @@
+//! A store from its opening on a disk to the end of the power, spoken to in-process through etcd's client.
+
+use std::time::Duration;
+
+use etcd_client::{Client, PutOptions, Txn, TxnOp};
+use tokio::time::timeout;
+use watchcache::store::{Store, StoreConfig};
+
+use super::disk::Disk;
+
+/// How long a single call may take, and how long a store may take to notice that its disk fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of pages in memory: so few that the disk is read as well.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// An open store.
+pub(super) struct Life {
+    store: Store,
+}
+
+impl Life {
+    /// Opens the store on what the disk has.
+    pub(super) async fn begin(disk: &Disk) -> Result<Self, String> {
+        let config = StoreConfig { cache_bytes: CACHE_BYTES, ..StoreConfig::default() };
+        let disk = disk.clone();
+        // Opening blocks, as in the server.
+        let opened = tokio::task::spawn_blocking(move || Store::open_on(disk, config))
+            .await
+            .map_err(|error| format!("opening panicked: {error}"))?;
+        opened.map(|store| Self { store }).map_err(|error| format!("the store does not open: {error}"))
+    }
+
+    pub(super) async fn client(&self) -> Client {
+        Client::from_channel(self.store.channel(), None).await.expect("a client in the same process needs no connection")
+    }
+
+    pub(super) async fn clients(&self, count: usize) -> Vec<Client> {
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(self.client().await);
+        }
+        clients
+    }
+
+    pub(super) async fn compact(&self, revision: i64) -> Result<(), String> {
+        let compacted = timeout(PATIENCE, self.client().await.compact(revision, None)).await.map_err(|_| "no answer to a compaction")?;
+        compacted.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Puts a key; the revision.
+    pub(super) async fn put(&self, key: &str) -> Result<i64, String> {
+        let mut client = self.client().await;
+        let put =
+            timeout(PATIENCE, client.put(key, "v", Some(PutOptions::new().with_prev_key()))).await.map_err(|_| "no answer to a put")?;
+        let put = put.map_err(|error| error.to_string())?;
+        Ok(put.header().ok_or("an answer has a header")?.revision())
+    }
+
+    /// Waits until the store says that its storage failed.
+    pub(super) async fn stops(&self) -> Result<(), String> {
+        timeout(PATIENCE, self.store.failed()).await.map(|_| ()).map_err(|_| "the store goes on although its disk failed".to_owned())
+    }
+
+    /// Every call must be refused once the storage has failed. A store that had nothing to write does not know of it: the put is what tells it.
+    pub(super) async fn has_stopped(&self) -> Result<(), String> {
+        self.put("late").await.map_or(Ok(()), |revision| Err(format!("a put is acknowledged as {revision} although the disk fails")))?;
+        self.stops().await?;
+        let mut client = self.client().await;
+        let mut went = Vec::new();
+        let txn = Txn::new().and_then([TxnOp::get("k", None)]);
+        went.push(("a put", client.put("k", "v", None).await.is_ok()));
+        went.push(("a range", client.get("k", None).await.is_ok()));
+        went.push(("a transaction", client.txn(txn).await.is_ok()));
+        went.push(("a lease", client.lease_grant(10, None).await.is_ok()));
+        went.push(("a compaction", client.compact(1, None).await.is_ok()));
+        if let Ok(mut watch) = client.watch("k", None).await {
+            went.push(("a watch", matches!(timeout(PATIENCE, watch.message()).await, Ok(Ok(Some(message))) if !message.canceled())));
+        }
+        match went.iter().find(|(_, went)| *went) {
+            Some((what, _)) => Err(format!("{what} is answered by a store whose storage failed")),
+            None => Ok(()),
+        }
+    }
+}
