@@ -93,10 +93,14 @@ impl Call<'_> {
             Ok(body) => body,
             Err(status) => return self.failed(&status, &mut timer),
         };
-        match self.in_time(self.done(write, &query, media, &body), &mut timer).await {
+        let mut told = Vec::new();
+        let mut response = match self.in_time(self.done(write, &query, media, &body, &mut told), &mut timer).await {
             Ok(answer) => self.answered(write, answer, timer),
             Err(response) => response,
-        }
+        };
+        // Also beside an error.
+        warn(response.headers_mut(), &told);
+        response
     }
 
     /// What is asked for, if the resource has it.
@@ -160,7 +164,14 @@ impl Call<'_> {
         }
     }
 
-    async fn done(&self, write: Write, raw_query: &str, media: Result<Media, Status>, body: &[u8]) -> Result<Answer, Status> {
+    async fn done(
+        &self,
+        write: Write,
+        raw_query: &str,
+        media: Result<Media, Status>,
+        body: &[u8],
+        told: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
         if matches!(write, Write::Delete | Write::DeleteCollection) {
             return self.deleted(write, raw_query, media, body).await;
         }
@@ -180,14 +191,14 @@ impl Call<'_> {
         let writer = &self.api.writer;
         let written = match (write, media?) {
             (Write::Bind, Media::Object(syntax)) => {
-                let warnings = writer.bind(&ask, syntax, body).await.map_err(Status::from)?;
-                return Ok(Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201), warnings });
+                writer.bind(&ask, syntax, body, told).await.map_err(Status::from)?;
+                return Ok(Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) });
             }
-            (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body).await,
-            (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body).await,
-            (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body).await,
-            (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body).await,
-            (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body).await,
+            (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body, told).await,
+            (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body, told).await,
+            (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body, told).await,
+            (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body, told).await,
+            (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body, told).await,
             _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
         };
         written.map(Answer::Object).map_err(Status::from)
@@ -213,13 +224,13 @@ impl Call<'_> {
             Deletion::Gone(object) if !served.rules.delete_returns_object => {
                 let (name, uid) = (&self.place().name, uid(&object));
                 let body = Status::deleted_json(&served.group, &served.resource, name, uid);
-                Answer::Status { code: StatusCode::OK, body, warnings: Vec::new() }
+                Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = Written { object, created: false, warnings: Vec::new() }.json(served);
-                Answer::Status { code: StatusCode::ACCEPTED, body, warnings: Vec::new() }
+                let body = Written { object, created: false }.json(served);
+                Answer::Status { code: StatusCode::ACCEPTED, body }
             }
-            Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, warnings: Vec::new() }),
+            Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false }),
         })
     }
 
@@ -246,31 +257,29 @@ impl Call<'_> {
     }
 
     fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
-        let (code, body, warnings) = match answer {
+        let (code, body) = match answer {
             Answer::List(list) => {
                 let body = ListBody::new(list, self.resource.form.clone(), timer).whole();
                 return whole(self.reply().json(StatusCode::OK, body));
             }
-            Answer::Status { code, body, warnings } => (code, body, warnings),
+            Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
                 let body = if is_scale { written.built_in_json() } else { written.json(&self.resource.served) };
-                (code, body, written.warnings)
+                (code, body)
             }
         };
         timer.set_code(code.as_u16());
         timer.add_bytes(body.len());
-        let mut response = whole(self.reply().json(code, body));
-        warn(response.headers_mut(), &warnings);
-        response
+        whole(self.reply().json(code, body))
     }
 }
 
 /// What a write answers with.
 enum Answer {
     Object(Written),
-    Status { code: StatusCode, body: Vec<u8>, warnings: Vec<String> },
+    Status { code: StatusCode, body: Vec<u8> },
     List(crate::read::serve::List),
 }
 

@@ -40,7 +40,7 @@ async fn make(upkeep: &Upkeep) -> Result<(), WriteError> {
         let place = Place { resource: resource.clone(), namespace: None, name: String::new() };
         let ask = Ask { place, part: Part::Main, options: WriteOptions::default() };
         let body = json!({"metadata": {"name": name}}).to_string();
-        match upkeep.writer.create(&ask, Syntax::Json, body.as_bytes()).await {
+        match upkeep.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
             Ok(_) => tracing::info!(namespace = name, "made a namespace that every cluster has"),
             Err(WriteError::AlreadyExists { .. }) => {}
             Err(error) => return Err(error),

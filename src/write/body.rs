@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use self::json::Twice;
 
-pub(crate) use identity::{Expected, IdentifyError, identify};
+pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
 pub(crate) use told::{strict_error, warnings};
 
 /// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real

@@ -6,6 +6,7 @@ use super::{
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
     failure::{Named, WriteError},
     options::{FieldValidation, WriteOptions},
+    patched::{Patch, PatchKind},
     place::Place,
     typed,
 };
@@ -21,6 +22,12 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// The object; what is told goes to `told`.
+    pub(super) fn into_tree(self, told: &mut Vec<String>) -> Value {
+        told.extend(self.warnings);
+        self.tree
+    }
+
     /// The body of a POST or PUT of an object of this resource.
     pub(super) fn read(place: &Place, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
         Self::read_as(&Expected::of(place.served()), options, syntax, bytes)
@@ -29,7 +36,7 @@ impl Sent {
     /// The body of a POST or PUT that holds this kind.
     pub(super) fn read_as(expected: &Expected<'_>, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
         let Tree { value: mut tree, duplicates } = body::parse(syntax, bytes, expected)?;
-        body::identify(&mut tree, expected, syntax, bytes)?;
+        body::identify(&mut tree, expected, syntax, bytes).map_err(|error| misidentified(error, &tree))?;
         let kind = expected.kind;
         let refused =
             |why: &str| WriteError::BadRequest(format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", expected.version));
@@ -49,14 +56,28 @@ impl Sent {
     pub(super) fn patched(
         expected: &Expected<'_>,
         options: &WriteOptions,
+        patch: &Patch<'_>,
         (mut tree, told): (Value, Vec<String>),
     ) -> Result<Self, WriteError> {
-        same_version(&tree, expected)?;
-        let text = tree.to_string();
+        // A strategic merge patch is shown itself, as Go prints it; the others by what they made.
+        let text = if patch.kind == PatchKind::Strategic { patch.printed() } else { tree.to_string() };
         let refused = |why: &str| WriteError::Invalid {
             of: Named::default(),
             errors: vec![FieldError::invalid("patch", &text.as_str().into(), why)],
         };
+        if expected.custom {
+            same_version(&tree, expected)?;
+        } else if patch.kind == PatchKind::Strategic {
+            body::identified(&mut tree, expected);
+        } else if tree.get("apiVersion").and_then(Value::as_str).unwrap_or("").is_empty() {
+            // Its decoder then knows no field at all (measured).
+            let unknown = tree.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| !matches!(name.as_str(), "kind" | "apiVersion"));
+            let warnings = unknown.map(|name| format!("unknown field {name:?}")).collect();
+            return Ok(Self { tree: serde_json::json!({}), warnings });
+        } else {
+            body::converts(&tree, expected).map_err(|why| refused(&why))?;
+            body::identified(&mut tree, expected);
+        }
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
         let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).chain(told).collect();
         match options.validation {
@@ -67,7 +88,7 @@ impl Sent {
     }
 }
 
-/// No patch makes another kind or version of an object (measured; the kind goes without its group).
+/// No patch makes another kind or version of a custom resource (measured; the kind goes without its group).
 fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError> {
     let api_version = expected.api_version();
     for (member, wanted) in [("apiVersion", api_version.as_str()), ("kind", expected.kind)] {
@@ -98,13 +119,12 @@ impl From<BodyError> for WriteError {
     }
 }
 
-impl From<IdentifyError> for WriteError {
-    fn from(error: IdentifyError) -> Self {
-        match error {
-            IdentifyError::BadRequest(text) => Self::BadRequest(text),
-            IdentifyError::Invalid { kind, group, error } => {
-                Self::Invalid { of: Named { group, kind, name: String::new() }, errors: vec![error] }
-            }
+fn misidentified(error: IdentifyError, tree: &Value) -> WriteError {
+    match error {
+        IdentifyError::BadRequest(text) => WriteError::BadRequest(text),
+        IdentifyError::Invalid { kind, group, error } => {
+            let name = tree.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("").to_owned();
+            WriteError::Invalid { of: Named { group, kind, name }, errors: vec![error] }
         }
     }
 }

@@ -134,6 +134,10 @@ fn set_finalizers(served: &Served, options: &DeleteOptions, object: &mut Value) 
         (None, None) => orphans_by_default(served).then_some(ORPHAN),
     };
     finalizers.extend(collected.map(str::to_owned));
+    // What is asked for already keeps its place.
+    if finalizers.len() == had.len() && finalizers.iter().all(|f| had.contains(&f.as_str())) {
+        return;
+    }
     let metadata = tree::member(object, "metadata");
     if finalizers.is_empty() {
         metadata.remove("finalizers");

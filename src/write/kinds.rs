@@ -43,6 +43,7 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value) {
             label_namespace(object);
         }
         "secrets" => prepare_secret(object),
+        "serviceaccounts" => only_names(object),
         "pods" | "persistentvolumes" | "persistentvolumeclaims" => tree::set(object, &["status", "phase"], "Pending".into()),
         DEFINITIONS => {
             definition::defaulted(object);
@@ -57,10 +58,14 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
     match (id(served), part) {
         ("namespaces", Part::Main) => {
             let finalizers = tree::at(old, &["spec", "finalizers"]).cloned();
-            tree::set(new, &["spec", "finalizers"], finalizers.unwrap_or(Value::Array(Vec::new())));
+            match finalizers {
+                Some(finalizers) => tree::set(new, &["spec", "finalizers"], finalizers),
+                None => drop(tree::member(new, "spec").remove("finalizers")),
+            }
             label_namespace(new);
         }
         ("secrets", _) => prepare_secret(new),
+        ("serviceaccounts", _) => only_names(new),
         ("pods", Part::Status) => keep_metadata(old, new, "ownerReferences"),
         ("deployments", Part::Status) => keep_metadata(old, new, "labels"),
         (DEFINITIONS, Part::Main) => {
@@ -110,9 +115,9 @@ pub(super) fn status_keeps_metadata(served: &Served) -> bool {
     served.custom || KEEP.contains(&id(served))
 }
 
-/// Definitions have a form of their own, and are counted in it.
+/// Definitions have a form of their own, and are counted in it; a PriorityClass stays at 1 (measured).
 pub(super) fn counts_itself(served: &Served) -> bool {
-    id(served) == DEFINITIONS
+    matches!(id(served), DEFINITIONS | "priorityclasses")
 }
 
 /// What is there, in the form that `prepare_update` gives to what comes.
@@ -120,9 +125,14 @@ pub(super) fn comparable<'a>(served: &Served, old: &'a Value) -> Cow<'a, Value> 
     if id(served) == DEFINITIONS { Cow::Owned(definition::normal(old)) } else { Cow::Borrowed(old) }
 }
 
-/// A Deployment's revision is an annotation: changing one is a change of the spec (spec api-surface §6.2).
-pub(super) fn counts_annotations(served: &Served) -> bool {
-    id(served) == "deployments"
+/// The member of `metadata` that counts like the spec: a Deployment's revision is an annotation (spec api-surface §6.2), and controllers find
+/// the slices of a Service by label (measured).
+pub(super) fn counted_metadata(served: &Served) -> Option<&'static str> {
+    match id(served) {
+        "deployments" => Some("annotations"),
+        "endpointslices" => Some("labels"),
+        _ => None,
+    }
 }
 
 /// Whether something besides `metadata.finalizers` keeps an object that is being deleted.
@@ -130,12 +140,14 @@ pub(super) fn is_held(served: &Served, object: &Value) -> bool {
     id(served) == "namespaces" && !tree::texts(object, &["spec", "finalizers"]).is_empty()
 }
 
-/// `/finalize` of a namespace: only `spec.finalizers` is taken (spec api-surface §8.3).
-pub(super) fn with_finalizers(old: &Value, wanted: &Value) -> Value {
-    let mut new = old.clone();
-    let finalizers = tree::at(wanted, &["spec", "finalizers"]).cloned().unwrap_or(Value::Array(Vec::new()));
-    tree::set(&mut new, &["spec", "finalizers"], finalizers);
-    new
+/// `/finalize` of a namespace: all but the status is taken (measured).
+pub(super) fn with_finalizers(old: &Value, mut wanted: Value) -> Value {
+    tree::take_over(tree::object(&mut wanted), old.as_object().unwrap_or(&tree::NO_MEMBERS), "status");
+    if tree::texts(&wanted, &["spec", "finalizers"]).is_empty() {
+        tree::member(&mut wanted, "spec").remove("finalizers");
+    }
+    label_namespace(&mut wanted);
+    wanted
 }
 
 /// What is wrong with a new object besides its metadata.
@@ -156,6 +168,7 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }
+        ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
         (DEFINITIONS, Part::Main) => definition::validate_update(new, old),
         (DEFINITIONS, Part::Status) => definition::validate_status_update(new),
         _ => Vec::new(),
@@ -180,6 +193,13 @@ fn prepare_secret(object: &mut Value) {
     for (name, text) in texts {
         let encoded = BASE64_STANDARD.encode(text.as_str().unwrap_or(""));
         tree::member(object, "data").insert(name, encoded.into());
+    }
+}
+
+/// Of the Secrets of a ServiceAccount only their names are kept (measured).
+fn only_names(object: &mut Value) {
+    for secret in object.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        tree::object(secret).retain(|name, _| name == "name");
     }
 }
 

@@ -80,8 +80,6 @@ pub struct Written {
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
-    /// Texts of `Warning` headers.
-    pub warnings: Vec<String>,
 }
 
 impl Written {
@@ -105,28 +103,28 @@ impl Writer {
         Self { etcd, prefix: prefix.into(), shelf, leases: lease::Leases::default(), permit }
     }
 
-    /// POST of a collection (spec api-surface §5).
+    /// POST of a collection (spec api-surface §5). `told` gets the texts of `Warning` headers, as in the methods below.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
-        let Sent { tree: object, mut warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
+    pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+        let object = Sent::read(&ask.place, &ask.options, syntax, body)?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
-        may_create(&place, tree::text(&object, &["metadata", "name"]))?;
-        self.namespace_takes(&place).await?;
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
+        name.clone_into(&mut place.name);
+        may_create(&place, name)?;
+        self.namespace_takes(&place).await?;
         if !name.is_empty() || base.is_empty() {
-            name.clone_into(&mut place.name);
-            let object = self.create_named(&place, object, ask.options.dry_run, false, &mut warnings).await?;
-            return Ok(Written { object, created: true, warnings });
+            let object = self.create_named(&place, object, ask.options.dry_run, false, told).await?;
+            return Ok(Written { object, created: true });
         }
         let base = base.to_owned();
         for attempt in 1.. {
             place.name = names::generate(&base, &mut rand::rng());
-            match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX, &mut warnings).await {
+            match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX, told).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
-                outcome => return Ok(Written { object: outcome?, created: true, warnings }),
+                outcome => return Ok(Written { object: outcome?, created: true }),
             }
         }
         unreachable!("the last attempt returns")
@@ -139,9 +137,9 @@ impl Writer {
         object: Value,
         dry_run: bool,
         last_try: bool,
-        warnings: &mut Vec<String>,
+        told: &mut Vec<String>,
     ) -> Result<Value, WriteError> {
-        let object = strategy::create(place, object, tree::now(), warnings)?;
+        let object = strategy::create(place, object, tree::now(), told)?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: place.named(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -161,8 +159,8 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
-        let Sent { tree: object, mut warnings } = Sent::read(&ask.place, &ask.options, syntax, body)?;
+    pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+        let object = Sent::read(&ask.place, &ask.options, syntax, body)?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
         is_named(place, &object)?;
@@ -174,41 +172,41 @@ impl Writer {
             .change(place, Look::Cache, ask.options.dry_run, |current| match current {
                 Some(current) => {
                     strategy::check_uid(place, tree::text(&object, &["metadata", "uid"]), current)?;
-                    updated(place, ask.part, current, object.clone(), &mut warnings)
+                    updated(place, ask.part, current, object.clone(), told)
                 }
                 None if creates => {
                     created_by_update(place, &object)?;
                     let mut object = object.clone();
                     tree::member(&mut object, "metadata").remove("resourceVersion");
-                    strategy::create(place, object, tree::now(), &mut warnings).map(Decision::Put)
+                    strategy::create(place, object, tree::now(), told).map(Decision::Put)
                 }
                 None => Err(WriteError::NotFound(place.named())),
             })
             .await?;
-        Ok(written(done, warnings))
+        Ok(written(done))
     }
 
     /// PATCH (spec api-surface §7).
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn patch(&self, ask: &Ask, kind: PatchKind, body: &[u8]) -> Result<Written, WriteError> {
+    pub async fn patch(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let place = &ask.place;
         let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
         let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
-        let mut warnings = Vec::new();
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
-                let patched = Sent::patched(&expected, &ask.options, patch.apply(&current.tree, type_ref)?)?;
-                warnings = patched.warnings;
-                in_namespace(place, &patched.tree)?;
-                is_named(place, &patched.tree)?;
-                updated(place, ask.part, current, patched.tree, &mut warnings)
+                // Only what the last try had to say counts.
+                told.clear();
+                let patched = Sent::patched(&expected, &ask.options, &patch, patch.apply(&current.tree, type_ref)?)?.into_tree(told);
+                in_namespace(place, &patched)?;
+                is_named(place, &patched)?;
+                updated(place, ask.part, current, patched, told)
             })
             .await?;
-        Ok(written(done, warnings))
+        Ok(written(done))
     }
 }
 
@@ -245,13 +243,13 @@ fn updated(place: &Place, part: Part, current: &Current, object: Value, warnings
     Ok(if strategy::is_finished(place.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
 }
 
-fn written(done: Done, warnings: Vec<String>) -> Written {
+fn written(done: Done) -> Written {
     let (object, created) = match done {
         Done::Kept(tree) => (tree, false),
         Done::Put { tree, created } => (tree, created),
         Done::Removed { was, shown, .. } => (shown.unwrap_or(was), false),
     };
-    Written { object, created, warnings }
+    Written { object, created }
 }
 
 /// Spec api-surface §5.1 step 4.

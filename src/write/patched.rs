@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{
-    body::{Duplicate, go_kind, parse_patch},
+    body::{Duplicate, parse_patch},
     failure::WriteError,
     options::FieldValidation,
-    patch::{PatchError, json, merge, strategic},
+    patch::{PatchError, json, merge, printed::printed, strategic},
 };
 use crate::catalogue::types::TypeRef;
 
@@ -46,12 +46,12 @@ impl Patch<'_> {
         }
     }
 
+    /// As Go prints it; something that is no JSON is printed as nothing.
+    pub(super) fn printed(&self) -> String {
+        self.strategic().map(|(patch, _)| printed(&patch)).unwrap_or_default()
+    }
+
     fn strategic(&self) -> Result<(Value, Vec<Duplicate>), PatchError> {
-        let refused = |cause: String| PatchError::BadRequest(format!("error decoding patch: {cause}"));
-        let (patch, duplicates) = parse_patch(self.bytes, "value").map_err(refused)?;
-        match patch {
-            Value::Object(_) => Ok((patch, duplicates)),
-            other => Err(refused(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_kind(&other)))),
-        }
+        parse_patch(self.bytes, "value").map_err(PatchError::BadRequest)
     }
 }

@@ -53,37 +53,35 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
-    pub async fn replace_scale(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Written, WriteError> {
-        let Sent { tree: scale, warnings } = Sent::read_as(&SCALE, &ask.options, syntax, body)?;
-        self.scale(ask, |_| Ok((scale.clone(), warnings.clone()))).await
+    pub async fn replace_scale(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+        let scale = Sent::read_as(&SCALE, &ask.options, syntax, body)?.into_tree(told);
+        self.scale(ask, |_| Ok(scale.clone())).await
     }
 
     /// PATCH of `/scale`.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8]) -> Result<Written, WriteError> {
+    pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let patch = Patch { kind, bytes: body, validation: ask.options.validation };
         self.scale(ask, |scale| {
             let patched = patch.apply(scale, TypeRef::of(SCALE.group, SCALE.version, SCALE.kind))?;
-            let sent = Sent::patched(&SCALE, &ask.options, patched)?;
-            Ok((sent.tree, sent.warnings))
+            told.clear();
+            Ok(Sent::patched(&SCALE, &ask.options, &patch, patched)?.into_tree(told))
         })
         .await
     }
 
-    async fn scale(&self, ask: &Ask, wanted: impl Fn(&Value) -> Result<(Value, Vec<String>), WriteError>) -> Result<Written, WriteError> {
+    async fn scale(&self, ask: &Ask, mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>) -> Result<Written, WriteError> {
         let place = &ask.place;
-        let mut warnings = Vec::new();
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
-                let (scale, told) = wanted(&of(place.served(), &current.tree)?)?;
-                warnings = told;
+                let scale = wanted(&of(place.served(), &current.tree)?)?;
                 scaled(place, current, &scale)
             })
             .await?;
-        let parent = written(done, warnings);
+        let parent = written(done);
         Ok(Written { object: of(place.served(), &parent.object)?, ..parent })
     }
 }
@@ -97,6 +95,11 @@ fn scaled(place: &Place, current: &Current, scale: &Value) -> Result<Decision, W
         strategy::check_revision(place, sent, current)?;
     }
     let replicas = tree::integer(scale, &["spec", "replicas"]).unwrap_or(0);
+    if replicas < 0 && place.served().custom {
+        let path = format!(".{}", Paths::of(place.served()).spec.join("."));
+        let error = FieldError::invalid(path, &replicas.into(), "should be a non-negative integer");
+        return Err(WriteError::Invalid { of: place.kind(), errors: vec![error] });
+    }
     if replicas < 0 {
         let of = Named { group: SCALE.group.to_owned(), kind: SCALE.kind.to_owned(), name: place.name.clone() };
         let error = FieldError::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");

@@ -72,7 +72,7 @@ pub(super) fn update(
     let mut new = match part {
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
-        Part::Finalizers => kinds::with_finalizers(old, &wanted),
+        Part::Finalizers => kinds::with_finalizers(old, wanted),
         Part::Server => wanted,
     };
     keep_server_set(tree::member(&mut new, "metadata"), tree::metadata(old));
@@ -104,7 +104,8 @@ pub(super) fn check_revision(place: &Place, sent: &str, current: &Current) -> Re
         return Err(WriteError::Invalid { of: place.named(), errors: vec![error] });
     }
     let Ok(revision) = sent.parse::<u64>() else {
-        return Err(WriteError::Raw(format!("strconv.ParseUint: parsing {}: invalid syntax", quoted(sent))));
+        let why = if sent.bytes().all(|b| b.is_ascii_digit()) { "value out of range" } else { "invalid syntax" };
+        return Err(WriteError::Raw(format!("strconv.ParseUint: parsing {}: {why}", quoted(sent))));
     };
     if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(place.named())) }
 }
@@ -206,14 +207,11 @@ fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
         let members = object.as_object().into_iter().flatten();
         members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
     };
-    if spec(old) != spec(new) || kinds::counts_annotations(served) && annotations(old) != annotations(new) {
+    let counted = kinds::counted_metadata(served);
+    if spec(old) != spec(new) || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
         let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0) + 1;
         tree::member(new, "metadata").insert("generation".into(), generation.into());
     }
-}
-
-fn annotations(object: &Value) -> Option<&Value> {
-    tree::at(object, &["metadata", "annotations"])
 }
 
 /// The form in which Go keeps an ObjectMeta.

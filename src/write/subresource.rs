@@ -22,13 +22,13 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
-    pub async fn bind(&self, ask: &Ask, syntax: Syntax, body: &[u8]) -> Result<Vec<String>, WriteError> {
-        let Sent { tree: binding, warnings } = Sent::read_as(&BINDING, &ask.options, syntax, body)?;
+    pub async fn bind(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<(), WriteError> {
+        let binding = Sent::read_as(&BINDING, &ask.options, syntax, body)?.into_tree(told);
         let place = &ask.place;
         if tree::text(&binding, &["metadata", "name"]) != place.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
         }
-        validate(place, &binding)?;
+        validate(&binding)?;
         let now = tree::now();
         self.change(place, Look::Cache, ask.options.dry_run, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
@@ -36,11 +36,12 @@ impl Writer {
             bound(place, &binding, current, now).map(Decision::Put)
         })
         .await?;
-        Ok(warnings)
+        Ok(())
     }
 }
 
-fn validate(place: &Place, binding: &Value) -> Result<(), WriteError> {
+/// kube-apiserver forgets to make a 422 of it.
+fn validate(binding: &Value) -> Result<(), WriteError> {
     let (kind, name) = (tree::text(binding, &["target", "kind"]), tree::text(binding, &["target", "name"]));
     let mut errors = Vec::new();
     if !matches!(kind, "" | "Node") {
@@ -49,8 +50,12 @@ fn validate(place: &Place, binding: &Value) -> Result<(), WriteError> {
     if name.is_empty() {
         errors.push(FieldError::required("target.name", ""));
     }
-    let of = Named { group: String::new(), kind: "Binding".to_owned(), name: place.name.clone() };
-    WriteError::unless_valid(of, errors)
+    let texts: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+    match texts.as_slice() {
+        [] => Ok(()),
+        [text] => Err(WriteError::Raw(text.clone())),
+        _ => Err(WriteError::Raw(format!("[{}]", texts.join(", ")))),
+    }
 }
 
 /// The pod on its node.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Syntax, looks_like_json, unrecognized};
+use super::{Syntax, go_kind, looks_like_json, unrecognized};
 use crate::{catalogue, model::invalid::FieldError};
 
 /// What the URL says.
@@ -43,13 +43,43 @@ pub(crate) fn identify(value: &mut Value, expected: &Expected<'_>, syntax: Synta
     if expected.custom {
         custom(expected, (&group, &version), kind)?
     } else {
-        built_in(expected, (group, version), kind)?
+        built_in(expected, (group, version), kind).map_err(|wrong| {
+            let Wrong { kind, version, why } = wrong;
+            let of = expected.kind;
+            IdentifyError::BadRequest(if kind.is_empty() {
+                why
+            } else {
+                format!("{kind} in version \"{version}\" cannot be handled as a {of}: {why}")
+            })
+        })?
     }
+    identified(value, expected);
+    Ok(())
+}
+
+/// Writes kind and version into the tree.
+pub(crate) fn identified(value: &mut Value, expected: &Expected<'_>) {
     if let Some(members) = value.as_object_mut() {
         set(members, "kind", expected.kind);
         set(members, "apiVersion", &expected.api_version());
     }
-    Ok(())
+}
+
+/// Whether the result of a patch of a built-in has the kind and version that are expected; a kind may be left away.
+///
+/// # Errors
+/// Why it cannot be what is expected, in Go's words.
+pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), String> {
+    for member in ["apiVersion", "kind"] {
+        if let Some(other) = value.get(member).filter(|found| !found.is_string() && !found.is_null()) {
+            let what = go_kind(other);
+            return Err(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go struct field .{member} of type string"));
+        }
+    }
+    let text = |member: &str| value[member].as_str().unwrap_or_default().to_owned();
+    let api_version = text("apiVersion");
+    let (group, version) = split(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
+    built_in(expected, (group, version), text("kind")).map_err(|wrong| wrong.why)
 }
 
 impl<'a> Expected<'a> {
@@ -82,7 +112,15 @@ fn custom(expected: &Expected<'_>, (group, version): (&str, &str), kind: String)
     Ok(())
 }
 
-fn built_in(expected: &Expected<'_>, (mut group, mut version): (String, String), mut kind: String) -> Result<(), IdentifyError> {
+/// Something else than the built-in that is expected.
+struct Wrong {
+    /// What it is; empty when only the version differs, which needs no more words.
+    kind: String,
+    version: String,
+    why: String,
+}
+
+fn built_in(expected: &Expected<'_>, (mut group, mut version): (String, String), mut kind: String) -> Result<(), Wrong> {
     if kind.is_empty() {
         expected.kind.clone_into(&mut kind);
     }
@@ -99,14 +137,14 @@ fn built_in(expected: &Expected<'_>, (mut group, mut version): (String, String),
     let known = catalogue::is_built_in_kind(&group, &version, &kind);
     // Both groups show the same internal Event.
     if known && same_kind && (group == expected.group || kind == "Event") {
-        return Err(IdentifyError::BadRequest(mismatch(&joined(&group, &version), expected)));
+        return Err(Wrong { kind: String::new(), version: String::new(), why: mismatch(&joined(&group, &version), expected) });
     }
     let why = if known {
         format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", expected.package(), expected.kind)
     } else {
         format!(r#"no kind "{kind}" is registered for version "{}" in scheme "pkg/runtime/scheme.go:111""#, joined(&group, &version))
     };
-    Err(IdentifyError::BadRequest(format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", expected.kind)))
+    Err(Wrong { kind, version, why })
 }
 
 fn mismatch(found: &str, expected: &Expected<'_>) -> String {

@@ -254,7 +254,10 @@ fn wrong_status(object: &Value) -> Vec<FieldError> {
         return errors;
     }
     let versions = list(&object["spec"], "versions");
-    for version in versions.iter().filter(|version| flag(version, "storage") && !stored.contains(&version["name"])) {
+    let is_repeated = |at: usize| versions[..at].iter().any(|before| before["name"] == versions[at]["name"]);
+    // kube-apiserver forgets a stored version when it has found it once.
+    let missing = |(at, version): &(usize, &Value)| flag(version, "storage") && (!stored.contains(&version["name"]) || is_repeated(*at));
+    for (_, version) in versions.iter().enumerate().filter(missing) {
         errors.push(shown::invalid_shown(path, &shown, &format!("must have the storage version {}", text(version, "name"))));
     }
     for (i, name) in stored.iter().enumerate().filter(|(_, name)| !versions.iter().any(|version| version["name"] == **name)) {

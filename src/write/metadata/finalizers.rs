@@ -28,9 +28,14 @@ pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
 
 /// The errors for finalizers that have no `/` and are not standard.
 pub(super) fn bare(metadata: &Map<String, Value>) -> Vec<FieldError> {
+    bare_finalizers(FIELD, &names(metadata).collect::<Vec<_>>())
+}
+
+/// As `bare`, for any list of finalizers.
+pub(crate) fn bare_finalizers(field: &str, names: &[&str]) -> Vec<FieldError> {
     let why = "name is neither a standard finalizer name nor is it fully qualified";
-    let bare = names(metadata).enumerate().filter(|(_, name)| is_bare(name));
-    bare.map(|(index, name)| FieldError::invalid(format!("{FIELD}[{index}]"), &name.into(), why)).collect()
+    let bare = names.iter().enumerate().filter(|(_, name)| is_bare(name));
+    bare.map(|(index, name)| FieldError::invalid(format!("{field}[{index}]"), &(*name).into(), why)).collect()
 }
 
 /// The error for finalizers that an object being deleted did not have.

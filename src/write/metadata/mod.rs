@@ -13,7 +13,7 @@ use crate::{
     model::invalid::FieldError,
 };
 
-pub(crate) use finalizers::finalizer_warnings;
+pub(crate) use finalizers::{bare_finalizers, finalizer_warnings};
 pub(crate) use name::{version_group, wrong_name};
 pub(crate) use normal::normalize;
 pub(crate) use owners::dedup_owners;
