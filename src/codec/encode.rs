@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
+pub use crate::model::quote::json_into as string_into;
+
 /// Members of Go's `ObjectMeta`, in the order in which it prints them (apimachinery `meta/v1/types.go`).
 pub(crate) const OBJECT_META: [&str; 16] = [
     "name",
@@ -80,41 +82,6 @@ fn map_into(map: &Map<String, Value>, first: &[&str], first_in_metadata: &[&str]
         }
     }
     out.push(b'}');
-}
-
-/// Appends `text` quoted and escaped as Go's encoder does with HTML escaping on: `< > &`, U+2028 and U+2029 as `\u` with lower-case hex,
-/// `\b \f \n \r \t` by their short names (since Go 1.22), other control characters as `\u00xx`, DEL and the rest as they are.
-pub fn string_into(text: &str, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let bytes = text.as_bytes();
-    out.push(b'"');
-    let mut copied = 0;
-    let mut at = 0;
-    while at < bytes.len() {
-        let byte = bytes[at];
-        let separator = byte == 0xe2 && matches!(bytes.get(at + 1..at + 3), Some([0x80, 0xa8 | 0xa9]));
-        let width = if separator { 3 } else { 1 };
-        if separator || byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&') {
-            out.extend_from_slice(&bytes[copied..at]);
-            match byte {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-                0x08 => out.extend_from_slice(br"\b"),
-                0x0c => out.extend_from_slice(br"\f"),
-                b'\n' => out.extend_from_slice(br"\n"),
-                b'\r' => out.extend_from_slice(br"\r"),
-                b'\t' => out.extend_from_slice(br"\t"),
-                0xe2 => out.extend_from_slice(if bytes[at + 2] == 0xa8 { br"\u2028" } else { br"\u2029" }),
-                _ => {
-                    out.extend_from_slice(br"\u00");
-                    out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-                }
-            }
-            copied = at + width;
-        }
-        at += width;
-    }
-    out.extend_from_slice(&bytes[copied..]);
-    out.push(b'"');
 }
 
 /// Integers as they are; a float by Go's rule: the shortest digits that read back, an exponent below 1e-6 and from 1e21 on, and `1` for `1.0`.

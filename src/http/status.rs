@@ -4,7 +4,7 @@ mod write;
 
 use crate::model::{
     invalid::{FieldError, joined},
-    quote::quoted,
+    quote::{json_quoted, quoted},
 };
 
 /// A failure as clients read it.
@@ -299,7 +299,7 @@ impl Members<'_> {
     fn text(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
             self.key(key);
-            write_text(self.out, text);
+            self.out.push_str(&json_quoted(text));
         }
     }
 
@@ -309,25 +309,6 @@ impl Members<'_> {
             self.out.push_str(&number.to_string());
         }
     }
-}
-
-/// A JSON string with the escapes of Go's encoder.
-fn write_text(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 /// `<gr>` of messages: the resource, with its group after a dot unless that is core.

@@ -34,26 +34,47 @@ pub fn quoted_byte(byte: u8) -> String {
     }
 }
 
-/// As `encoding/json` prints it: `<`, `>`, `&`, U+2028 and U+2029 escaped (spec list-watch §1.4).
+/// Appends `text` quoted and escaped as Go's encoder does with HTML escaping on: `< > &`, U+2028 and U+2029 as `\u` with lower-case hex,
+/// `\b \f \n \r \t` by their short names (since Go 1.22), other control characters as `\u00xx`, DEL and the rest as they are.
+pub fn json_into(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bytes = text.as_bytes();
+    out.push(b'"');
+    let mut copied = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        let separator = byte == 0xe2 && matches!(bytes.get(at + 1..at + 3), Some([0x80, 0xa8 | 0xa9]));
+        let width = if separator { 3 } else { 1 };
+        if separator || byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&') {
+            out.extend_from_slice(&bytes[copied..at]);
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+                0x08 => out.extend_from_slice(br"\b"),
+                0x0c => out.extend_from_slice(br"\f"),
+                b'\n' => out.extend_from_slice(br"\n"),
+                b'\r' => out.extend_from_slice(br"\r"),
+                b'\t' => out.extend_from_slice(br"\t"),
+                0xe2 => out.extend_from_slice(if bytes[at + 2] == 0xa8 { br"\u2028" } else { br"\u2029" }),
+                _ => {
+                    out.extend_from_slice(br"\u00");
+                    out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+                }
+            }
+            copied = at + width;
+        }
+        at += width;
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out.push(b'"');
+}
+
+/// As [`json_into`], alone (spec list-watch §1.4).
 #[must_use]
 pub fn json_quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => push_hex(&mut out, 'u', 4, c),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    let mut out = Vec::with_capacity(text.len() + 2);
+    json_into(text, &mut out);
+    String::from_utf8(out).expect("escapes are ASCII, and nothing of the text is cut")
 }
 
 fn push_escaped(out: &mut String, c: char) {
