@@ -22,7 +22,7 @@ use self::{
     operation::{Operation, ask},
     random::Random,
     report::Report,
-    watches::{Log, Streams},
+    watches::{Log, Streams, Told},
 };
 use crate::connection::{connect, connect_for_streams, head};
 
@@ -171,8 +171,11 @@ impl Pair {
             // It is about to be canceled, and what the next one on the stream is answered depends on that.
             self.catch_up().await;
         }
-        if let Watch { stream, .. } | CancelWatch { stream, .. } | Progress { stream } = operation {
-            self.answered(*stream).await?;
+        match operation {
+            Watch { stream, .. } => self.answered(*stream, Told::answers_watch, SETTLE).await?,
+            CancelWatch { stream, .. } => self.answered(*stream, Told::answers_cancel, SILENCE).await?,
+            Progress { stream } => self.answered(*stream, Told::answers_progress, SILENCE).await?,
+            _ => {}
         }
         if watching || self.report.operations().is_multiple_of(WATCHES_EVERY) {
             agreed &= self.settle(operation).await?;
@@ -231,14 +234,14 @@ impl Pair {
         }
     }
 
-    /// Waits until one side has said something on the stream, or neither is going to: what follows must not meet an answer that is under way.
-    async fn answered(&self, stream: usize) -> Result<()> {
-        let deadline = Instant::now() + SILENCE;
+    /// Waits until both sides have answered on the stream, or long enough that they are not going to: what follows must not meet an answer that is
+    /// under way.
+    async fn answered(&self, stream: usize, answer: fn(&Told) -> bool, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
-            for side in [&self.etcd, &self.store] {
-                if side.streams.logs()?.get(&stream).is_none_or(|log| !log.watches.is_empty()) {
-                    return Ok(());
-                }
+            let (etcd, store) = (self.etcd.streams.has(stream, answer)?, self.store.streams.has(stream, answer)?);
+            if etcd && store {
+                break;
             }
             sleep(Duration::from_millis(1)).await;
         }

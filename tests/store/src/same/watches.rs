@@ -23,6 +23,18 @@ pub(super) enum Told {
 }
 
 impl Told {
+    pub(super) fn answers_watch(&self) -> bool {
+        matches!(self, Self::Created { .. } | Self::Canceled { created: true, .. })
+    }
+
+    pub(super) fn answers_cancel(&self) -> bool {
+        matches!(self, Self::Canceled { created: false, .. })
+    }
+
+    pub(super) fn answers_progress(&self) -> bool {
+        matches!(self, Self::Progress { .. })
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",
@@ -113,6 +125,13 @@ impl Streams {
             logs.insert(*number, log.clone());
         }
         Ok(logs)
+    }
+
+    /// Whether something came on a stream since the last comparison; true of a stream that is not open, where nothing comes.
+    pub(super) fn has(&self, stream: usize, what: fn(&Told) -> bool) -> Result<bool> {
+        let Some(stream) = self.open.get(&stream) else { return Ok(true) };
+        let Ok(log) = stream.log.lock() else { bail!("a reader of a watch stream panicked") };
+        Ok(log.ended.is_some() || log.watches.values().flatten().any(what))
     }
 
     /// Forgets what was compared and found equal, so that logs stay short.
