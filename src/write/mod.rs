@@ -114,10 +114,10 @@ impl Writer {
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
         may_create(&place, tree::text(&object, &["metadata", "name"]))?;
-        self.namespace_takes(&place).await?;
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
+        name.clone_into(&mut place.name);
+        self.namespace_takes(&place).await?;
         if !name.is_empty() || base.is_empty() {
-            name.clone_into(&mut place.name);
             let object = self.create_named(&place, object, ask.options.dry_run, false, &mut warnings).await?;
             return Ok(Written { object, created: true, warnings });
         }
