@@ -2,21 +2,15 @@
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader},
     process::{Command, Stdio},
-    sync::mpsc,
-    thread,
-    time::{Duration, Instant},
 };
 
 use serde_json::json;
 
-use super::{Outcome, floor::Floor, floor::stand, objects, peers::TOKEN, say};
+use super::{Outcome, floor::Floor, floor::stand, objects, peers::TOKEN, rows::Rows, say};
 use crate::client::Request;
 
 const NS: &str = "kubectl-case";
-/// How long a line of `get -w` may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A kubectl command and how its output is compared.
 const COMMANDS: [(&[&str], Compare); 13] = [
@@ -120,43 +114,24 @@ fn aged(row: &str) -> Vec<&str> {
 /// `get -w`: a change made by kube-apiserver shows as a row.
 async fn watched(floor: &Floor) -> Outcome {
     let mut command = command(floor, Side::Ours, &["get", "configmaps", "-n", NS, "-w", "-o", "name"])?;
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
-    let out = child.stdout.take().ok_or("kubectl has no output")?;
-    let (sender, lines) = mpsc::channel();
-    let reader = thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-    let mut seen = Vec::new();
+    let mut rows = Rows::of(command.stderr(Stdio::inherit()))?;
     let client = floor.theirs();
     let object = json!({"metadata": {"name": "cm-new"}});
     let steps = [
         ("POST", format!("/api/v1/namespaces/{NS}/configmaps"), Some(object.to_string())),
         ("DELETE", format!("/api/v1/namespaces/{NS}/configmaps/cm-new"), None),
     ];
-    let mut outcome = wait_for(&lines, &mut seen, 3);
+    rows.wait_for(3)?;
     for (count, (method, target, body)) in steps.iter().enumerate() {
-        if outcome.is_ok() {
-            client.ask(&Request { method, target, body: body.as_deref().map(str::as_bytes) }).await?;
-            outcome = wait_for(&lines, &mut seen, 4 + count);
-        }
+        client.ask(&Request { method, target, body: body.as_deref().map(str::as_bytes) }).await?;
+        rows.wait_for(4 + count)?;
     }
-    child.kill()?;
-    child.wait()?;
-    // The reader ends with the pipe; what it had to say is in `seen`.
-    let _ = reader.join();
-    outcome?;
+    let seen = rows.wait_for(5)?;
     let expected = ["configmap/cm-a", "configmap/cm-b", "configmap/cm-c", "configmap/cm-new", "configmap/cm-new"];
     if seen != expected {
         return Err(format!("{seen:?}").into());
     }
     say("live kubectl get -w: three rows at once, then one for a creation and one for a deletion");
-    Ok(())
-}
-
-fn wait_for(lines: &mpsc::Receiver<String>, seen: &mut Vec<String>, count: usize) -> Outcome {
-    let deadline = Instant::now() + PATIENCE;
-    while seen.len() < count {
-        let left = deadline.saturating_duration_since(Instant::now());
-        seen.push(lines.recv_timeout(left).map_err(|_| format!("{} of {count} rows: {seen:?}", seen.len()))?);
-    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! | `WATCHCACHE_TEST_PEERS` | folder with `etcd` and `kube-apiserver` (`tests/peers/build.sh` makes it); without it these cases say so and return |
 //! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `kube-apiserver`: a second one in the place of ours, to test the cases |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
-//! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path |
+//! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path; without it the sessions of `session` say so and return |
 //! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go`; without it its case says so and returns |
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs`; likewise |
 
@@ -16,6 +16,8 @@ mod objects;
 mod parity;
 pub(crate) mod peers;
 mod record;
+mod rows;
+mod session;
 mod watch_parity;
 
 use std::io::Write;
