@@ -42,7 +42,7 @@ echo "watchcache:x:$uid:" > "$rootfs/etc/group"
 chmod 700 "$rootfs/var/lib/watchcache"
 # `ldd` fails, or says so, when there is nothing to load; else each path that it names is a file to take along, the loader too.
 if libraries=$(ldd "$binary" 2> /dev/null); then
-  grep -o '/[^ ]*' <<< "$libraries" | while read -r library; do install -D "$library" "$rootfs$library"; done || true
+  { grep -o '/[^ ]*' <<< "$libraries" || true; } | while read -r library; do install -D "$library" "$rootfs$library"; done
 fi
 
 # The image: one layer, a configuration, a manifest, each named by its digest.
