@@ -220,7 +220,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     let auth = Auth { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
     let doors = doors(&args, &etcd, &auth, &mut warnings)?;
     if doors.secure.is_some() {
-        warnings.push("--authorization-mode=AlwaysAllow: every authenticated client may read everything, Secrets too".to_owned());
+        warnings.push("--authorization-mode=AlwaysAllow: every authenticated client may read and write everything, Secrets too".to_owned());
     } else if auth.client_ca_file.is_some() || auth.token_file.is_some() {
         return Err("--client-ca-file and --token-auth-file are for the TLS door: give --secure-port too".to_owned());
     }
@@ -302,7 +302,7 @@ fn doors(args: &ServeArgs, etcd: &Etcd, auth: &Auth, warnings: &mut Vec<String>)
     let insecure_port = match (args.insecure_port, exposed) {
         (Some(0), _) => None,
         (Some(port), Some(why)) => {
-            warnings.push(format!("--insecure-port={port}: every local user may read everything, although etcd {why}"));
+            warnings.push(format!("--insecure-port={port}: every local user may read and write everything, although etcd {why}"));
             Some(port)
         }
         (Some(port), None) => Some(port),

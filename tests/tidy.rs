@@ -103,6 +103,25 @@ fn the_table_has_no_room_or_way_too_many() {
     none(&wrong);
 }
 
+/// `docs/architecture.md` has the same table, with a sentence for each room.
+#[test]
+fn the_plan_that_people_read_is_the_same() {
+    let text = read(&root().join("docs/architecture.md"));
+    let mut told: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [rooms, .., may] = cells[..] else { continue };
+        // What stands in brackets says which part of a room is meant.
+        let may = may.split(", ").filter_map(|to| to.split_whitespace().next()).filter(|to| to.starts_with(char::is_alphabetic)).collect();
+        let room = rooms.split('`').filter(|word| word.starts_with(char::is_alphabetic)).next_back();
+        told.insert(room.expect("the row begins with a room's name"), may);
+    }
+    for (room, may) in DIRECTIONS {
+        assert_eq!(told.remove(room), Some(may.iter().copied().collect()), "{room}");
+    }
+    assert!(told.is_empty(), "no rooms: {told:?}");
+}
+
 #[test]
 fn no_two_rooms_use_each_other() {
     let mut left: BTreeMap<&str, &[&str]> = DIRECTIONS.iter().copied().collect();

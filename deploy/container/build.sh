@@ -4,8 +4,8 @@
 # OUT/rootfs          the root file system: the program, its user, its data directory, nothing else
 # OUT/watchcache.tar  the same as an OCI image layout (for `podman load`, `skopeo copy oci-archive:…`, `ctr image import`)
 #
-# Without --binary the program is built statically here (profile release unless told otherwise): for musl when that target and musl-gcc are installed,
-# else with glibc's static library. A --binary that is linked dynamically gets its libraries copied in. Needs tar, sha256sum and GNU coreutils.
+# Without --binary the program is built here (profile release unless told otherwise), with glibc's static library. A --binary that is linked
+# dynamically gets its libraries copied in. Needs GNU tar, gzip and coreutils.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 uid=65532 # no user of a host; the number that images without a shell commonly use
@@ -23,16 +23,8 @@ done
 out=$1
 rootfs=$out/rootfs
 
-# static_target: what cargo builds a program without libraries for.
-static_target() {
-  local host musl
-  host=$(rustc -vV | sed -n 's/^host: //p')
-  musl=${host%-gnu}-musl
-  if [ -d "$(rustc --print sysroot)/lib/rustlib/$musl" ] && command -v musl-gcc > /dev/null; then echo "$musl"; else echo "$host"; fi
-}
-
 if [ -z "$binary" ]; then
-  target=$(static_target)
+  target=$(rustc -vV | sed -n 's/^host: //p')
   built=$repository/target/static
   # With --target these flags are not those of build scripts and macros, which must stay dynamic. The second one: without a dynamic loader the crate
   # would not find libc's getrandom, and ask for /dev/urandom, which a bare root file system does not have.
@@ -50,7 +42,7 @@ echo "watchcache:x:$uid:" > "$rootfs/etc/group"
 chmod 700 "$rootfs/var/lib/watchcache"
 # `ldd` fails, or says so, when there is nothing to load; else each path that it names is a file to take along, the loader too.
 if libraries=$(ldd "$binary" 2> /dev/null); then
-  grep -o '/[^ ]*' <<< "$libraries" | while read -r library; do install -D "$library" "$rootfs$library"; done || true
+  { grep -o '/[^ ]*' <<< "$libraries" || true; } | while read -r library; do install -D "$library" "$rootfs$library"; done
 fi
 
 # The image: one layer, a configuration, a manifest, each named by its digest.
@@ -74,11 +66,13 @@ blob() {
 }
 case $(uname -m) in x86_64) architecture=amd64 ;; aarch64) architecture=arm64 ;; *) architecture=$(uname -m) ;; esac
 layer=$out/layer.tar
-rm -f "$layer"
+rm -f "$layer" "$layer.gz"
 archive "$layer" 0 -C "$rootfs" --exclude ./var/lib/watchcache .
 archive "$layer" "$uid" -C "$rootfs" ./var/lib/watchcache
-layer=$(blob "$layer")
-diff_id=$(sed 's/.*"\(sha256:[0-9a-f]*\)".*/\1/' <<< "$layer")
+# The configuration names the layer as it is, the manifest as it is sent. Some tools read no layer that is not compressed.
+diff_id=sha256:$(sha256sum "$layer" | cut -d' ' -f1)
+gzip -n "$layer"
+layer=$(blob "$layer.gz")
 cat > "$out/config.json" << JSON
 {
   "architecture": "$architecture",
@@ -100,7 +94,7 @@ cat > "$out/manifest.json" << JSON
   "schemaVersion": 2,
   "mediaType": "application/vnd.oci.image.manifest.v1+json",
   "config": {"mediaType": "application/vnd.oci.image.config.v1+json", $config},
-  "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", $layer}]
+  "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", $layer}]
 }
 JSON
 manifest=$(blob "$out/manifest.json")

@@ -18,9 +18,10 @@ referred() {
 }
 type=application/vnd.oci.image
 manifest=$(referred "$type.manifest.v1+json" "$scratch/layout/index.json")
-grep -q "$(sha256sum < "$(referred "$type.layer.v1.tar" "$manifest")" | cut -d' ' -f1)" "$(referred "$type.config.v1+json" "$manifest")"
+layer=$(referred "$type.layer.v1.tar+gzip" "$manifest")
+grep -q "sha256:$(gzip -dc "$layer" | sha256sum | cut -d' ' -f1)" "$(referred "$type.config.v1+json" "$manifest")"
 # What runs is the layer, not the folder that it was made of. Owners are those of whoever tests.
-tar -xf "$(referred "$type.layer.v1.tar" "$manifest")" -C "$scratch/rootfs" --no-same-owner
+tar -xzf "$layer" -C "$scratch/rootfs" --no-same-owner
 
 # within COMMAND…: with the layer as the root, as the superuser that we are or that a user namespace makes us.
 if [ "$(id -u)" = 0 ]; then within=(chroot "$scratch/rootfs"); else within=(unshare --user --map-root-user chroot "$scratch/rootfs"); fi

@@ -24,7 +24,7 @@ pub(super) struct Cli {
 /// What the program can do.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Follow etcd and answer the Kubernetes API's reads and watches from memory
+    /// Answer the Kubernetes API: reads and watches from memory, writes to etcd or to a store of its own
     Serve(Box<ServeArgs>),
     /// Serve etcd's own gRPC API over the embedded store alone, on loopback
     Store(Box<StoreArgs>),
@@ -96,7 +96,7 @@ pub(super) struct ServeArgs {
     /// CSV file of bearer tokens: token,user,uid[,"group1,group2"]; read once at start
     #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// How requests are authorized; only AlwaysAllow for now: whoever is authenticated may read everything
+    /// How requests are authorized; only AlwaysAllow for now: whoever is authenticated may read and write everything
     #[arg(long, default_value = "AlwaysAllow", value_name = "MODE", help_heading = "Who may enter")]
     pub(super) authorization_mode: String,
 

@@ -121,7 +121,7 @@ fn a_protected_etcd_shuts_the_plain_door_unless_asked() {
     assert_eq!(config.doors.insecure_port, None);
     let config = serve(&[REMOTE, "--insecure-port=8001"]).expect("valid");
     assert_eq!(config.doors.insecure_port, Some(8001));
-    assert_eq!(config.warnings, ["--insecure-port=8001: every local user may read everything, although etcd uses TLS"]);
+    assert_eq!(config.warnings, ["--insecure-port=8001: every local user may read and write everything, although etcd uses TLS"]);
     let remote_plain = serve(&["--etcd-servers=http://10.0.0.1:2379", "--insecure-port=1"]).expect("valid");
     assert!(remote_plain.warnings[0].ends_with("etcd is not on loopback"));
     for local in ["http://localhost:1", "http://[::1]:1", "http://127.9.9.9:1/"] {

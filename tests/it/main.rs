@@ -5,5 +5,6 @@ mod client;
 mod conformance;
 mod guarantees;
 mod live;
+mod manifests;
 mod power;
 mod transcripts;

@@ -37,7 +37,7 @@ pub enum Step {
     UpdateStatus(Value),
     /// Delete all instances, see whether some are left (kube-apiserver looks every 5 s for up to a minute), and ask again with the answer.
     DeleteInstances,
-    /// Write this whole v1 object, without [`FINALIZER`]; when it has no finalizers at all, delete the definition instead.
+    /// Write this whole v1 object, without `FINALIZER`; when it has no finalizers at all, delete the definition instead.
     Finish(Value),
 }
 

@@ -1,0 +1,80 @@
+//! What `deploy/` hands out: our own server takes the manifests without a word of warning, and the command lines in them are ones that we understand.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+use watchcache::config::Invocation;
+
+use crate::{
+    client::Client,
+    live::{
+        Outcome,
+        peers::{Site, free_address},
+    },
+};
+
+/// Where objects of these kinds are made.
+const COLLECTIONS: [(&str, &str); 4] = [
+    ("Namespace", "/api/v1/namespaces"),
+    ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
+    ("Service", "/api/v1/namespaces/watchcache/services"),
+    ("StatefulSet", "/apis/apps/v1/namespaces/watchcache/statefulsets"),
+];
+
+fn deployed(name: &str) -> std::io::Result<String> {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name))
+}
+
+#[tokio::test]
+async fn our_own_server_takes_the_manifests() -> Outcome {
+    for name in ["kubernetes/standalone.yaml", "kubernetes/with-etcd.yaml"] {
+        let site = Site::prepare(Path::new(""))?;
+        let address = free_address()?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(site.path().join("store"));
+        let running = site.start("watchcache", command)?;
+        let client = Client::plain(address);
+        running.ready(&client).await?;
+        let mut understood = 0;
+        for document in deployed(name)?.split("\n---\n") {
+            let object = created(&client, document).await.map_err(|why| format!("{name}: {why}"))?;
+            understood += command_lines(&object)?;
+        }
+        assert_eq!(understood, 1, "{name}: one container is ours");
+    }
+    Ok(())
+}
+
+/// Creates what a document describes, as strictly as a server can; the object.
+async fn created(client: &Client, document: &str) -> Result<Value, Box<dyn std::error::Error>> {
+    let kind = document.lines().find_map(|line| line.strip_prefix("kind: ")).ok_or("a document has no kind")?;
+    let (_, collection) = COLLECTIONS.iter().find(|(known, _)| *known == kind).ok_or_else(|| format!("{kind} is not in the table"))?;
+    let headers = [("Content-Type".to_owned(), "application/yaml".to_owned())];
+    let answer = client.whole("POST", &format!("{collection}?fieldValidation=Strict"), &headers, document.as_bytes()).await?;
+    let body = String::from_utf8_lossy(&answer.body);
+    if answer.status != 201 || answer.header("warning").next().is_some() {
+        return Err(format!("{kind}: {} {:?} {body}", answer.status, answer.headers).into());
+    }
+    Ok(serde_json::from_str(&body)?)
+}
+
+/// Reads the arguments of the containers that run our program; how many there are.
+fn command_lines(object: &Value) -> Result<usize, Box<dyn std::error::Error>> {
+    let containers = object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    let ours: Vec<&Value> = containers.into_iter().flatten().filter(|container| container["name"] == "watchcache").collect();
+    for container in &ours {
+        let arguments = container["args"].as_array().ok_or("the container has no args")?.iter().filter_map(Value::as_str);
+        Invocation::from_command_line(["watchcache"].into_iter().chain(arguments)).map_err(|stop| format!("{stop:?}"))?;
+    }
+    Ok(ours.len())
+}
+
+#[test]
+fn the_units_start_what_there_is() -> Outcome {
+    for name in ["watchcache.service", "watchcache-etcd.service"] {
+        let unit = deployed(name)?;
+        let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/")).ok_or("no ExecStart")?;
+        Invocation::from_command_line(line.split(' ')).map_err(|stop| format!("{name}: {stop:?}"))?;
+    }
+    Ok(())
+}
