@@ -71,7 +71,8 @@ impl Sent {
             body::identified(&mut tree, expected);
         } else if tree.get("apiVersion").and_then(Value::as_str).unwrap_or("").is_empty() {
             // Its decoder then knows no field at all (measured).
-            let unknown = tree.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| !matches!(name.as_str(), "kind" | "apiVersion"));
+            let unknown =
+                tree.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| !matches!(name.as_str(), "kind" | "apiVersion"));
             let warnings = unknown.map(|name| format!("unknown field {name:?}")).collect();
             return Ok(Self { tree: serde_json::json!({}), warnings });
         } else {

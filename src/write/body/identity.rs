@@ -73,7 +73,9 @@ pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), Str
     for member in ["apiVersion", "kind"] {
         if let Some(other) = value.get(member).filter(|found| !found.is_string() && !found.is_null()) {
             let what = go_kind(other);
-            return Err(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go struct field .{member} of type string"));
+            return Err(format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go struct field .{member} of type string"
+            ));
         }
     }
     let text = |member: &str| value[member].as_str().unwrap_or_default().to_owned();
