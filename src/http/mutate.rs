@@ -173,7 +173,7 @@ impl Call<'_> {
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         if matches!(write, Write::Delete | Write::DeleteCollection) {
-            return self.deleted(write, raw_query, media, body).await;
+            return self.deleted(write, raw_query, media, body, told).await;
         }
         let query = Query::parse(raw_query);
         let verb = match write.verb() {
@@ -204,7 +204,14 @@ impl Call<'_> {
         written.map(Answer::Object).map_err(Status::from)
     }
 
-    async fn deleted(&self, write: Write, raw_query: &str, media: Result<Media, Status>, body: &[u8]) -> Result<Answer, Status> {
+    async fn deleted(
+        &self,
+        write: Write,
+        raw_query: &str,
+        media: Result<Media, Status>,
+        body: &[u8],
+        told: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
         let syntax = match media {
             _ if body.is_empty() => Syntax::Json,
             Ok(Media::Object(syntax)) => syntax,
@@ -216,6 +223,7 @@ impl Call<'_> {
             DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
             DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
         })?;
+        told.extend(options.warning(served).map(str::to_owned));
         if write == Write::DeleteCollection {
             return self.collection_deleted(raw_query, &options).await;
         }

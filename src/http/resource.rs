@@ -44,12 +44,17 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
     if !is_in_scope(&resource, &path, request.method()) {
         return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
     }
-    // The router of built-ins turns the other methods away before anything is known of the resource.
-    let is_routed = !matches!(*request.method(), Method::HEAD | Method::OPTIONS) || resource.served.custom;
-    let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| is_routed && !w.is_empty());
+    let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
+    let custom = resource.served.custom;
     let mut response = answer(api, &path, resource, request).await;
-    if let Some(warning) = warning {
-        response.headers_mut().append(WARNING, warning);
+    // The router of built-ins turns other methods away before anything is known of the resource.
+    if let Some(warning) = warning.filter(|_| custom || response.status() != StatusCode::METHOD_NOT_ALLOWED) {
+        let headers = response.headers_mut();
+        let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+        headers.insert(WARNING, warning);
+        for other in others {
+            headers.append(WARNING, other);
+        }
     }
     response
 }

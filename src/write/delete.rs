@@ -1,5 +1,7 @@
 //! DELETE: at once, or marked and left to finalizers, to the kubelet, to the controllers (spec api-surface §8).
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
@@ -34,6 +36,19 @@ pub enum Deletion {
     Pending(Value),
 }
 
+impl DeleteOptions {
+    /// What the deleter of a Job should know (measured).
+    #[must_use]
+    pub fn warning(&self, served: &Served) -> Option<&'static str> {
+        let is_job = !served.custom && &*served.storage.id == "jobs";
+        let says_nothing = self.propagation.is_none() && self.orphan_dependents.is_none();
+        (is_job && says_nothing).then_some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+             propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+}
+
 impl Writer {
     /// Deletes one object.
     ///
@@ -41,10 +56,13 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn delete(&self, place: &Place, options: &DeleteOptions) -> Result<Deletion, WriteError> {
         self.may_delete(place)?;
+        if is_namespace(place.served()) {
+            self.leaving.note(&place.name, Instant::now());
+        }
         let now = tree::now();
         let marked = self.change(place, Look::Cache, options.dry_run, |current| decide(place, options, current, now)).await?;
         let done = match marked {
-            Done::Put { tree, .. } if is_finished(place.served(), &tree) => {
+            Done::Put { tree, .. } if is_pod(place.served()) && is_finished(place.served(), &tree) => {
                 if options.dry_run {
                     return Ok(Deletion::Gone(tree));
                 }
@@ -60,11 +78,15 @@ impl Writer {
     }
 
     fn may_delete(&self, place: &Place) -> Result<(), WriteError> {
-        if &*place.served().storage.id == "namespaces" && NAMESPACES_KEPT.contains(&place.name.as_str()) {
+        if is_namespace(place.served()) && NAMESPACES_KEPT.contains(&place.name.as_str()) {
             return Err(WriteError::Forbidden { of: place.named(), why: "this namespace may not be deleted".to_owned(), cause: None });
         }
         Ok(())
     }
+}
+
+fn is_namespace(served: &Served) -> bool {
+    &*served.storage.id == "namespaces"
 }
 
 fn is_pod(served: &Served) -> bool {
@@ -92,8 +114,9 @@ fn decide(place: &Place, options: &DeleteOptions, current: Option<&Current>, now
     } else {
         mark(served, &mut new, grace, now);
     }
-    // A pod is marked first, so that its kubelet and its watchers see it go.
-    if is_finished(served, &new) && (!is_pod(served) || new == *old) {
+    // A pod is marked first, so that its kubelet and its watchers see it go; a namespace, so that it is emptied.
+    let is_marked_first = is_pod(served) || is_namespace(served) && !is_marked;
+    if is_finished(served, &new) && (!is_marked_first || new == *old) {
         return Ok(Decision::Remove(None));
     }
     Ok(if new == *old { Decision::Keep } else { Decision::Put(new) })
@@ -209,6 +232,14 @@ mod tests {
     fn what_nothing_holds_goes_at_once() {
         let place = test_place("", "configmaps", Some("n"), "c");
         assert_eq!(decided(&place, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})), Ok(Decision::Remove(None)));
+    }
+
+    #[test]
+    fn a_namespace_is_marked_before_it_goes() {
+        let place = test_place("", "namespaces", None, "n");
+        let marked = put(decided(&place, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})));
+        assert_eq!(tree::text(&marked, &["status", "phase"]), "Terminating");
+        assert_eq!(decided(&place, &DeleteOptions::default(), marked), Ok(Decision::Remove(None)));
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Writer {
     prefix: Arc<str>,
     shelf: Arc<ArcSwap<Shelf>>,
     leases: lease::Leases,
+    /// Which namespaces the cache may not be asked about.
+    leaving: namespace::Leaving,
     permit: Arc<permit::Permit>,
 }
 
@@ -100,7 +102,7 @@ impl Writer {
     /// Writes to this etcd, under this prefix (`/registry/`), of what is on this shelf.
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str, shelf: Arc<ArcSwap<Shelf>>, permit: Arc<permit::Permit>) -> Self {
-        Self { etcd, prefix: prefix.into(), shelf, leases: lease::Leases::default(), permit }
+        Self { etcd, prefix: prefix.into(), shelf, leases: lease::Leases::default(), leaving: namespace::Leaving::default(), permit }
     }
 
     /// POST of a collection (spec api-surface §5). `told` gets the texts of `Warning` headers, as in the methods below.

@@ -36,6 +36,7 @@ pub(super) fn compare(scenario: &Scenario, ours: &[Value], our_order: &[String],
         left.push(ours);
         right.push(theirs);
     }
+    verdict.take_marked_everywhere(scenario, &mut left, &mut right);
     let their_order: Vec<&str> = recorded["order"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let our_order: Vec<&str> = our_order.iter().map(String::as_str).collect();
     let (left, right) = (numbered(&left, &our_order), numbered(&right, &their_order));
@@ -51,6 +52,19 @@ pub(super) fn compare(scenario: &Scenario, ours: &[Value], our_order: &[String],
 }
 
 impl Verdict {
+    fn take_marked_everywhere(&mut self, scenario: &Scenario, ours: &mut [Value], theirs: &mut [Value]) {
+        for (word, pointers) in &scenario.marks {
+            for pointer in pointers {
+                let taken =
+                    |answers: &mut [Value]| answers.iter_mut().map(|answer| removed_from_objects(answer, pointer)).collect::<Vec<_>>();
+                if taken(ours) == taken(theirs) && word != OPEN {
+                    self.differences.push(format!("{word}: {pointer} does not differ any more"));
+                }
+            }
+            self.marked.push(word.clone());
+        }
+    }
+
     fn take_marked(&mut self, step: &Step, ours: &mut Value, theirs: &mut Value) {
         for (word, pointers) in &step.marks {
             let all = [String::new()];
@@ -87,6 +101,18 @@ fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
         Value::Array(items) => items.get_mut(last.parse::<usize>().ok()?).map(Value::take),
         _ => None,
     }
+}
+
+/// Takes the value out of the object, the items or the events' objects of an answer.
+fn removed_from_objects(answer: &mut Value, pointer: &str) -> Vec<Option<Value>> {
+    let is_list = |value: &Value, member: &str| value.get(member).is_some_and(Value::is_array);
+    let body = if answer.get("body").is_some() { &mut answer["body"] } else { answer };
+    let member = ["events", "items"].into_iter().find(|member| is_list(body, member));
+    let Some(objects) = member.and_then(|member| body[member].as_array_mut()) else { return vec![remove(body, pointer)] };
+    let inner = |value: &mut Value| {
+        if value.get("object").is_some() { remove(&mut value["object"], pointer) } else { remove(value, pointer) }
+    };
+    objects.iter_mut().map(inner).collect()
 }
 
 fn differing(path: &str, ours: &Value, theirs: &Value, lines: &mut Vec<String>) {
@@ -126,7 +152,7 @@ mod tests {
 
     fn scenario(marks: &[(&str, &[&str])]) -> Scenario {
         let marks = marks.iter().map(|(word, at)| ((*word).into(), at.iter().map(|p| (*p).into()).collect())).collect();
-        Scenario { name: "one".into(), steps: vec![Step { shown: "GET /".into(), marks, ..Step::default() }] }
+        Scenario { name: "one".into(), marks: Vec::new(), steps: vec![Step { shown: "GET /".into(), marks, ..Step::default() }] }
     }
 
     #[test]
@@ -140,6 +166,16 @@ mod tests {
         let marked = scenario(&[("why", &["/body/x"])]);
         assert_eq!(compare(&marked, &other, &order, &recorded), Verdict { differences: vec![], marked: vec!["why".into()] });
         assert!(compare(&marked, &same, &order, &recorded).differences[0].contains("does not differ"));
+    }
+
+    #[test]
+    fn a_mark_of_a_scenario_is_for_every_object() {
+        let mut marked = scenario(&[]);
+        marked.marks = vec![("why".into(), vec!["/status/x".into()])];
+        let with = |x: u8| json!({"body": {"events": [{"object": {"status": {"x": x, "y": 1}}}]}});
+        let recorded = json!({"steps": [{"answer": with(1)}], "order": []});
+        assert_eq!(compare(&marked, &[with(2)], &[], &recorded).differences, Vec::<String>::new());
+        assert_eq!(compare(&marked, &[with(1)], &[], &recorded).differences.len(), 1);
     }
 
     #[test]

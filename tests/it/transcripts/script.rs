@@ -16,8 +16,13 @@ pub(super) struct Theme {
 pub(super) struct Scenario {
     /// Unique among all files; also the name of its namespace.
     pub(super) name: String,
+    /// As those of a step, for every object in every answer; the pointers are the objects'.
+    pub(super) marks: Vec<Mark>,
     pub(super) steps: Vec<Step>,
 }
+
+/// A word under which a difference is told, and the pointers that may differ.
+pub(super) type Mark = (String, Vec<String>);
 
 /// One step, with the marks that belong to it.
 #[derive(Default)]
@@ -31,8 +36,8 @@ pub(super) struct Step {
     pub(super) keeps: Vec<(String, String)>,
     /// JSON pointer into the answer, and the JSON it must become.
     pub(super) until: Option<(String, String)>,
-    /// Words under which a difference is told, each with the pointers that may differ; no pointer: all.
-    pub(super) marks: Vec<(String, Vec<String>)>,
+    /// Where the answer may differ; no pointer: anywhere.
+    pub(super) marks: Vec<Mark>,
     /// Pointers that kube-apiserver itself answers now one way, now another.
     pub(super) ignored: Vec<String>,
     /// JSON pointer into the answer's body: what stands there is a generated name.
@@ -100,8 +105,12 @@ fn scenarios(text: &str) -> Result<Vec<Scenario>, String> {
             if !name.chars().all(named) || name.len() > 50 {
                 return Err(format!("{name:?} is no name of a namespace"));
             }
-            scenarios.push(Scenario { name: name.to_owned(), steps: Vec::new() });
             lines.next();
+            let mut head = Step::default();
+            while let Some(line) = lines.next_if(|line| line.starts_with("~ ")) {
+                head.property(line)?;
+            }
+            scenarios.push(Scenario { name: name.to_owned(), marks: head.marks, steps: Vec::new() });
         }
         if lines.peek().is_none() {
             continue;
@@ -195,9 +204,10 @@ mod tests {
 
     #[test]
     fn a_file_becomes_steps() {
-        let text = "# c\n=== one\nPOST /a?b=c d\n| Accept: x/y\nkeep rv /metadata/resourceVersion\n~ word /status /body\n{\n \"a\": 1}\n\nREAD w 3\n\n=== two\nPATCH:merge /x\n{}\n";
+        let text = "# c\n=== one\n~ why /status\nPOST /a?b=c d\n| Accept: x/y\nkeep rv /metadata/resourceVersion\n~ word /status /body\n{\n \"a\": 1}\n\nREAD w 3\n\n=== two\nPATCH:merge /x\n{}\n";
         let scenarios = scenarios(text).expect("a file");
         assert_eq!(scenarios.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(scenarios[0].marks, [("why".into(), vec!["/status".into()])]);
         let post = &scenarios[0].steps[0];
         assert_eq!(post.body, "{\n \"a\": 1}");
         assert_eq!(post.headers, [("Accept".into(), "x/y".into()), ("Content-Type".into(), "application/json".into())]);
