@@ -13,6 +13,7 @@ use super::{
     api::{connection, negotiated, whole},
     body::ListBody,
     listen::Door,
+    partial,
     resource::Call,
     status::Status,
 };
@@ -80,6 +81,7 @@ impl Call<'_> {
         let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
         let accepted = negotiated(&mut self.arrived.reply, &request, asked);
         // PATCH looks at the type of the body first, PUT only after everything else.
+        self.partial = accepted.as_ref().ok().and_then(|form| form.partial);
         let early = if write.is_patch() { media.as_ref().err().cloned().or(accepted.err()) } else { accepted.err() };
         let early = early.or_else(|| media.as_ref().err().filter(|_| write == Write::Create).cloned());
         if let Some(status) = early {
@@ -272,9 +274,17 @@ impl Call<'_> {
             }
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
+                // It is written all the same: so does kube-apiserver, which finds out when it converts the answer.
+                if let Some(status) = partial::mismatch(self.partial, &self.resource.served, false) {
+                    return self.failed(&status, &mut timer);
+                }
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
-                let body = if is_scale { written.built_in_json() } else { written.json(&self.resource.served) };
+                let body = match self.partial {
+                    Some(partial) => written.only_metadata(partial.version.api_version()).built_in_json(),
+                    None if is_scale => written.built_in_json(),
+                    None => written.json(&self.resource.served),
+                };
                 (code, body)
             }
         };

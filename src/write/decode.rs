@@ -66,6 +66,9 @@ impl Sent {
             errors: vec![FieldError::invalid("patch", &text.as_str().into(), why)],
         };
         if expected.custom {
+            if tree.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
+                return Err(refused(&format!("Object 'Kind' is missing in '{tree}'")));
+            }
             same_version(&tree, expected)?;
         } else if patch.kind == PatchKind::Strategic {
             body::identified(&mut tree, expected);
@@ -89,14 +92,15 @@ impl Sent {
     }
 }
 
-/// No patch makes another kind or version of a custom resource (measured; the kind goes without its group).
+/// No patch makes another kind or version of a custom resource; the error is about what it would have been (measured).
 fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError> {
+    let text = |pointer: &str| tree.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
     let api_version = expected.api_version();
     for (member, wanted) in [("apiVersion", api_version.as_str()), ("kind", expected.kind)] {
         let found = tree.get(member).unwrap_or(&Value::Null);
         if found != wanted {
-            let name = tree.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("");
-            let of = Named { group: String::new(), kind: expected.kind.to_owned(), name: name.to_owned() };
+            let group = text("/apiVersion").split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
+            let of = Named { group, kind: text("/kind"), name: text("/metadata/name") };
             return Err(WriteError::Invalid { of, errors: vec![FieldError::invalid(member, found, &format!("must be {wanted}"))] });
         }
     }

@@ -64,6 +64,7 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
             }
             label_namespace(new);
         }
+        ("namespaces", _) => label_namespace(new),
         ("secrets", _) => prepare_secret(new),
         ("serviceaccounts", _) => only_names(new),
         ("pods", Part::Status) => keep_metadata(old, new, "ownerReferences"),
@@ -168,11 +169,22 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }
+        ("namespaces", Part::Status) => wrong_phase(new).into_iter().collect(),
         ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
         (DEFINITIONS, Part::Main) => definition::validate_update(new, old),
         (DEFINITIONS, Part::Status) => definition::validate_status_update(new),
         _ => Vec::new(),
     }
+}
+
+/// A namespace is Terminating exactly while it is being deleted (measured).
+fn wrong_phase(namespace: &Value) -> Option<FieldError> {
+    let phase = tree::text(namespace, &["status", "phase"]);
+    let (wanted, why) = match tree::at(namespace, &["metadata", "deletionTimestamp"]) {
+        None => ("Active", "may only be 'Active' if `deletionTimestamp` is empty"),
+        Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+    };
+    (phase != wanted).then(|| FieldError::invalid("status.Phase", &phase.into(), why))
 }
 
 fn label_namespace(object: &mut Value) {

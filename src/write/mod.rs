@@ -91,6 +91,14 @@ impl Written {
         shown(served.custom, &self.object)
     }
 
+    /// As a PartialObjectMetadata of this version.
+    #[must_use]
+    pub fn only_metadata(&self, api_version: &str) -> Self {
+        let metadata = tree::metadata(&self.object);
+        let object = serde_json::json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata});
+        Self { object, ..*self }
+    }
+
     /// As `json`, for a Scale, which is a built-in type whatever its parent.
     #[must_use]
     pub fn built_in_json(&self) -> Vec<u8> {
