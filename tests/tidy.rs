@@ -113,7 +113,7 @@ fn the_plan_that_people_read_is_the_same() {
         let [rooms, .., may] = cells[..] else { continue };
         // What stands in brackets says which part of a room is meant.
         let may = may.split(", ").filter_map(|to| to.split_whitespace().next()).filter(|to| to.starts_with(char::is_alphabetic)).collect();
-        let room = rooms.split('`').filter(|word| word.starts_with(char::is_alphabetic)).next_back();
+        let room = rooms.split('`').rfind(|word| word.starts_with(char::is_alphabetic));
         told.insert(room.expect("the row begins with a room's name"), may);
     }
     for (room, may) in DIRECTIONS {
