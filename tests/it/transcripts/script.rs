@@ -221,7 +221,7 @@ mod tests {
     fn the_files_are_scenarios_and_many() {
         let themes = themes().expect("each file can be read");
         let count: usize = themes.iter().map(|theme| theme.scenarios.len()).sum();
-        assert!(count >= 120, "{count} scenarios");
+        assert!(count >= 250, "{count} scenarios");
         assert!(themes.iter().flat_map(|t| &t.scenarios).all(|s| !s.steps.is_empty()));
     }
 }
