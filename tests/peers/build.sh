@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# Parts: etcd, kube-apiserver, kubectl (default: all three). A part that OUT already has at the wanted version is left alone.
+# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl (default: all four). A part that OUT already has at the wanted version is left alone.
 # Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches.
 set -euo pipefail
 
 etcd_version=v3.7.3
 kube_version=1.36.3
 
-[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kubectl…]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kube-controller-manager|kubectl…]" >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kubectl)
+[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -77,6 +77,9 @@ for part in "${parts[@]}"; do
   case $part in
   etcd) build_etcd && echo "$part $etcd_version built" ;;
   kube-apiserver) program kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver/app 'app.NewAPIServerCommand()' && kubernetes+=("$part") ;;
+  kube-controller-manager)
+    program kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager/app 'app.NewControllerManagerCommand()' && kubernetes+=("$part")
+    ;;
   kubectl) program kubectl k8s.io/kubectl/pkg/cmd 'cmd.NewDefaultKubectlCommand()' && kubernetes+=("$part") ;;
   *) echo "unknown part $part" >&2; exit 2 ;;
   esac

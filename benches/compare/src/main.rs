@@ -84,6 +84,12 @@ struct Run {
     /// Gets in each measurement.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     gets: u64,
+    /// PUTs through each subject in each measurement, with `watchcache serve --allow-writes`; 0 leaves them out.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    writes: u64,
+    /// Measure nothing but the writes.
+    #[arg(long, requires = "writes")]
+    writes_only: bool,
     /// First of five consecutive ports; 0 takes what is free.
     #[arg(long, default_value_t = 0)]
     base_port: u16,
@@ -134,11 +140,15 @@ async fn compare(args: &Run) -> Result<()> {
         Some(dir) => Folder::keep(dir)?,
         None => Folder::Temporary(TempDir::new().context("create a temporary folder")?),
     };
+    let mut watchcache_args = args.watchcache_arg.clone();
+    if args.writes > 0 {
+        watchcache_args.push("--allow-writes".to_owned());
+    }
     let programs = Programs {
         etcd: args.etcd.clone(),
         kube_apiserver: args.kube_apiserver.clone(),
         watchcache: args.watchcache.clone(),
-        watchcache_args: args.watchcache_arg.clone(),
+        watchcache_args,
     };
     let stage = Stage::build(programs, dir.path(), args.base_port)?;
     let mut figures = Figures::default();
@@ -146,7 +156,7 @@ async fn compare(args: &Run) -> Result<()> {
     progress("starting etcd and the writer");
     let mut etcd = stage.etcd().await?;
     let mut writing = stage.writer().await?;
-    let empty = empty_rss(&stage).await?;
+    let empty = if args.writes_only { None } else { Some(empty_rss(&stage).await?) };
     progress("creating objects");
     let writer = Writer::populate(stage.target(&writing), args.objects).await?;
     let (mut servers, mut subjects) = (Vec::new(), Vec::new());
@@ -169,10 +179,12 @@ async fn compare(args: &Run) -> Result<()> {
         server.still_runs()?;
     }
     measured?;
-    let Run { objects, watchers, rate, seconds, rounds, .. } = args;
-    let load = format!(
-        "{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s; rounds: {rounds}; TLS with client certificates"
-    );
+    let Run { objects, watchers, rate, seconds, rounds, writes, .. } = args;
+    let load = if args.writes_only {
+        format!("{objects} ConfigMaps; {writes} PUTs by {} connections; rounds: {rounds}; TLS with client certificates", writer::CREATORS)
+    } else {
+        format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s; rounds: {rounds}; TLS with client certificates")
+    };
     let header = Header::of_this_run(load, Side::BOTH.map(|side| stage.name(side).to_owned()));
     println!("{}", bench.figures.markdown(&header));
     if let Some(path) = &args.json {
@@ -202,8 +214,15 @@ impl Folder {
     }
 }
 
-/// Every measurement, the subjects taking turns within each.
-async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: [u64; 2], rounds: u8) -> Result<()> {
+/// Every measurement, the subjects taking turns within each; only the writes without the RSS of `empty` servers.
+async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, rounds: u8) -> Result<()> {
+    let Some(empty) = empty else {
+        for round in 1..=rounds {
+            progress(&format!("round {round} of {rounds}"));
+            measure_writes(bench, subjects).await?;
+        }
+        return Ok(());
+    };
     for (subject, empty) in subjects.iter().zip(empty) {
         bench.memory(subject, empty).await?;
     }
@@ -241,6 +260,16 @@ async fn measure_round(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
             bench.gets(subject, protocol).await?;
         }
     }
+    measure_writes(bench, subjects).await
+}
+
+async fn measure_writes(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        for subject in subjects {
+            progress(&format!("writes, {protocol:?}, {:?}", subject.side));
+            bench.writes(subject, protocol).await?;
+        }
+    }
     Ok(())
 }
 
@@ -265,6 +294,7 @@ fn sizes(args: &Run) -> Sizes {
         seconds: args.seconds,
         lists: args.lists,
         gets: args.gets,
+        writes: args.writes,
     }
 }
 

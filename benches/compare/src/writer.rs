@@ -1,4 +1,5 @@
-//! The only writer of a run: fills the namespace with ConfigMaps, then changes them at a steady pace. Knows the writing server only.
+//! Writes: fills the namespace with ConfigMaps and changes them at a steady pace through the writing server; and, where writing is what is measured,
+//! changes objects of another namespace as fast as a server takes it.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,13 +13,19 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::certs::Certificates;
-use crate::load::{Connection, Protocol, Stamp, Target, WriteTimes, now_micros, tls};
+use crate::load::{Connection, Protocol, STAMPS, Stamp, Target, WriteTimes, now_micros, seq_of, tls};
 
 /// The collection that everything is measured on.
 pub(crate) const COLLECTION: &str = "/api/v1/namespaces/compare/configmaps";
 
-/// Connections that create objects at the same time; more only queue on etcd's disk.
-const CREATORS: u64 = 8;
+/// Where the objects are whose writes are measured: whoever counts the collection does not see them.
+const WRITTEN: &str = "/api/v1/namespaces/compare-writes/configmaps";
+
+/// Objects there, several for each connection.
+const WRITTEN_OBJECTS: u64 = 64;
+
+/// Connections that create or change objects at the same time; more only queue on etcd's disk.
+pub(crate) const CREATORS: u64 = 8;
 
 /// Bytes of text in each object. With metadata and managed fields an object is then served as about 1.5 KB.
 const TEXT_BYTES: usize = 960;
@@ -53,19 +60,24 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Connects and creates the namespace with `objects` ConfigMaps, stamped 1 to `objects`.
+    /// Connects, and creates the namespaces: one with the objects whose writes are measured, one with `objects` ConfigMaps, stamped 1 to `objects`.
     pub(crate) async fn populate(target: Target, objects: u64) -> Result<Self> {
         let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
         let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
-        let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"compare"}}"#;
-        connection.write(Method::POST, "/api/v1/namespaces", Bytes::from_static(namespace.as_bytes())).await?;
+        for name in ["compare", "compare-writes"] {
+            let namespace = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
+            connection.write(Method::POST, "/api/v1/namespaces", Bytes::from(namespace)).await?;
+        }
+        for index in 0..WRITTEN_OBJECTS {
+            connection.write(Method::POST, WRITTEN, object("compare-writes", index, index)).await?;
+        }
         let mut creators = JoinSet::new();
         for first in 0..CREATORS {
             let (target, tls) = (target.clone(), Arc::clone(&tls));
             creators.spawn(async move {
                 let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
                 for index in (first..objects).step_by(CREATORS as usize) {
-                    connection.write(Method::POST, COLLECTION, object(index, index + 1)).await?;
+                    connection.write(Method::POST, COLLECTION, object("compare", index, index + 1)).await?;
                 }
                 anyhow::Ok(())
             });
@@ -98,7 +110,7 @@ impl Writer {
             let seq = self.seq + 1;
             let index = index_of(seq, self.objects);
             let sent = now_micros();
-            self.connection.write(Method::PUT, &object_path(index), object(index, seq)).await?;
+            self.connection.write(Method::PUT, &object_path(index), object("compare", index, seq)).await?;
             times.push(WriteTimes { sent, acknowledged: now_micros() });
             self.seq = seq;
         }
@@ -115,6 +127,37 @@ impl Writer {
     }
 }
 
+/// Changes objects through this server `count` times, without naming a revision, each connection one object after another; how long each
+/// took, µs. Every answer must carry the stamp that was sent.
+pub(crate) async fn replace(target: &Target, protocol: Protocol, count: u64) -> Result<Vec<i64>> {
+    let tls = tls(&Certificates::at(&target.certificates), protocol)?;
+    let mut changers = JoinSet::new();
+    for first in 0..CREATORS {
+        let (target, tls) = (target.clone(), Arc::clone(&tls));
+        changers.spawn(async move {
+            let mut connection = Connection::open(&target, &tls, protocol).await?;
+            let mut took = Vec::new();
+            for turn in (first..count).step_by(CREATORS as usize) {
+                // Turns of one connection differ by the number of connections, which divides that of objects: no two meet at an object.
+                let (index, sent) = (turn % WRITTEN_OBJECTS, now_micros());
+                // A stamp that the object does not have yet, or there would be nothing to write.
+                let stamp = sent % STAMPS;
+                let body = object("compare-writes", index, stamp);
+                let path = format!("{WRITTEN}/cm-{index:06}");
+                let answer = connection.write(Method::PUT, &path, body).await?;
+                took.push(i64::try_from(now_micros() - sent)?);
+                ensure!(seq_of(&answer) == Some(stamp), "PUT {path} was answered with another object");
+            }
+            anyhow::Ok(took)
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(changer) = changers.join_next().await {
+        all.extend(changer.context("a task that changes objects")??);
+    }
+    Ok(all)
+}
+
 /// The path of the object `index`.
 pub(crate) fn object_path(index: u64) -> String {
     format!("{COLLECTION}/cm-{index:06}")
@@ -125,9 +168,9 @@ fn index_of(seq: u64, objects: u64) -> u64 {
     (seq - 1) % objects
 }
 
-fn object(index: u64, seq: u64) -> Bytes {
+fn object(namespace: &str, index: u64, seq: u64) -> Bytes {
     let mut body = format!(
-        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"compare","labels":{{"app":"compare","shard":"s{}"}}}},"data":{{"stamp":"{}","text":""#,
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"{namespace}","labels":{{"app":"compare","shard":"s{}"}}}},"data":{{"stamp":"{}","text":""#,
         index % 16,
         Stamp(seq)
     );
@@ -147,11 +190,10 @@ fn object(index: u64, seq: u64) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::seq_of;
 
     #[test]
     fn objects_are_json_of_one_size_with_their_stamp() {
-        let objects: Vec<_> = (0..200).map(|index| object(index, index + 7)).collect();
+        let objects: Vec<_> = (0..200).map(|index| object("compare", index, index + 7)).collect();
         for (index, body) in objects.iter().enumerate() {
             let parsed: serde_json::Value = serde_json::from_slice(body).expect("an object is JSON");
             assert_eq!(parsed["metadata"]["name"], format!("cm-{index:06}"));

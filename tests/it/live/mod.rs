@@ -2,14 +2,16 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd` and `kube-apiserver` (`tests/peers/build.sh` makes it); without it these cases say so and return |
+//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver` and `kube-controller-manager` (`tests/peers/build.sh` makes it); without it these cases say so and return |
 //! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `kube-apiserver`: a second one in the place of ours, to test the cases |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
 //! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path; without it the sessions of `session` say so and return |
+//! | `WATCHCACHE_CONTROLLERS_SECONDS` | how long kube-controller-manager works at least; one round without it |
 //! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go`; without it its case says so and returns |
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs`; likewise |
 
 mod clients;
+mod controllers;
 pub(crate) mod floor;
 mod kubectl;
 mod objects;

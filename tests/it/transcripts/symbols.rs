@@ -233,15 +233,15 @@ mod tests {
     fn equal_stays_equal_and_order_is_told() {
         let uid = "5f0bd0c5-8d5b-4b58-9a7e-0b0a3f3a6a55";
         let mut answers = [
-            json!({"metadata": {"name": "x-abcde", "generateName": "x-", "uid": uid, "resourceVersion": "9", "creationTimestamp": "1970-01-01T00:01:00Z"}}),
-            json!({"metadata": {"name": "y", "resourceVersion": "7"}, "other": "1969-01-01T00:00:00Z"}),
+            json!({"metadata": {"name": "x-abcde", "generateName": "x-", "uid": uid, "resourceVersion": "9", "creationTimestamp": "2023-11-14T22:14:00Z"}}),
+            json!({"metadata": {"name": "y", "resourceVersion": "7"}, "other": "2013-01-01T00:00:00Z"}),
             json!({"metadata": {"resourceVersion": "8"}, "message": format!("x-abcde has {uid}, in record (9), limit 9")}),
         ];
-        let order = symbolic(&mut answers, &[Step::default(), Step::default(), Step::default()], 0);
+        let order = symbolic(&mut answers, &[Step::default(), Step::default(), Step::default()], 1_700_000_000);
         assert_eq!(order, ["$rv2", "$rv1"]);
         assert_eq!(answers[0]["metadata"]["name"], "$name1");
         assert_eq!(answers[0]["metadata"]["creationTimestamp"], "$time");
-        assert_eq!(answers[1]["other"], "1969-01-01T00:00:00Z");
+        assert_eq!(answers[1]["other"], "2013-01-01T00:00:00Z");
         assert_eq!(
             answers[2],
             json!({"metadata": {"resourceVersion": "after $rv2"}, "message": "$name1 has $uid1, in record ($rv1), limit 9"})

@@ -26,7 +26,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 
 pub(crate) use client::{Connection, tls};
 pub(crate) use handle::Load;
-pub(crate) use stamp::{Stamp, seq_of};
+pub(crate) use stamp::{STAMPS, Stamp, seq_of};
 
 /// How long a request or a connection of the load generator may take, seconds. A list of 30 MB on a busy machine takes two.
 const REQUEST_SECONDS: u64 = 60;
@@ -135,7 +135,7 @@ pub(crate) struct Percentiles {
 
 impl Percentiles {
     /// Of latencies in µs, which may be negative: a watcher can hear of a write before its writer does. `None` of nothing.
-    fn of(mut micros: Vec<i64>) -> Option<Self> {
+    pub(crate) fn of(mut micros: Vec<i64>) -> Option<Self> {
         micros.sort_unstable();
         let last = micros.len().checked_sub(1)?;
         #[expect(clippy::cast_precision_loss, reason = "latencies of a run are far below 2^52 µs")]

@@ -11,6 +11,9 @@ const MARK: &[u8] = b"~stamp~";
 /// Digits of a stamp: fixed, so that all objects are of the same size.
 const DIGITS: usize = 10;
 
+/// How many stamps there are.
+pub(crate) const STAMPS: u64 = 10_000_000_000;
+
 /// The text of a stamp.
 pub(crate) struct Stamp(pub(crate) u64);
 

@@ -2,6 +2,7 @@
 
 mod requests;
 mod watches;
+mod writes;
 
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(crate) struct Sizes {
     pub(crate) seconds: u64,
     pub(crate) lists: u64,
     pub(crate) gets: u64,
+    /// Writes through each subject; 0 leaves them out.
+    pub(crate) writes: u64,
 }
 
 /// The bench: the sizes, the writer and what was found so far.

@@ -1,0 +1,210 @@
+//! kube-controller-manager on ours and nothing else: namespaces get what every namespace has and lose all of it in the end, owners take their dependents
+//! along, and no error is said twice. `WATCHCACHE_CONTROLLERS_SECONDS` makes it go on for longer than one round.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    free_address,
+    peers::{Running, Site},
+    say,
+};
+use crate::{
+    alone::{Alone, asked},
+    client::{Client, Request},
+};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// As `kube-controller-manager --help` names them.
+const CONTROLLERS: &str =
+    "namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,garbage-collector-controller";
+/// How long a controller may take for one thing. The garbage collector looks for new resources every 30 s.
+const PATIENCE: Duration = Duration::from_secs(120);
+const WIDGETS: &str = "/apis/ex.io/v1/namespaces";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers() -> Result<(), Failure> {
+    let program = env::var_os("WATCHCACHE_TEST_PEERS").map(|peers| PathBuf::from(peers).join("kube-controller-manager"));
+    let Some(program) = program.filter(|program| program.exists()) else {
+        say("live controllers: not run, WATCHCACHE_TEST_PEERS does not name a folder with kube-controller-manager");
+        return Ok(());
+    };
+    let seconds = env::var("WATCHCACHE_CONTROLLERS_SECONDS").map_or(Ok(0), |text| text.parse())?;
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let site = Site::prepare(program.parent().ok_or("a program in a folder")?).map_err(|error| error.to_string())?;
+    let (manager, began) = (start(&site, &program, &server)?, Instant::now());
+    let client = server.client();
+    for namespace in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        furnished(&client, namespace).await?;
+    }
+    asked(&client, ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), Some(&definition()), 201).await?;
+    let mut rounds = 0;
+    while rounds == 0 || began.elapsed() < Duration::from_secs(seconds) {
+        rounds += 1;
+        round(&client, &format!("shop-{rounds}")).await.map_err(|error| format!("round {rounds}: {error}; {:?}", manager.ended()))?;
+    }
+    if let Some(ended) = manager.ended() {
+        return Err(ended.into());
+    }
+    let log = fs::read_to_string(site.path().join("kube-controller-manager.log"))?;
+    let errors = errors(&log);
+    say(&format!("live controllers: {rounds} rounds in {:.0?}; errors told: {errors:?}", began.elapsed()));
+    let repeated: Vec<_> = errors.iter().filter(|(_, count)| **count > 1).collect();
+    if repeated.is_empty() { Ok(()) } else { Err(format!("errors that repeat: {repeated:?}").into()) }
+}
+
+/// kube-controller-manager against the plain door, as a leader, without credentials of its controllers.
+fn start(site: &Site, program: &Path, server: &Alone) -> Result<Running, Failure> {
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "ours",
+        "clusters": [{"name": "ours", "cluster": {"server": server.url()}}],
+        "users": [{"name": "ours", "user": {}}],
+        "contexts": [{"name": "ours", "context": {"cluster": "ours", "user": "ours"}}],
+    });
+    let file = |name: &str| site.path().join(name).display().to_string();
+    fs::write(file("kubeconfig"), kubeconfig.to_string())?;
+    let mut command = Command::new(program);
+    for (flag, value) in [
+        ("kubeconfig", file("kubeconfig")),
+        ("kube-api-content-type", "application/json".into()),
+        ("controllers", CONTROLLERS.into()),
+        ("leader-elect", "true".into()),
+        ("root-ca-file", file("ca.crt")),
+        ("bind-address", "127.0.0.1".into()),
+        ("secure-port", free_address()?.port().to_string()),
+        ("cert-dir", file("controller-manager")),
+    ] {
+        command.arg(format!("--{flag}={value}"));
+    }
+    Ok(site.start("kube-controller-manager", command)?)
+}
+
+/// A namespace from its beginning to its end, with owners of every kind of cascade in it.
+async fn round(client: &Client, namespace: &str) -> Result<(), Failure> {
+    let body = json!({"metadata": {"name": namespace}});
+    asked(client, ("POST", "/api/v1/namespaces"), Some(&body), 201).await?;
+    furnished(client, namespace).await?;
+    let (maps, widgets) = (format!("/api/v1/namespaces/{namespace}/configmaps"), format!("{WIDGETS}/{namespace}/widgets"));
+    for (owners, api, kind) in [(&maps, "v1", "ConfigMap"), (&widgets, "ex.io/v1", "Widget")] {
+        for policy in ["Background", "Foreground", "Orphan"] {
+            cascade(client, namespace, (owners, api, kind), policy).await?;
+        }
+    }
+    // A namespace with objects of every sort in it, one of them held back for a while.
+    asked(client, ("POST", &widgets), Some(&json!({"apiVersion": "ex.io/v1", "kind": "Widget", "metadata": {"name": "last"}})), 201)
+        .await?;
+    let held = json!({"metadata": {"name": "held", "finalizers": ["ex.io/hold"]}});
+    asked(client, ("POST", &maps), Some(&held), 201).await?;
+    asked(client, ("DELETE", &format!("/api/v1/namespaces/{namespace}")), None, 200).await?;
+    gone(client, &format!("{widgets}/last")).await?;
+    let kept = asked(client, ("GET", &format!("/api/v1/namespaces/{namespace}")), None, 200).await?;
+    if kept.pointer("/status/phase").and_then(Value::as_str) != Some("Terminating") {
+        return Err(format!("what holds it is there: {kept}").into());
+    }
+    asked(client, ("PATCH", &format!("{maps}/held")), Some(&json!({"metadata": {"finalizers": null}})), 200).await?;
+    gone(client, &format!("/api/v1/namespaces/{namespace}")).await?;
+    for target in ["/api/v1/configmaps", "/api/v1/secrets", "/api/v1/serviceaccounts", "/apis/ex.io/v1/widgets"] {
+        let list = asked(client, ("GET", target), None, 200).await?;
+        let items = list["items"].as_array().ok_or("no items")?;
+        if let Some(left) = items.iter().find(|item| item.pointer("/metadata/namespace").and_then(Value::as_str) == Some(namespace)) {
+            return Err(format!("the namespace is gone and left {left}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Deletes an owner under a policy: its dependent goes with it, or stays without it.
+async fn cascade(client: &Client, namespace: &str, (owners, api, kind): (&str, &str, &str), policy: &str) -> Result<(), Failure> {
+    let name = format!("{}-{}", kind.to_lowercase(), policy.to_lowercase());
+    let body = json!({"apiVersion": api, "kind": kind, "metadata": {"name": name}});
+    let owner = asked(client, ("POST", owners), Some(&body), 201).await?;
+    let reference = json!({"apiVersion": api, "kind": kind, "name": name, "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true});
+    let dependents = format!("/api/v1/namespaces/{namespace}/secrets");
+    let dependent = json!({"metadata": {"name": name, "ownerReferences": [reference]}});
+    asked(client, ("POST", &dependents), Some(&dependent), 201).await?;
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
+    asked(client, ("DELETE", &format!("{owners}/{name}")), Some(&options), 200).await?;
+    gone(client, &format!("{owners}/{name}")).await?;
+    let dependent = format!("{dependents}/{name}");
+    if policy != "Orphan" {
+        return gone(client, &dependent).await;
+    }
+    let left = asked(client, ("GET", &dependent), None, 200).await?;
+    if left.pointer("/metadata/ownerReferences").is_some() {
+        return Err(format!("an orphan has no owner: {left}").into());
+    }
+    asked(client, ("DELETE", &dependent), None, 200).await.map(drop)
+}
+
+/// What every namespace has: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
+async fn furnished(client: &Client, namespace: &str) -> Result<(), Failure> {
+    for (target, member) in [("serviceaccounts/default", "/metadata/uid"), ("configmaps/kube-root-ca.crt", "/data/ca.crt")] {
+        let target = format!("/api/v1/namespaces/{namespace}/{target}");
+        answered(client, &target, 200).await?;
+        let object = asked(client, ("GET", &target), None, 200).await?;
+        object.pointer(member).and_then(Value::as_str).filter(|text| !text.is_empty()).ok_or_else(|| format!("{target}: {object}"))?;
+    }
+    Ok(())
+}
+
+async fn gone(client: &Client, target: &str) -> Result<(), Failure> {
+    answered(client, target, 404).await
+}
+
+/// Asks until the answer has this status.
+async fn answered(client: &Client, target: &str, status: u16) -> Result<(), Failure> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let answer = client.ask(&Request { method: "GET", target, body: None }).await?;
+        if answer.status == status {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            return Err(format!("{target} is not {status} after {PATIENCE:?}: {}", String::from_utf8_lossy(&answer.body)).into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Error lines of a log of klog, without their times and process, each with how often it was told.
+fn errors(log: &str) -> BTreeMap<&str, usize> {
+    let mut told = BTreeMap::new();
+    let is_error = |line: &&str| (line.starts_with('E') || line.starts_with('F')) && line[1..].starts_with(|c: char| c.is_ascii_digit());
+    for line in log.lines().filter(is_error) {
+        // E1121 15:07:31.665893   29769 options.go:205] text
+        let text = line.split_whitespace().nth(3).and_then(|place| line.find(place)).map_or(line, |at| &line[at..]);
+        *told.entry(text).or_default() += 1;
+    }
+    told
+}
+
+fn definition() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.ex.io"},
+        "spec": {
+            "group": "ex.io", "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    })
+}
+
+#[test]
+fn errors_are_told_apart_by_place_and_text() {
+    let log = "I1121 15:07:31.000001   29769 a.go:1] fine\n\
+               E1121 15:07:31.665893   29769 options.go:205] empty\n\
+               E1121 15:08:31.000000       7 options.go:205] empty\n\
+               E1121 15:08:31.000000       7 options.go:206] empty\n\
+               Empty line of somebody else\n";
+    assert_eq!(errors(log), BTreeMap::from([("options.go:205] empty", 2), ("options.go:206] empty", 1)]));
+}
