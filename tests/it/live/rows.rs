@@ -39,6 +39,19 @@ impl Rows {
         }
         Ok(&self.seen)
     }
+
+    /// Waits until the program has ended by itself, and says that it succeeded.
+    pub(super) fn ends_well(mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(None) => thread::sleep(Duration::from_millis(20)),
+                ended => return Err(format!("{ended:?}: {:?}", self.seen)),
+            }
+        }
+        Err(format!("it has not ended after {PATIENCE:?}: {:?}", self.seen))
+    }
 }
 
 impl Drop for Rows {

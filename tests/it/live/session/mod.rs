@@ -4,6 +4,7 @@ mod definitions;
 mod deployments;
 mod lives;
 mod objects;
+mod server;
 mod trials;
 
 use std::{
@@ -17,15 +18,16 @@ use std::{
 use tempfile::TempDir;
 
 use super::{rows::Rows, say};
-use crate::alone::Alone;
+use server::Server;
 
 /// What a case answers: nothing, or why it failed.
 type Outcome = Result<(), Failure>;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A server of its own, and the kubectl that talks to it. The fields are ended in this order.
+/// A server of its own, and the kubectl that talks to it. The fields are ended in this order. With `WATCHCACHE_TEST_SUBJECT=kube-apiserver` it is
+/// one of those (give the test program one thread then: each starts its own).
 struct Session {
-    server: Alone,
+    server: Server,
     program: OsString,
     dir: TempDir,
 }
@@ -46,7 +48,7 @@ impl Session {
             return Ok(None);
         };
         let dir = tempfile::tempdir()?;
-        let server = Alone::start(dir.path()).await?;
+        let server = Server::start(dir.path()).await?;
         Ok(Some(Self { server, program, dir }))
     }
 
@@ -56,7 +58,8 @@ impl Session {
         fs::create_dir_all(&home)?;
         let mut command = Command::new(&self.program);
         command.env("HOME", &home).env("KUBECONFIG", home.join("none")).env("TMPDIR", &home);
-        command.args(["--server", &self.server.url(), "--cache-dir"]).arg(home.join("cache"));
+        self.server.name_to(&mut command);
+        command.arg("--cache-dir").arg(home.join("cache"));
         command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)
     }
