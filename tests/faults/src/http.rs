@@ -12,8 +12,14 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpSocket, TcpStream},
+    sync::watch,
+};
 use tokio_rustls::TlsConnector;
+
+use crate::brake::{Braked, Manner, RECEIVE_BYTES};
 
 /// The longest body that a list may have, bytes.
 const BODY_LIMIT: usize = 256 << 20;
@@ -63,6 +69,22 @@ impl Door {
     /// Sends a GET on a new connection and returns what the server answers, once its headers are here.
     pub(crate) async fn open(&self, target: &str, nth: usize) -> Result<Response<Incoming>> {
         let stream = self.connect(nth).await.context("connect")?;
+        self.send(stream, target).await
+    }
+
+    /// The same as a reader with bad manners, who has a small buffer and resets its connection instead of closing it.
+    pub(crate) async fn open_badly(&self, target: &str, manner: Manner, signal: watch::Receiver<bool>) -> Result<Response<Incoming>> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(RECEIVE_BYTES)?;
+        socket.set_zero_linger()?;
+        let stream = socket.connect(SocketAddr::from(([127, 0, 0, 1], self.port))).await.context("connect")?;
+        self.send(Braked::new(stream, manner, signal), target).await
+    }
+
+    async fn send<S>(&self, stream: S, target: &str) -> Result<Response<Incoming>>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         match &self.tls {
             None => self.ask(TokioIo::new(stream), target).await,
             Some(connector) => {

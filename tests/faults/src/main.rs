@@ -1,6 +1,7 @@
 //! Breaks the world around a watch cache (its store, its network, itself) while watchers watch, and validates what they saw.
 //! Talks HTTP to the server and gRPC to etcd; knows nothing else of either.
 
+mod brake;
 mod etcd;
 mod history;
 mod http;

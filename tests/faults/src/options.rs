@@ -59,6 +59,15 @@ pub(crate) struct Options {
     /// Length of the load, seconds.
     #[arg(long, global = true, default_value_t = 30)]
     pub(crate) load_seconds: u64,
+    /// Watchers of the slow scenario; a tenth of them are slow.
+    #[arg(long, global = true, default_value_t = 1000)]
+    pub(crate) slow_watchers: usize,
+    /// How long they are slow, seconds; the quiet time before it is as long.
+    #[arg(long, global = true, default_value_t = 20)]
+    pub(crate) slow_seconds: u64,
+    /// How much more memory than before the server may take while they are slow, MiB. The ring of one resource holds 64 MiB.
+    #[arg(long, global = true, default_value_t = 256)]
+    pub(crate) slow_mib: u64,
     /// How much the server may grow under the hostile scenario, MiB. 10,000 connections at 32 KiB are 312 MiB.
     #[arg(long, global = true, default_value_t = 512)]
     pub(crate) hostile_mib: u64,
@@ -104,13 +113,15 @@ pub(crate) enum Scenario {
     Fragments,
     /// Idle watches, and a stream of writes that others see.
     Load,
+    /// A tenth of the watchers stop reading, read a byte a second, or reset their streams.
+    Slow,
     /// Huge headers, half requests, idle connections.
     Hostile,
 }
 
 impl Scenario {
     /// What `all` runs.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::EtcdKilled,
         Self::CutSilent,
         Self::CutReset,
@@ -124,6 +135,7 @@ impl Scenario {
         Self::Whole,
         Self::Fragments,
         Self::Load,
+        Self::Slow,
         Self::Hostile,
     ];
 
@@ -145,6 +157,7 @@ impl Scenario {
             Self::Whole => "whole",
             Self::Fragments => "fragments",
             Self::Load => "load",
+            Self::Slow => "slow",
             Self::Hostile => "hostile",
         }
     }

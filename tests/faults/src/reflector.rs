@@ -11,6 +11,7 @@ use rand::Rng;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::{
+    brake::Manner,
     history::{Event, History, Item, Kind, Record, Wanted},
     http::{Door, Lines},
     object::Filter,
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest wait after refusals.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// Records of a stream after which a client that resets its connections does so.
+const RESETS_AFTER: usize = 5;
 /// Delays above this are counted as this, milliseconds.
 const DELAY_LIMIT_MS: usize = 60_000;
 
@@ -36,6 +39,8 @@ pub(crate) struct Habit {
     pub(crate) start: Start,
     /// `timeoutSeconds` of its watches: short ones resume often.
     pub(crate) watch_seconds: u64,
+    /// How it reads while its signal is on; `None` is a reader that always reads.
+    pub(crate) brake: Option<(Manner, watch::Receiver<bool>)>,
 }
 
 /// How a client gets its first state.
@@ -84,6 +89,12 @@ impl Reflector {
     #[must_use]
     pub(crate) fn believes(&self, truth: &State) -> bool {
         *lock(&self.shared.state) == *truth
+    }
+
+    /// How many events came with which delay until now, by milliseconds since the write was sent.
+    #[must_use]
+    pub(crate) fn delays(&self) -> Vec<u32> {
+        lock(&self.shared.delays).clone()
     }
 
     /// Waits for the end of a stopped one: its history, and how many events came with which delay, by milliseconds since the write
@@ -244,12 +255,28 @@ impl Run {
     async fn open(&self, query: &str) -> Result<Lines, String> {
         let seconds = self.habit.watch_seconds;
         let target = format!("{}&watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{query}", self.habit.filter.target());
-        match timeout(PATIENCE, self.door.open(&target, self.number)).await {
+        let opening = async {
+            match &self.habit.brake {
+                None => self.door.open(&target, self.number).await,
+                Some((manner, signal)) => self.door.open_badly(&target, *manner, signal.clone()).await,
+            }
+        };
+        match timeout(self.patience(), opening).await {
             Ok(Ok(response)) if response.status() == 200 => Ok(Lines::new(response.into_body())),
             Ok(Ok(response)) => Err(format!("watch: {}", response.status())),
             Ok(Err(error)) => Err(format!("watch: {error:#}")),
-            Err(_) => Err(format!("watch: no headers within {PATIENCE:?}")),
+            Err(_) => Err(format!("watch: no headers within {:?}", self.patience())),
         }
+    }
+
+    /// How long the headers of a watch may take: a bad reader makes itself wait.
+    fn patience(&self) -> Duration {
+        if self.habit.brake.is_some() { PATIENCE * 60 } else { PATIENCE }
+    }
+
+    /// Whether it is time for one that resets to go: after a few records of a stream.
+    fn goes_away(&self, records: usize) -> bool {
+        records >= RESETS_AFTER && self.habit.brake.as_ref().is_some_and(|(manner, signal)| *manner == Manner::Resets && *signal.borrow())
     }
 
     /// The steady part of a stream, until it ends.
@@ -258,6 +285,10 @@ impl Run {
         let before = self.records.len();
         self.records.push(Record::Opened { from: self.seen });
         loop {
+            if self.goes_away(self.records.len() - before) {
+                self.records.push(Record::Ended { clean: false });
+                return Next::Resume;
+            }
             let clean = match lines.next().await {
                 Ok(Some(line)) => match self.take(&line) {
                     None => continue,

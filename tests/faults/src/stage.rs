@@ -27,6 +27,8 @@ use crate::{
 const NAMESPACES: usize = 4;
 /// Objects in each.
 const NAMES: usize = 48;
+/// Bytes of payload in the everyday object.
+const PAYLOAD_BYTES: usize = 200;
 /// A list from the cache that takes longer while etcd is away did not come from the cache.
 const CACHE_ANSWER: Duration = Duration::from_secs(1);
 
@@ -185,6 +187,14 @@ impl Stage {
         self.note("reads", format!("{answered}/{}ms", slowest.as_millis()));
     }
 
+    /// How many events the first watchers have seen with which delay until now, by milliseconds.
+    #[must_use]
+    pub(crate) fn delays(&self, first: usize) -> Vec<u32> {
+        let mut all = Verdict::default();
+        self.crowd.reflectors.iter().take(first).for_each(|reflector| all.delayed(&reflector.delays()));
+        all.delays
+    }
+
     /// A broken promise that no watcher's history shows.
     pub(crate) fn blame(&mut self, guarantee: Guarantee, detail: String) {
         self.found.push(Violation { guarantee, client: None, detail });
@@ -289,6 +299,7 @@ fn everyday(options: &Options) -> Workload {
         rate: options.writes_per_second,
         transactions: options.transactions,
         deletes: 15,
+        payload_bytes: PAYLOAD_BYTES,
         seed: options.seed,
     }
 }
@@ -307,7 +318,7 @@ fn habit(nth: usize) -> Habit {
     };
     let start = [Start::ListAny, Start::Stream, Start::ListNewest][nth % 3];
     let watch_seconds = if nth.is_multiple_of(5) { 4 + nth as u64 % 7 } else { 300 };
-    Habit { filter, start, watch_seconds }
+    Habit { filter, start, watch_seconds, brake: None }
 }
 
 #[derive(Debug)]
@@ -351,14 +362,20 @@ impl Verdict {
     /// The delay that this share of all events did not exceed, milliseconds.
     #[must_use]
     pub(crate) fn delay_ms(&self, percent: u64) -> usize {
-        let all: u64 = self.delays.iter().map(|n| u64::from(*n)).sum();
-        let mut left = all * percent / 100;
-        for (ms, n) in self.delays.iter().enumerate() {
-            if u64::from(*n) >= left {
-                return ms;
-            }
-            left -= u64::from(*n);
-        }
-        self.delays.len()
+        delay_ms(&self.delays, percent)
     }
+}
+
+/// The delay that this share of events, counted by milliseconds, did not exceed.
+#[must_use]
+pub(crate) fn delay_ms(delays: &[u32], percent: u64) -> usize {
+    let all: u64 = delays.iter().map(|n| u64::from(*n)).sum();
+    let mut left = all * percent / 100;
+    for (ms, n) in delays.iter().enumerate() {
+        if u64::from(*n) >= left {
+            return ms;
+        }
+        left -= u64::from(*n);
+    }
+    delays.len()
 }

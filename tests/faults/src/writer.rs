@@ -17,8 +17,6 @@ use crate::{
     truth::{Change, Ledger},
 };
 
-/// Bytes of payload in the everyday object.
-pub(crate) const PAYLOAD_BYTES: usize = 200;
 /// How long a writer waits before it asks again what became of a write.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// How long etcd may be away before a writer gives up: longer than any scenario's outage.
@@ -41,6 +39,8 @@ pub(crate) struct Workload {
     pub(crate) transactions: u32,
     /// Share of writes, percent, that delete.
     pub(crate) deletes: u32,
+    /// Bytes of payload in each object.
+    pub(crate) payload_bytes: usize,
     /// Seed.
     pub(crate) seed: u64,
 }
@@ -141,7 +141,7 @@ impl Writer {
         }
         let tiers: Vec<u8> = (0..u8::try_from(TIERS.len()).expect("three")).collect();
         let tier = *tiers.choose(&mut self.rng).expect("three");
-        Write::Put(Draft { namespace, name, tier, seq: self.store.ledger.next_seq(), payload_bytes: PAYLOAD_BYTES })
+        Write::Put(Draft { namespace, name, tier, seq: self.store.ledger.next_seq(), payload_bytes: self.workload.payload_bytes })
     }
 }
 

@@ -48,12 +48,23 @@ impl Witness {
 
     /// Lists, page by page when `limit` is given; returns the list's revision, or `None` when it was refused.
     pub(crate) async fn list(&mut self, asked: Asked, limit: Option<usize>) -> io::Result<Option<u64>> {
+        let client = self.client.clone();
+        self.list_across(asked, limit, || client.clone()).await
+    }
+
+    /// The same with each page from a server that is chosen for it.
+    pub(crate) async fn list_across(
+        &mut self,
+        asked: Asked,
+        limit: Option<usize>,
+        mut server: impl FnMut() -> Client,
+    ) -> io::Result<Option<u64>> {
         let mut token = String::new();
         loop {
             let asked = if token.is_empty() { asked } else { Asked::Continued };
             let target = self.list_target(asked, limit, &token);
             let began = Instant::now();
-            let answer = self.client.fetch(&target).await?;
+            let answer = server().fetch(&target).await?;
             let took = began.elapsed();
             if answer.status != 200 {
                 self.history.seen.push(Seen::Refused { code: answer.status, took });
@@ -90,18 +101,47 @@ impl Witness {
         format!("{}{}", self.path, query(&parameters))
     }
 
+    /// Asks another server from now on; an open watch stays where it is.
+    pub(crate) fn turn_to(&mut self, server: Client) {
+        self.client = server;
+    }
+
+    /// One object of the resource, not older than a revision, under its path; the answer is only written down.
+    pub(crate) async fn get(&mut self, path: &str, key: &str, at_least: u64) -> io::Result<()> {
+        let began = Instant::now();
+        let answer = self.client.fetch(&format!("{path}{}", query(&[("resourceVersion", &at_least.to_string())]))).await?;
+        let took = began.elapsed();
+        let item = match answer.status {
+            200 => Some(item_of(std::str::from_utf8(&answer.body).map_err(io::Error::other)?)?),
+            404 => None,
+            code => {
+                self.history.seen.push(Seen::Refused { code, took });
+                return Ok(());
+            }
+        };
+        self.history.seen.push(Seen::Got { key: key.to_owned(), at_least, item, took });
+        Ok(())
+    }
+
     /// Opens a watch with bookmarks; `false` when it was refused.
     pub(crate) async fn watch(&mut self, start: Start) -> io::Result<bool> {
+        self.watch_for(start, None).await
+    }
+
+    /// The same with `timeoutSeconds`.
+    pub(crate) async fn watch_for(&mut self, start: Start, timeout: Option<Duration>) -> io::Result<bool> {
         let from = if let Start::At(revision) = start { revision.to_string() } else { "0".into() };
         let mut parameters: Vec<(&str, &str)> = self.selectors.iter().map(|(k, v)| (*k, v.as_str())).collect();
         parameters.extend([("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", &from)]);
         if start == Start::Marked {
             parameters.extend([("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]);
         }
+        let seconds = timeout.map(|t| t.as_secs().to_string());
+        parameters.extend(seconds.as_deref().map(|s| ("timeoutSeconds", s)));
         let began = Instant::now();
         match self.client.watch(&format!("{}{}", self.path, query(&parameters))).await? {
             Ok(watch) => {
-                self.history.seen.push(Seen::Watching { start, timeout: None });
+                self.history.seen.push(Seen::Watching { start, timeout });
                 self.watch = Some((watch, began));
                 Ok(true)
             }

@@ -19,7 +19,14 @@ pub(crate) struct History {
 pub(crate) enum Seen {
     /// One page of a list.
     Listed(Page),
-    /// A list or a watch was refused with an HTTP error.
+    /// One object, asked for as it was at a revision or later; `None` when it is not there.
+    Got {
+        key: String,
+        at_least: u64,
+        item: Option<Item>,
+        took: Duration,
+    },
+    /// A request was refused with an HTTP error.
     Refused {
         code: u16,
         took: Duration,
@@ -143,7 +150,7 @@ impl History {
 impl<'a> Stream<'a> {
     fn cut(seen: &'a [Seen]) -> Self {
         let Some((Seen::Watching { start, .. }, after)) = seen.split_first() else { unreachable!("a stream begins with Watching") };
-        let end = after.iter().position(|s| matches!(s, Seen::Watching { .. } | Seen::Listed(_) | Seen::Refused { .. }));
+        let end = after.iter().position(|s| matches!(s, Seen::Watching { .. } | Seen::Listed(_) | Seen::Got { .. } | Seen::Refused { .. }));
         let stream = &after[..end.unwrap_or(after.len())];
         let (initial, base) = match start {
             Start::At(revision) => (0, Some(*revision)),

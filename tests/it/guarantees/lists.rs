@@ -1,4 +1,4 @@
-//! Together, Fresh, Complete, Bounded: what lists and the state that a client keeps can break.
+//! Together, Fresh, Complete, Bounded: what lists, single objects and the state that a client keeps can break.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -39,6 +39,32 @@ pub(crate) fn fresh(history: &History) -> Verdict {
         };
         if !kept {
             let detail = format!("a list asked for {:?} was answered at {}", page.asked, page.revision);
+            return Err(Violation::new(Guarantee::Fresh, history, detail));
+        }
+    }
+    Ok(())
+}
+
+/// An object asked for at least R is shown as it was at R or later.
+pub(crate) fn current(history: &History, truth: &Truth) -> Verdict {
+    for seen in &history.seen {
+        let Seen::Got { key, at_least, item, .. } = seen else { continue };
+        let newest = item.as_ref().map_or(0, |i| i.revision).max(*at_least);
+        if !(truth.knows(*at_least) && truth.knows(newest)) {
+            continue;
+        }
+        let versions = truth.versions(key);
+        let lived =
+            versions.iter().enumerate().map(|(nth, (_, version))| (*version, versions.get(nth + 1).map_or(u64::MAX, |next| next.0)));
+        let same = |version: Option<&Item>| match (version, item) {
+            (Some(version), Some(item)) => version.revision == item.revision && essence(&version.body) == essence(&item.body),
+            (None, None) => true,
+            _ => false,
+        };
+        // A version lives until the next one is written: it must have been there at R or after.
+        if !lived.into_iter().any(|(version, until)| until > *at_least && same(version)) {
+            let shown = item.as_ref().map_or("not there".into(), |i| format!("at {}", i.revision));
+            let detail = format!("{key}, asked for at least {at_least}, was {shown}; it never was so at or after that");
             return Err(Violation::new(Guarantee::Fresh, history, detail));
         }
     }
@@ -96,7 +122,7 @@ pub(crate) fn bounded(history: &History, limits: &Limits) -> Verdict {
             Seen::Listed(Page { limit: Some(limit), items, .. }) if items.len() > *limit => {
                 return broken(format!("a page of {limit} has {} items", items.len()));
             }
-            Seen::Listed(Page { took, .. }) | Seen::Refused { took, .. } if *took > limits.answer => {
+            Seen::Listed(Page { took, .. }) | Seen::Got { took, .. } | Seen::Refused { took, .. } if *took > limits.answer => {
                 return broken(format!("an answer took {took:?}"));
             }
             Seen::Watching { timeout, .. } => deadline = timeout.map(|t| t + limits.grace),
@@ -151,6 +177,24 @@ mod tests {
 
     fn guarantee(verdict: Verdict) -> Option<Guarantee> {
         verdict.err().map(|v| v.guarantee)
+    }
+
+    #[test]
+    fn current_catches_an_object_from_before() {
+        let truth = sample();
+        let got = |at_least, revision| {
+            let item = truth.state(&Filter::all(), revision).into_iter().find(|i| i.key == "ns/a");
+            let mut history = History::new("getter", Filter::all());
+            history.seen.push(Seen::Got { key: "ns/a".into(), at_least, item, took: Duration::from_millis(1) });
+            guarantee(current(&history, &truth))
+        };
+        assert_eq!([got(10, 10), got(11, 11), got(12, 11), got(13, 14), got(18, 14)], [None; 5]);
+        assert_eq!([got(11, 10), got(14, 11)], [Some(Guarantee::Fresh); 2]);
+        let mut history = History::new("getter", Filter::all());
+        history.seen.push(Seen::Got { key: "ns/c".into(), at_least: 12, item: None, took: Duration::from_millis(1) });
+        assert_eq!(current(&history, &truth), Ok(()), "it is gone at 15");
+        history.seen.push(Seen::Got { key: "ns/a".into(), at_least: 12, item: None, took: Duration::from_millis(1) });
+        assert_eq!(guarantee(current(&history, &truth)), Some(Guarantee::Fresh));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod whole;
 use std::fmt;
 
 pub(crate) use history::{Asked, Change, History, Item, Kind, Page, Seen, Start};
-pub(crate) use lists::{Limits, bounded, complete, fresh, together};
+pub(crate) use lists::{Limits, bounded, complete, current, fresh, together};
 pub(crate) use order::{bookmarkable, ordered, unique};
 pub(crate) use truth::{Filter, Truth, Write};
 pub(crate) use whole::{atomic, reliable, resumable};
@@ -40,7 +40,7 @@ impl Guarantee {
             Self::Resumable => "a watch from a seen revision continues exactly after it, or ends with 410, and is never silent",
             Self::Bookmarkable => "a bookmark at R comes after every selected change up to R, and none at or below R comes after it",
             Self::Together => "a list shows one revision: every object as it was then, none newer, and the same on each of its pages",
-            Self::Fresh => "a list asked for at least R is answered at or after R, one asked for exactly R at R",
+            Self::Fresh => "a list or an object asked for at least R is answered at or after R, a list asked for exactly R at R",
             Self::Complete => "after its list, its events and its relists, a client has exactly the objects that are there",
             Self::Bounded => "every page, answer and watch keeps the limit that it was asked with",
         }
@@ -81,6 +81,7 @@ pub(crate) fn broken(history: &History, truth: &Truth, limits: &Limits) -> Vec<V
         bookmarkable(history, truth),
         together(history, truth),
         fresh(history),
+        current(history, truth),
         complete(history, truth),
         bounded(history, limits),
     ]

@@ -75,6 +75,13 @@ struct Written {
     after: Option<Arc<Stored>>,
 }
 
+impl Written {
+    fn new(Write { key, revision, body }: Write) -> Self {
+        let after = body.map(|body| Stored::new(Item { key: key.clone(), revision, body }));
+        Self { key, revision, after }
+    }
+}
+
 impl Stored {
     /// Null when the body is no JSON: then no filter but the widest selects it.
     fn new(item: Item) -> Arc<Self> {
@@ -87,11 +94,7 @@ impl Truth {
     /// From the objects at `floor` and the writes after it, in etcd's order.
     pub(crate) fn new(floor: u64, start: impl IntoIterator<Item = Item>, writes: Vec<Write>, head: u64) -> Self {
         let start = start.into_iter().map(|item| (item.key.clone(), Stored::new(item))).collect();
-        let writes = writes.into_iter().map(|Write { key, revision, body }| {
-            let after = body.map(|body| Stored::new(Item { key: key.clone(), revision, body }));
-            Written { key, revision, after }
-        });
-        Self { floor, head, start, writes: writes.collect() }
+        Self { floor, head, start, writes: writes.into_iter().map(Written::new).collect() }
     }
 
     /// What a watch with this filter must show after a revision (spec list-watch §5.1), in order.
@@ -128,6 +131,41 @@ impl Truth {
             }
         }
         state.into_values().filter(|stored| filter.selects(Some(stored))).map(|stored| stored.item.clone()).collect()
+    }
+
+    /// Adds what was written after `head` and by now; in order. Everything up to the new `head` is then known.
+    pub(crate) fn extend(&mut self, writes: Vec<Write>, head: u64) {
+        self.writes.extend(writes.into_iter().map(Written::new));
+        self.head = head;
+    }
+
+    /// Forgets what was before a revision, which becomes the floor; nothing happens when it is below the floor.
+    pub(crate) fn forget(&mut self, before: u64) {
+        let old = self.writes.partition_point(|w| w.revision <= before);
+        for write in self.writes.drain(..old) {
+            match write.after {
+                Some(stored) => drop(self.start.insert(write.key, stored)),
+                None => drop(self.start.remove(&write.key)),
+            }
+        }
+        self.floor = self.floor.max(before);
+    }
+
+    /// The part between two revisions that are known.
+    pub(crate) fn window(&self, floor: u64, head: u64) -> Self {
+        let mut part = Self { floor: self.floor, head, start: self.start.clone(), writes: Vec::new() };
+        let (old, new) = self.writes.split_at(self.writes.partition_point(|w| w.revision <= floor));
+        part.writes = old.to_vec();
+        part.forget(floor);
+        part.writes.extend(new.iter().take_while(|w| w.revision <= head).cloned());
+        part
+    }
+
+    /// Each revision at which a key was written and what it was then, `None` when it was not there; the first is the state at `floor`.
+    pub(crate) fn versions(&self, key: &str) -> Vec<(u64, Option<&Item>)> {
+        let first = self.start.get(key).map(|stored| &stored.item);
+        let later = self.writes.iter().filter(|w| w.key == key).map(|w| (w.revision, w.after.as_deref().map(|stored| &stored.item)));
+        std::iter::once((self.floor, first)).chain(later).collect()
     }
 
     /// Whether the state at a revision can be told.
@@ -199,5 +237,30 @@ mod tests {
         assert_eq!(keys(10), ["ns/a", "ns/b"]);
         assert_eq!(keys(14), ["ns/a", "ns/c"]);
         assert_eq!(keys(18), ["ns/a", "ns/d"]);
+    }
+
+    #[test]
+    fn a_truth_that_grows_and_forgets_tells_the_same() {
+        let whole = sample();
+        let mut grown = sample();
+        grown.extend(vec![Write { key: "ns/e".into(), revision: 19, body: Some(b"{}".to_vec()) }], 20);
+        assert!(grown.knows(20) && !whole.knows(20));
+        grown.forget(14);
+        assert!(!grown.knows(13));
+        for revision in 14..=18 {
+            assert_eq!(grown.state(&Filter::all(), revision), whole.state(&Filter::all(), revision), "{revision}");
+        }
+        let shown = |truth: &Truth| truth.outcomes(&Filter::all(), 14).into_iter().map(|c| (c.kind, c.item)).collect::<Vec<_>>();
+        assert_eq!(shown(&grown)[..2], shown(&whole)[..]);
+        assert_eq!(shown(&grown).len(), 3);
+        assert_eq!(shown(&grown.window(14, 17)), shown(&whole));
+        assert!(shown(&grown.window(14, 16)).len() == 1 && !grown.window(14, 16).knows(17));
+    }
+
+    #[test]
+    fn the_versions_of_a_key_begin_with_the_floor() {
+        let revisions = |key| sample().versions(key).into_iter().map(|(r, item)| (r, item.map(|i| i.revision))).collect::<Vec<_>>();
+        assert_eq!(revisions("ns/b"), [(10, Some(9)), (14, None)]);
+        assert_eq!(revisions("ns/d"), [(10, None), (17, Some(17))]);
     }
 }

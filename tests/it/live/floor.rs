@@ -90,7 +90,7 @@ impl Floor {
         let (etcd, etcd_at) = site.etcd()?;
         let (theirs, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
         theirs.ready(&site.client(theirs_at)).await?;
-        let (ours, subject) = Subject::start(&site, etcd_at)?;
+        let (ours, subject) = Subject::start(&site, "watchcache", etcd_at)?;
         ours.ready(&subject.client(&site)).await?;
         Ok(Self { ours, theirs, etcd, site, subject, theirs_at, etcd_at })
     }
@@ -105,6 +105,14 @@ impl Floor {
         self.site.client(self.theirs_at)
     }
 
+    /// Starts another server under test on the same etcd, and waits until it is ready; it ends when what is returned is dropped.
+    pub(super) async fn another(&self) -> Result<(Running, Client), Box<dyn std::error::Error>> {
+        let (running, subject) = Subject::start(&self.site, "watchcache-2", self.etcd_at)?;
+        let client = subject.client(&self.site);
+        running.ready(&client).await?;
+        Ok((running, client))
+    }
+
     /// The server under test as a URL, and whether it wants the token and the authority of this site.
     pub(super) fn ours_url(&self) -> (String, bool) {
         match &self.subject {
@@ -115,10 +123,10 @@ impl Floor {
 }
 
 impl Subject {
-    fn start(site: &Site, etcd: SocketAddr) -> Result<(Running, Self), Box<dyn std::error::Error>> {
+    fn start(site: &Site, name: &str, etcd: SocketAddr) -> Result<(Running, Self), Box<dyn std::error::Error>> {
         let subject = env::var("WATCHCACHE_TEST_SUBJECT").unwrap_or_else(|_| "watchcache".into());
         if subject == "kube-apiserver" {
-            let (running, address) = site.apiserver("kube-apiserver-2", etcd)?;
+            let (running, address) = site.apiserver(&format!("kube-apiserver-as-{name}"), etcd)?;
             return Ok((running, Self::Apiserver(address)));
         }
         let address = free_address()?;
@@ -140,7 +148,7 @@ impl Subject {
             }
             other => return Err(format!("WATCHCACHE_TEST_SUBJECT={other} is not known").into()),
         };
-        Ok((site.start("watchcache", command)?, subject))
+        Ok((site.start(name, command)?, subject))
     }
 
     fn client(&self, site: &Site) -> Client {

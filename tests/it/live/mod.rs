@@ -9,12 +9,17 @@
 //! | `WATCHCACHE_CONTROLLERS_SECONDS` | how long kube-controller-manager works at least; one round without it |
 //! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go`; without it its case says so and returns |
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs`; likewise |
+//! | `WATCHCACHE_CROSSING_SECONDS`, `_SEED` | how long clients move among the servers (20), and the seed of a run to repeat |
+//! | `WATCHCACHE_PAGING_OBJECTS` | how many objects are paged (5,000) |
 
 mod clients;
 mod controllers;
+mod crossing;
 pub(crate) mod floor;
 mod kubectl;
 mod objects;
+mod pace;
+mod paging;
 mod parity;
 pub(crate) mod peers;
 mod record;

@@ -1,21 +1,126 @@
-//! The truth of one resource, read from etcd itself after the writes are done.
+//! The truth of one resource, read from etcd itself: after the writes are done, or while they are made.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use etcd_client::{EventType, GetOptions, WatchOptions};
+use tokio::{sync::watch, task::JoinHandle};
 
+use super::say;
 use crate::guarantees::{Item, Truth, Write};
+
+/// Revisions that a truth in the making remembers: minutes of writes, longer than any client goes on from one list.
+const REMEMBERED: u64 = 40_000;
 
 /// Longest message taken from etcd, bytes: a range of all test objects fits.
 const MESSAGE_LIMIT: usize = 256 << 20;
 /// How long etcd may take to replay what a test wrote.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often etcd is asked how far a watch has come.
+const PROGRESS: Duration = Duration::from_millis(100);
 
 /// etcd's revision now.
 pub(super) async fn revision(etcd: SocketAddr) -> Result<u64, Box<dyn std::error::Error>> {
     let mut client = etcd_client::Client::connect([etcd.to_string()], None).await?;
     let answer = client.get("/", None).await?;
     Ok(header_revision(answer.header().map(etcd_client::ResponseHeader::revision)))
+}
+
+/// The truth of one resource as it grows, from one watch straight on etcd.
+pub(super) struct Growing {
+    truth: Arc<Mutex<Truth>>,
+    head: watch::Receiver<u64>,
+    task: JoinHandle<()>,
+}
+
+impl Growing {
+    /// From etcd's revision now.
+    pub(super) async fn start(etcd: SocketAddr, resource: &str) -> Result<Self, Box<dyn std::error::Error>> {
+        let start = truth(etcd, resource, revision(etcd).await?).await?;
+        let (told, head) = watch::channel(start.head);
+        let from = i64::try_from(start.head)? + 1;
+        let truth = Arc::new(Mutex::new(start));
+        let (prefix, grown) = (format!("/registry/{resource}/"), Arc::clone(&truth));
+        let task = tokio::spawn(async move {
+            if let Err(error) = grow(etcd, &prefix, from, &grown, &told).await {
+                say(&format!("live: the truth ended: {error}"));
+            }
+        });
+        Ok(Self { truth, head, task })
+    }
+
+    /// Waits until everything up to a revision is known.
+    pub(super) async fn reach(&self, revision: u64) -> io::Result<()> {
+        let reached = async { self.head.clone().wait_for(|head| *head >= revision).await.map(drop) };
+        let Ok(reached) = tokio::time::timeout(PATIENCE, reached).await else { return Err(io::ErrorKind::TimedOut.into()) };
+        reached.map_err(io::Error::other)
+    }
+
+    /// What is known between two revisions; `None` when it is forgotten or not there yet.
+    pub(super) fn between(&self, from: u64, until: u64) -> Option<Truth> {
+        let truth = self.truth.lock().expect("no holder panics");
+        (truth.knows(from) && truth.knows(until)).then(|| truth.window(from, until))
+    }
+
+    /// The newest revision that is known.
+    pub(super) fn head(&self) -> u64 {
+        *self.head.borrow()
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn grow(
+    etcd: SocketAddr,
+    prefix: &str,
+    from: i64,
+    truth: &Mutex<Truth>,
+    told: &watch::Sender<u64>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let mut client = etcd_client::Client::connect([etcd.to_string()], None).await?;
+    let options = WatchOptions::new().with_prefix().with_start_revision(from);
+    let mut stream = client.watch(prefix, Some(options)).await?;
+    let mut asked = Instant::now();
+    loop {
+        if asked.elapsed() > PROGRESS {
+            asked = Instant::now();
+            // Writes of other resources move the revision as well, and no event says so.
+            stream.request_progress().await?;
+        }
+        let Ok(message) = tokio::time::timeout(PROGRESS, stream.message()).await else { continue };
+        let message = message?.filter(|m| !m.canceled()).ok_or("etcd ended the watch")?;
+        let writes = changes(prefix, message.events())?;
+        let head = match writes.last() {
+            Some(write) => write.revision,
+            // Created says what is there, not that all of it has come.
+            None if message.created() => continue,
+            None => header_revision(message.header().map(etcd_client::ResponseHeader::revision)),
+        };
+        let mut truth = truth.lock().expect("no holder panics");
+        let head = head.max(truth.head);
+        truth.extend(writes, head);
+        truth.forget(head.saturating_sub(REMEMBERED));
+        drop(truth);
+        told.send_replace(head);
+    }
+}
+
+fn changes(prefix: &str, events: &[etcd_client::Event]) -> io::Result<Vec<Write>> {
+    let mut writes = Vec::new();
+    for event in events {
+        let Some(pair) = event.kv() else { continue };
+        let body = (event.event_type() == EventType::Put).then(|| pair.value().to_vec());
+        writes.push(Write { key: object_key(prefix, pair.key())?, revision: header_revision(Some(pair.mod_revision())), body });
+    }
+    Ok(writes)
 }
 
 /// Everything under `/registry/<resource>/` at `floor`, and every write after it until now.
@@ -46,11 +151,7 @@ async fn writes(client: &mut etcd_client::Client, prefix: &str, from: i64, head:
         if message.canceled() {
             return Err(format!("etcd cancelled the watch: {}", message.cancel_reason()).into());
         }
-        for event in message.events() {
-            let Some(pair) = event.kv() else { continue };
-            let body = (event.event_type() == EventType::Put).then(|| pair.value().to_vec());
-            writes.push(Write { key: object_key(prefix, pair.key())?, revision: header_revision(Some(pair.mod_revision())), body });
-        }
+        writes.extend(changes(prefix, message.events())?);
         let caught_up = message.events().is_empty() && !message.created();
         if caught_up && header_revision(message.header().map(etcd_client::ResponseHeader::revision)) >= head {
             writes.retain(|w| w.revision <= head);
@@ -60,8 +161,9 @@ async fn writes(client: &mut etcd_client::Client, prefix: &str, from: i64, head:
 }
 
 /// `namespace/name`, or `/name`, from a storage key.
-fn object_key(prefix: &str, key: &[u8]) -> Result<String, Box<dyn std::error::Error>> {
-    let rest = std::str::from_utf8(key)?.strip_prefix(prefix).ok_or("a key outside its prefix")?;
+fn object_key(prefix: &str, key: &[u8]) -> io::Result<String> {
+    let rest = std::str::from_utf8(key).map_err(io::Error::other)?;
+    let rest = rest.strip_prefix(prefix).ok_or_else(|| io::Error::other("a key outside its prefix"))?;
     Ok(if rest.contains('/') { rest.to_owned() } else { format!("/{rest}") })
 }
 

@@ -5,6 +5,7 @@ mod load;
 mod network;
 mod restart;
 mod restore;
+mod slow;
 mod store;
 mod whole;
 
@@ -34,6 +35,7 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::Whole => whole::lease_and_transaction(options, dir).await,
         Scenario::Fragments => whole::fragments(options, dir).await,
         Scenario::Load => load::load(options, dir).await,
+        Scenario::Slow => slow::slow(options, dir).await,
         Scenario::Hostile => hostile::hostile(options, dir).await,
     }
 }

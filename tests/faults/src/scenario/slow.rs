@@ -1,0 +1,111 @@
+//! A tenth of the watchers stop reading, read a byte a second or reset their streams: the others notice nothing, memory is bounded, and the slow
+//! ones go on from where they were or are told 410.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use tokio::{sync::watch, time::sleep};
+
+use crate::{
+    brake::Manner,
+    object::{Filter, Select},
+    options::Options,
+    reflector::{Habit, Start},
+    stage::{Stage, Verdict, delay_ms},
+    validate::{Expiry, Guarantee},
+    writer::Workload,
+};
+
+/// What the slow watch: so much that no socket buffer holds it.
+const HEAVY: &str = "faults-heavy";
+/// Bytes of payload there; with 60 writes a second 29 MB a minute, and a socket holds 4 MB (Linux, `tcp_wmem`).
+const HEAVY_BYTES: usize = 8_000;
+/// Writes a second of the heavy objects, and of the everyday ones that all others watch.
+const RATE: u32 = 60;
+/// The p99 of the others may be this many times what it was, or this much more: on a busy machine a small number doubles by itself.
+const RATIO: f64 = 1.5;
+const SLACK_MS: usize = 100;
+/// Time between two looks at the server's memory.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(super) async fn slow(options: &Options, dir: &Path) -> Result<Verdict> {
+    let mut stage = Stage::single(options, dir).await?;
+    let (bad, others) = (options.slow_watchers / 10, options.slow_watchers - options.slow_watchers / 10);
+    let signal = watch::Sender::new(false);
+    stage.watch_as((0..others).map(honest).collect()).await;
+    stage.watch_as((0..bad).map(|nth| ill_mannered(nth, &signal)).collect()).await;
+    let everyday = stage.write(&Workload { rate: RATE, ..stage.workload() }).await?;
+    let heavy = Workload { namespaces: vec![HEAVY.into()], rate: RATE, payload_bytes: HEAVY_BYTES, transactions: 0, ..stage.workload() };
+    let heavy = stage.write(&heavy).await?;
+
+    let time = Duration::from_secs(options.slow_seconds);
+    // The first seconds, in which everything is new to everyone, belong to neither time.
+    watched(&stage, Duration::from_secs(3), others).await?;
+    let before = watched(&stage, time, others).await?;
+    signal.send_replace(true);
+    let meanwhile = watched(&stage, time, others).await?;
+    signal.send_replace(false);
+    everyday.stop().await?;
+    heavy.stop().await?;
+
+    let ratio = meanwhile.p99 as f64 / before.p99.max(1) as f64;
+    stage.note("slow", format!("{bad}/{}", options.slow_watchers));
+    stage.note("others_events", format!("{}>{}", before.events, meanwhile.events));
+    stage.note("others_p50", format!("{}>{}ms", before.p50, meanwhile.p50));
+    stage.note("others_p99", format!("{}>{}ms", before.p99, meanwhile.p99));
+    stage.note("ratio", format!("{ratio:.2}"));
+    stage.note("peak_rss_mib", format!("{}>{}", before.rss_mib, meanwhile.rss_mib));
+    stage.note("cpu_s", format!("{:.1}>{:.1}", before.cpu_seconds, meanwhile.cpu_seconds));
+    if ratio > RATIO && meanwhile.p99 > before.p99 + SLACK_MS {
+        stage.blame(Guarantee::Bounded, format!("the others' p99 went from {} to {} ms", before.p99, meanwhile.p99));
+    }
+    if meanwhile.rss_mib > before.rss_mib + options.slow_mib {
+        stage.blame(Guarantee::Bounded, format!("the server grew from {} to {} MiB", before.rss_mib, meanwhile.rss_mib));
+    }
+    stage.verdict(Expiry::BelowFloor).await
+}
+
+/// One of those who always read: an everyday namespace each.
+fn honest(nth: usize) -> Habit {
+    let filter = Filter { namespace: Some(format!("faults-{}", nth % 4)), select: Select::All };
+    Habit { filter, start: Start::ListNewest, watch_seconds: 3600, brake: None }
+}
+
+fn ill_mannered(nth: usize, signal: &watch::Sender<bool>) -> Habit {
+    let manner = [Manner::Stops, Manner::Trickles, Manner::Resets][nth % 3];
+    let filter = Filter { namespace: Some(HEAVY.into()), select: Select::All };
+    Habit { filter, start: Start::ListNewest, watch_seconds: 3600, brake: Some((manner, signal.subscribe())) }
+}
+
+/// What the others saw in a time, and what it cost.
+struct Watched {
+    events: u64,
+    p50: usize,
+    p99: usize,
+    /// The most that it was.
+    rss_mib: u64,
+    cpu_seconds: f64,
+}
+
+async fn watched(stage: &Stage, time: Duration, others: usize) -> Result<Watched> {
+    let (began, first, at_first) = (Instant::now(), stage.server.cost()?, stage.delays(others));
+    let mut rss_mib = first.rss_mib;
+    while began.elapsed() < time {
+        sleep(LOOK).await;
+        rss_mib = rss_mib.max(stage.server.cost()?.rss_mib);
+    }
+    let mut delays = stage.delays(others);
+    for (now, then) in delays.iter_mut().zip(at_first) {
+        *now -= then;
+    }
+    Ok(Watched {
+        events: delays.iter().map(|n| u64::from(*n)).sum(),
+        p50: delay_ms(&delays, 50),
+        p99: delay_ms(&delays, 99),
+        rss_mib,
+        cpu_seconds: stage.server.cost()?.cpu_seconds - first.cpu_seconds,
+    })
+}
