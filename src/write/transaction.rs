@@ -66,7 +66,8 @@ impl Writer {
         dry_run: bool,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
     ) -> Result<Done, WriteError> {
-        let cached = if look == Look::Cache { self.cached(place) } else { None };
+        // A dry run has no transaction that would find out that the cache is behind.
+        let cached = if look == Look::Cache && !dry_run { self.cached(place) } else { None };
         let (mut current, mut is_fresh) = match cached {
             Some(current) => (Some(current), false),
             None => (self.fresh(place).await?, true),
