@@ -129,7 +129,8 @@ impl Traveller {
     /// From one whole state to the last watch that goes on from it.
     async fn story(&mut self) -> io::Result<()> {
         if !self.begin().await? {
-            return Ok(self.pause().await);
+            self.pause().await;
+            return Ok(());
         }
         for _ in 0..self.rng.random_range(2..10) {
             if self.rng.random_ratio(1, 4) {

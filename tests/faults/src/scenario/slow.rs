@@ -58,7 +58,7 @@ pub(super) async fn slow(options: &Options, dir: &Path) -> Result<Verdict> {
     stage.note("others_p99", format!("{}>{}ms", before.p99, meanwhile.p99));
     stage.note("ratio", format!("{ratio:.2}"));
     stage.note("peak_rss_mib", format!("{}>{}", before.rss_mib, meanwhile.rss_mib));
-    stage.note("cpu_s", format!("{:.1}>{:.1}", before.cpu_seconds, meanwhile.cpu_seconds));
+    stage.note("cpu_s_by_time", format!("{:.1}>{:.1}", before.cpu_seconds, meanwhile.cpu_seconds));
     if ratio > RATIO && meanwhile.p99 > before.p99 + SLACK_MS {
         stage.blame(Guarantee::Bounded, format!("the others' p99 went from {} to {} ms", before.p99, meanwhile.p99));
     }
