@@ -1,4 +1,9 @@
 //! The server on its embedded store and nothing else, as after one command: it is killed, started again, and written to by many.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `WATCHCACHE_KILLS` | how often it is killed under load; 5 without it |
+//! | `WATCHCACHE_RMW_SECONDS` | how long fifty clients read, change and write; 5 without it |
 
 mod counters;
 mod restart;

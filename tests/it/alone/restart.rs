@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,6 +16,8 @@ use super::{Alone, Outcome, asked, revision};
 use crate::client::{Client, Request, Watch};
 
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+/// How often the server is killed under load, unless `WATCHCACHE_KILLS` says otherwise.
+const KILLS: u64 = 5;
 /// How long an event may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -64,17 +67,18 @@ async fn nothing_is_lost_and_watches_resume() -> Outcome {
     Ok(())
 }
 
-/// Killed in the middle of writes, five times: every acknowledged write is there, at the revision that it was told, and no revision is used twice.
+/// Killed in the middle of writes, again and again: every acknowledged write is there, at the revision that it was told, and no revision is used twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_kill_under_load() -> Outcome {
     let dir = tempfile::tempdir()?;
     let mut acknowledged: BTreeMap<u64, (String, String)> = BTreeMap::new();
-    for round in 0..5 {
+    let kills = env::var("WATCHCACHE_KILLS").map_or(Ok(KILLS), |text| text.parse())?;
+    for round in 0..kills {
         let server = Alone::start(dir.path()).await?;
         check(&server.client(), &acknowledged).await?;
         let done = Arc::new(AtomicU64::new(0));
         let writers: Vec<_> = (0..8).map(|writer| tokio::spawn(write(server.client(), round, writer, done.clone()))).collect();
-        tokio::time::timeout(PATIENCE, reached(&done, 40 + 17 * round)).await.map_err(|_| format!("{done:?} writes are too few"))?;
+        tokio::time::timeout(PATIENCE, reached(&done, 40 + 17 * (round % 7))).await.map_err(|_| format!("{done:?} writes are too few"))?;
         server.kill()?;
         for writer in writers {
             for (revision, write) in writer.await? {

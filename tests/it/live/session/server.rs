@@ -19,7 +19,7 @@ pub(super) enum Server {
     /// `watchcache serve` on its embedded store.
     Ours(Alone),
     /// With `WATCHCACHE_TEST_SUBJECT=kube-apiserver`; the fields are ended in this order.
-    Theirs { _apiserver: Running, _etcd: Running, site: Site, address: SocketAddr },
+    Theirs { _apiserver: Running, _etcd: Running, site: Box<Site>, address: SocketAddr },
 }
 
 impl Server {
@@ -32,7 +32,7 @@ impl Server {
         let (etcd, etcd_at) = site.etcd()?;
         let (apiserver, address) = site.apiserver("kube-apiserver", etcd_at)?;
         apiserver.ready(&site.client(address)).await.map_err(|error| error.to_string())?;
-        Ok(Self::Theirs { _apiserver: apiserver, _etcd: etcd, site, address })
+        Ok(Self::Theirs { _apiserver: apiserver, _etcd: etcd, site: Box::new(site), address })
     }
 
     /// Tells kubectl where it is and who asks.
