@@ -137,6 +137,7 @@ mod tests {
         model::{
             Object, Revision,
             selector::{FieldSelector, FieldTerm, LabelRequirement, LabelSelector},
+            shard::{Shard, hash},
         },
     };
 
