@@ -147,6 +147,7 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         authenticator,
         metrics,
         times: config.times.clone(),
+        gates: config.gates,
         loaded: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
     });

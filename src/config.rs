@@ -9,10 +9,12 @@ use clap::Parser;
 
 mod args;
 pub mod duration;
+mod gates;
 mod store;
 
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
+pub use gates::Gates;
 pub use store::{Embedded, StoreAlone};
 
 /// What the command line asks for.
@@ -41,6 +43,8 @@ pub struct Config {
     pub connections: Connections,
     /// What the cache may use.
     pub memory: Memory,
+    /// What is served only when asked for.
+    pub gates: Gates,
     /// What the log looks like.
     pub log: Log,
     /// What the operator should know about this combination, one line each; `app` logs them at start.
@@ -251,6 +255,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
             keeper_inbox_bytes_limit: between("--keeper-inbox-bytes-limit", args.keeper_inbox_bytes_limit, 4 << 20, 1 << 40)?,
             feed_threads: feed_threads(args.feed_threads)?,
         },
+        gates: Gates::read(&args.feature_gates)?,
         log: log(&args.log)?,
         warnings,
     })

@@ -180,6 +180,7 @@ pub(crate) fn test_object_with(name: &str, revision: u64, labels: &[(&str, &str)
         revision: Revision(revision),
         head_at: 0,
         rv_at: (at as u32, (at + digits) as u32),
+        uid_hash: 0,
         tail: Bytes::from(tail),
         scope_at: "/registry/configmaps/".len() as u16,
         name_at: "/registry/configmaps/ns/".len() as u16,

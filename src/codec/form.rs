@@ -46,6 +46,8 @@ pub struct ListMeta {
     pub continue_token: Option<String>,
     /// `remainingItemCount`, when known.
     pub remaining: Option<u64>,
+    /// `shardInfo.selector`, of a built-in resource's list that is a shard.
+    pub shard: Option<String>,
 }
 
 impl Form {
@@ -187,6 +189,12 @@ impl Form {
                 out.push(b',');
                 remaining_into(remaining, out);
             }
+            // Lists of custom resources, and of metadata alone, are shards without saying so, as the real server makes them.
+            if let (Some(shard), Style::BuiltIn | Style::EventsV1) = (&meta.shard, self.style) {
+                out.extend_from_slice(b",\"shardInfo\":{\"selector\":");
+                encode::string_into(shard, out);
+                out.push(b'}');
+            }
             out.extend_from_slice(b"},");
         }
         out.extend_from_slice(b"\"items\":[");
@@ -304,6 +312,7 @@ fn quoted(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Shape;
 
     #[test]
     fn an_error_frame_is_one_line() {
@@ -329,7 +338,8 @@ mod tests {
     #[test]
     fn an_empty_custom_page_with_more_to_come() {
         let form = Form::custom("ex.io/v1", "Widget", "WidgetList");
-        let meta = ListMeta { revision: Revision(9), continue_token: Some("abc".to_owned()), remaining: Some(12) };
+        let meta =
+            ListMeta { revision: Revision(9), continue_token: Some("abc".to_owned()), remaining: Some(12), shard: Some("s".to_owned()) };
         let mut out = Vec::new();
         form.list_open_into(&meta, &mut out);
         form.list_close_into(&meta, &mut out);
@@ -337,5 +347,36 @@ mod tests {
             String::from_utf8(out).expect("UTF-8"),
             r#"{"apiVersion":"ex.io/v1","items":[],"kind":"WidgetList","metadata":{"continue":"abc","remainingItemCount":12,"resourceVersion":"9"}}"#
         );
+    }
+
+    /// Recorded from kube-apiserver 1.36.3 with `ShardedListAndWatch=true`.
+    #[test]
+    fn only_lists_of_built_ins_say_that_they_are_shards() {
+        let selector = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')".to_owned();
+        let meta = ListMeta { revision: Revision(267), continue_token: Some("eyJ2".to_owned()), remaining: Some(5), shard: Some(selector) };
+        let text = |form: &Form| {
+            let mut out = Vec::new();
+            form.list_open_into(&meta, &mut out);
+            String::from_utf8(out).expect("UTF-8")
+        };
+        let info = r#""shardInfo":{"selector":"shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"}"#;
+        assert_eq!(
+            text(&Form::built_in("v1", "ConfigMap", "ConfigMapList", "")),
+            format!(
+                r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"267","continue":"eyJ2","remainingItemCount":5,{info}}},"items":["#
+            )
+        );
+        assert!(text(&Form::events_v1()).contains(info));
+        let storage = Storage {
+            id: "configmaps".into(),
+            group: String::new(),
+            resource: "configmaps".into(),
+            namespaced: true,
+            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
+            fields: Vec::new(),
+        };
+        for form in [Form::metadata_only(MetaVersion::V1, &storage), Form::custom("ex.io/v1", "Widget", "WidgetList")] {
+            assert!(!text(&form).contains("shardInfo"));
+        }
     }
 }

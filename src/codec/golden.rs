@@ -86,6 +86,7 @@ fn listed(form: &Form, object: &Object, recorded: &str) -> String {
         revision: list_revision(recorded),
         continue_token: list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned),
         remaining: list["metadata"]["remainingItemCount"].as_u64(),
+        shard: None,
     };
     let mut out = Vec::new();
     form.list_open_into(&meta, &mut out);

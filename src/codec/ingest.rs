@@ -11,7 +11,7 @@ use super::{
     pretty,
     scan::{self, Order, Place, Scan},
 };
-use crate::model::{Broken, Object, Revision, Shape, Storage};
+use crate::model::{Broken, Object, Revision, Shape, Storage, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -29,8 +29,8 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
     let made = parts(storage.namespaced, prefix_len, &key).and_then(|at| Ok((at, body(storage, value, revision)?)));
     match made {
-        Ok(((scope_at, name_at), Body { tail, head_at, rv_at, labels, fields })) => {
-            Ok(Object { key, revision, tail, head_at, rv_at, scope_at, name_at, labels, fields })
+        Ok(((scope_at, name_at), Body { tail, head_at, rv_at, uid_hash, labels, fields })) => {
+            Ok(Object { key, revision, tail, head_at, rv_at, uid_hash, scope_at, name_at, labels, fields })
         }
         Err(why) => Err(Broken { key, revision, why }),
     }
@@ -41,6 +41,7 @@ struct Body {
     tail: Bytes,
     head_at: u32,
     rv_at: (u32, u32),
+    uid_hash: u64,
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Box<[Box<str>]>,
 }
@@ -207,8 +208,9 @@ fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], r
         Head::Custom { .. } => before_head(text, head_len)?,
     };
     let (tail, rv_at) = tail(text, head_len, scan.place, revision)?;
-    let Scan { labels, found, .. } = scan;
-    Ok(Some(Body { tail, head_at, rv_at, labels: labels.into(), fields: field::rendered(&storage.fields, &found) }))
+    let Scan { uid, labels, found, .. } = scan;
+    let uid_hash = hash(uid.as_ref().map_or("", |uid| &uid.0));
+    Ok(Some(Body { tail, head_at, rv_at, uid_hash, labels: labels.into(), fields: field::rendered(&storage.fields, &found) }))
 }
 
 /// Bytes after the head of members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right after
@@ -275,14 +277,7 @@ mod early_tests {
 
     #[test]
     fn members_before_api_version_come_first() {
-        let storage = Storage {
-            id: "ex.io/things".into(),
-            group: "ex.io".into(),
-            resource: "things".into(),
-            namespaced: false,
-            shape: Shape::Custom { kind: "Thing".into(), api_versions: vec!["ex.io/v1".into()] },
-            fields: Vec::new(),
-        };
+        let storage = things();
         let stored = br#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","uid":"u"}}"#;
         let key = Bytes::from_static(b"/registry/ex.io/things/t");
         let object = ingest(&storage, "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
@@ -291,5 +286,34 @@ mod early_tests {
         let want =
             r#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v2","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"}}"#;
         assert_eq!(String::from_utf8_lossy(&body), want);
+    }
+
+    /// However the value is written, its uid is hashed as text.
+    #[test]
+    fn the_uid_is_hashed_once() {
+        let hashed = |metadata: &str| {
+            let stored = format!(r#"{{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{{"name":"t"{metadata}}}}}"#);
+            let key = Bytes::from_static(b"/registry/ex.io/things/t");
+            let made = ingest(&things(), "/registry/ex.io/things/".len(), key, stored.as_bytes(), Revision(7));
+            made.expect("a custom resource").uid_hash
+        };
+        let uid = hash("1797abea-ee19-4d36-ba63-639a7d45e51e");
+        assert_eq!(uid, 0xfc60_b18d_c809_79ce, "as the real server hashes it");
+        assert_eq!(hashed(r#","uid":"1797abea-ee19-4d36-ba63-639a7d45e51e""#), uid);
+        assert_eq!(hashed(",\n \"uid\": \"1797abea\\u002dee19-4d36-ba63-639a7d45e51e\", \"labels\": {\"uid\": \"x\"}"), uid);
+        for none in ["", r#","uid":null"#, r#","uid":7"#] {
+            assert_eq!(hashed(none), hash(""), "{none}");
+        }
+    }
+
+    fn things() -> Storage {
+        Storage {
+            id: "ex.io/things".into(),
+            group: "ex.io".into(),
+            resource: "things".into(),
+            namespaced: false,
+            shape: Shape::Custom { kind: "Thing".into(), api_versions: vec!["ex.io/v1".into()] },
+            fields: Vec::new(),
+        }
     }
 }

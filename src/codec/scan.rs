@@ -17,6 +17,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) kind: Option<Text<'a>>,
     /// Where `resourceVersion` goes.
     pub(crate) place: Place,
+    /// `metadata.uid`, when it is a string.
+    pub(crate) uid: Option<Text<'a>>,
     /// `metadata.labels`, in stored order.
     pub(crate) labels: Vec<(Box<str>, Box<str>)>,
     /// The text of each asked path, in the order asked; `None` when there is none.
@@ -197,6 +199,8 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
                     let start = value.as_ptr().addr() - self.base;
                     self.scan.place = Place::Instead(start, start + value.len());
                 }
+                // Whatever else it is, it is shown as it is, and hashed as if it were missing.
+                "uid" => self.scan.uid = serde_json::from_str(map.next_value::<&RawValue>()?.get()).ok(),
                 "labels" => self.scan.labels = map.next_value::<Option<Labels>>()?.unwrap_or_default().0,
                 _ => {
                     map.next_value::<IgnoredAny>()?;

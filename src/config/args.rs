@@ -103,6 +103,9 @@ pub(super) struct ServeArgs {
     /// Shortest length of a watch without timeoutSeconds, in seconds; each gets a random length from this to twice this
     #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]
     pub(super) min_request_timeout: u64,
+    /// Turns features on or off, comma separated: ShardedListAndWatch=true|false (alpha, off: the parameter shardSelector)
+    #[arg(long, value_delimiter = ',', value_name = "NAME=true|false,...", help_heading = "Requests")]
+    pub(super) feature_gates: Vec<String>,
     /// Longest time of any request but a watch (Go duration: 60s, 1m30s)
     #[arg(long, default_value = "60s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) request_timeout: Duration,

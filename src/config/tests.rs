@@ -55,6 +55,15 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--authorization-mode=RBAC"], "--authorization-mode \"RBAC\" is not built yet: only AlwaysAllow"),
         (&[LOCAL, "--min-request-timeout=0"], "--min-request-timeout 0: must be from 1 to 2592000"),
         (&[LOCAL, "--request-timeout=0"], "--request-timeout: must be more than 0"),
+        (
+            &[LOCAL, "--feature-gates=WatchList=true"],
+            "--feature-gates: unrecognized feature gate: WatchList; there is only ShardedListAndWatch",
+        ),
+        (&[LOCAL, "--feature-gates=ShardedListAndWatch"], "--feature-gates: missing bool value for ShardedListAndWatch: true or false"),
+        (
+            &[LOCAL, "--feature-gates=ShardedListAndWatch=1"],
+            "--feature-gates: invalid value of ShardedListAndWatch: \"1\" is not true or false",
+        ),
         (&[LOCAL, "--max-header-bytes=1"], "--max-header-bytes 1: must be from 8192 to 67108864"),
     ];
     for (flags, line) in cases {
@@ -89,6 +98,16 @@ fn the_store_alone_listens_on_loopback_only() {
         let Err(Stop::Wrong(line)) = store(&[&format!("--listen-client-urls={url}")]) else { panic!("{url} was accepted") };
         assert!(line.contains(want) && !line.contains('\n'), "{line}");
     }
+}
+
+#[test]
+fn gates_are_off_until_they_are_named() {
+    let sharded = |flags: &[&str]| serve(flags).expect("valid").gates.sharded_list_and_watch;
+    assert!(!sharded(&[LOCAL]));
+    assert!(sharded(&[LOCAL, "--feature-gates=ShardedListAndWatch=true"]));
+    assert!(sharded(&[LOCAL, "--feature-gates=kube:ShardedListAndWatch=true"]));
+    assert!(!sharded(&[LOCAL, "--feature-gates=ShardedListAndWatch=true,ShardedListAndWatch=false"]));
+    assert!(!sharded(&[LOCAL, "--feature-gates="]));
 }
 
 #[test]

@@ -137,6 +137,7 @@ mod tests {
         model::{
             Object, Revision,
             selector::{FieldSelector, FieldTerm, LabelRequirement, LabelSelector},
+            shard::{Shard, hash},
         },
     };
 
@@ -169,8 +170,12 @@ mod tests {
     fn filter() -> impl Strategy<Value = Filter> {
         let labels = prop::collection::vec(requirement(), 0..3).prop_map(|requirements| LabelSelector { requirements });
         let fields = prop::collection::vec(term(), 0..3).prop_map(|terms| FieldSelector { terms });
-        (prop::option::of(named()), prop::option::weighted(0.2, named()), labels, fields)
-            .prop_map(|(namespace, name, labels, fields)| Filter { namespace, name, labels, fields })
+        let shard = prop::option::of(prop::sample::select(vec!["'0x0000000000000000'", "'0x8000000000000000'"])).prop_map(|start| {
+            let selector = format!("shardRange(object.metadata.uid, {}, '0xc000000000000000')", start?);
+            Some(Shard::parse(&selector).expect("a shard"))
+        });
+        (prop::option::of(named()), prop::option::weighted(0.2, named()), labels, fields, shard)
+            .prop_map(|(namespace, name, labels, fields, shard)| Filter { namespace, name, labels, fields, shard })
     }
 
     /// What may change between two revisions of an object: its labels and two declared fields.
@@ -197,6 +202,7 @@ mod tests {
                         tail: Bytes::new(),
                         head_at: 0,
                         rv_at: (0, 0),
+                        uid_hash: hash(&key),
                         scope_at: 3,
                         name_at: u16::try_from(key.len() - name.len()).expect("short"),
                         labels: labels.into(),

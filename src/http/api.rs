@@ -38,7 +38,7 @@ use crate::{
         discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
     },
     codec::pretty::indent,
-    config::{Times, duration},
+    config::{Gates, Times, duration},
     read::{options::Query, serve::Reader},
     registry::Shelf,
     telemetry::{CONTENT_TYPE, Metrics},
@@ -59,6 +59,8 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     /// Time limits.
     pub times: Times,
+    /// What is served only when asked for.
+    pub gates: Gates,
     /// Whether every built-in resource has been loaded once.
     pub loaded: AtomicBool,
     /// Whether SIGTERM has come.

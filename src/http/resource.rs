@@ -244,6 +244,7 @@ impl Call<'_> {
             name: self.path.name.as_deref(),
             labels: &options.label_selector,
             fields: &options.field_selector,
+            shard: options.shard_selector.as_deref().filter(|_| self.api.gates.sharded_list_and_watch),
         };
         let target = Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
             let wrong = options.validate();

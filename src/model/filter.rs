@@ -3,6 +3,7 @@
 use super::{
     Event, Object,
     selector::{FieldSelector, LabelSelector},
+    shard::Shard,
 };
 
 /// Scope and selectors of a request, resolved: nothing in it is parsed again.
@@ -16,6 +17,8 @@ pub struct Filter {
     pub labels: LabelSelector,
     /// `fieldSelector` without the exact name and namespace terms that `namespace` and `name` already say.
     pub fields: FieldSelector,
+    /// `shardSelector`, when its gate is on.
+    pub shard: Option<Shard>,
 }
 
 impl Filter {
@@ -26,6 +29,7 @@ impl Filter {
             && self.namespace.as_deref().is_none_or(|n| n == object.namespace())
             && self.fields.matches(object)
             && self.labels.matches(object)
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
     }
 
     /// What a watcher with this filter sees of a change; `None` when nothing.

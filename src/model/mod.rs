@@ -9,6 +9,7 @@ pub mod quote;
 mod resource;
 mod revision;
 pub mod selector;
+pub mod shard;
 
 pub use change::{Batch, Change, Feed};
 pub use filter::{Filter, Kind, Outcome};

@@ -23,6 +23,8 @@ pub struct Object {
     pub head_at: u32,
     /// Where in `tail` the digits of `resourceVersion` stand (start, end), so that a DELETED event can show another one.
     pub rv_at: (u32, u32),
+    /// FNV-1a of `metadata.uid`: in which shard the object is (spec list-watch §11). Kept, because a shard asks every object for it.
+    pub uid_hash: u64,
     /// Byte offset in `key` where the namespace starts (namespaced resources) or the name (cluster-scoped).
     pub scope_at: u16,
     /// Byte offset in `key` where the name starts.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use crate::model::{Revision, invalid::FieldError, quote::quoted};
 
-/// What a LIST or WATCH asks for. `shardSelector` is not here: with its gate off, as it is by default, it has no effect (spec list-watch §11).
+/// What a LIST or WATCH asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// `watch`
@@ -25,6 +25,8 @@ pub struct ListOptions {
     pub label_selector: String,
     /// `fieldSelector`, not parsed.
     pub field_selector: String,
+    /// `shardSelector`, not parsed; without its gate nobody looks at it (spec list-watch §11).
+    pub shard_selector: Option<String>,
     /// `timeoutSeconds`; zero counts as unset.
     pub timeout_seconds: Option<i64>,
 }
@@ -48,6 +50,7 @@ pub fn parse_query(raw_query: &str) -> Result<ListOptions, String> {
         continue_token: set("continue"),
         label_selector: text("labelSelector"),
         field_selector: text("fieldSelector"),
+        shard_selector: set("shardSelector"),
         timeout_seconds: timeout_seconds.filter(|seconds| *seconds != 0),
     })
 }

@@ -301,6 +301,7 @@ impl Target {
             let relative = String::from_utf8_lossy(&last[self.base.len()..]).into_owned();
             token::encode(revision.to_etcd(), &relative, from_cache)
         });
-        List { meta: ListMeta { revision, continue_token, remaining: page.remaining }, objects: page.objects }
+        let shard = self.filter.shard.as_ref().map(ToString::to_string);
+        List { meta: ListMeta { revision, continue_token, remaining: page.remaining, shard }, objects: page.objects }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     model::{
         Filter, Storage,
         selector::{Field, FieldSelector, FieldTerm, LabelSelector, parse},
+        shard::Shard,
     },
     telemetry::{ResourceMetrics, ServedMetrics},
 };
@@ -63,7 +64,7 @@ pub struct Target {
     pub key: Option<Bytes>,
     /// Scope and selectors.
     pub filter: Filter,
-    /// Whether a label or field selector was given, also one that became the scope.
+    /// Whether a label or field selector was given, also one that became the scope; a shard is none (spec list-watch §11).
     selects: bool,
     /// Set when only the metadata is asked for.
     metadata: Option<MetaVersion>,
@@ -79,19 +80,22 @@ pub struct Wanted<'a> {
     pub labels: &'a str,
     /// `fieldSelector`.
     pub fields: &'a str,
+    /// `shardSelector`, when its gate is on.
+    pub shard: Option<&'a str>,
 }
 
 /// The selectors, parsed and resolved.
 struct Selectors {
     labels: LabelSelector,
     fields: Vec<FieldTerm>,
+    shard: Option<Shard>,
 }
 
 impl Target {
     /// Resolves a collection request. `etcd_prefix` is `/registry/`.
     ///
     /// # Errors
-    /// 400 texts, in the order of spec list-watch §1.3 (checks 3, 6, 7). Check 5 (422) lies between parsing and resolving: `validate` is called there.
+    /// 400 texts, in the order of spec list-watch §1.3 (checks 3, 6, 7), then the 500 of a shard selector (§11). Check 5 (422) lies between parsing and resolving: `validate` is called there.
     pub fn collection(
         resource: Arc<Resource>,
         etcd_prefix: &str,
@@ -106,21 +110,22 @@ impl Target {
             let field = resource.served.field(&clause.label).map_err(Refusal::BadRequest)?;
             fields.push(FieldTerm { field, equal: clause.equal, value: clause.value.into() });
         }
-        let selectors = Selectors { labels, fields };
         if let Some(name) = wanted.name {
             let names_it = |t: &FieldTerm| t.field == Field::Name && t.equal && &*t.value == name;
-            if !selectors.fields.is_empty() && !selectors.fields.iter().any(names_it) {
+            if !fields.is_empty() && !fields.iter().any(names_it) {
                 return Err(Refusal::BadRequest("fieldSelector metadata.name doesn't match requested name".to_owned()));
             }
         }
-        Ok(Self::scoped(resource, etcd_prefix, wanted, selectors))
+        let shard =
+            wanted.shard.map(Shard::parse).transpose().map_err(|why| Refusal::Internal(format!("invalid shard selector: {why}")))?;
+        Ok(Self::scoped(resource, etcd_prefix, wanted, Selectors { labels, fields, shard }))
     }
 
     /// Resolves one object.
     #[must_use]
     pub fn object(resource: Arc<Resource>, etcd_prefix: &str, namespace: Option<&str>, name: &str) -> Self {
-        let wanted = Wanted { namespace, name: Some(name), labels: "", fields: "" };
-        Self::scoped(resource, etcd_prefix, &wanted, Selectors { labels: LabelSelector::default(), fields: Vec::new() })
+        let wanted = Wanted { namespace, name: Some(name), labels: "", fields: "", shard: None };
+        Self::scoped(resource, etcd_prefix, &wanted, Selectors { labels: LabelSelector::default(), fields: Vec::new(), shard: None })
     }
 
     /// Lifts exact name and namespace terms into the scope (spec list-watch §4.9); what contradicts them stays a term and matches nothing.
@@ -132,6 +137,7 @@ impl Target {
             name: wanted.name.map(Into::into),
             labels: selectors.labels,
             fields: FieldSelector::default(),
+            shard: selectors.shard,
         };
         for term in selectors.fields {
             let lifted = match term.field {

@@ -7,6 +7,7 @@
 
 mod counters;
 mod restart;
+mod shards;
 
 use std::{
     fs::{self, File},
@@ -39,11 +40,16 @@ pub(crate) struct Alone {
 impl Alone {
     /// Starts it with its data in this folder, and waits until it is ready and has made the first namespaces.
     pub(crate) async fn start(dir: &Path) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Self::start_with(dir, &[]).await
+    }
+
+    /// The same with further flags.
+    async fn start_with(dir: &Path, flags: &[&str]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let address = free_address()?;
         let log = dir.join("server.log");
         let out = File::options().append(true).create(true).open(&log)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-        command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(dir.join("data"));
+        command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(dir.join("data")).args(flags);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let mut server = Self { child: command.spawn()?, address, log };
         server.ready().await?;
