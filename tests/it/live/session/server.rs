@@ -14,7 +14,6 @@ use super::{
 use crate::{alone::Alone, client::Client};
 
 /// A running server, ended when this is dropped.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Server {
     /// `watchcache serve` on its embedded store.
     Ours(Alone),
