@@ -244,6 +244,7 @@ impl<'a> Parser<'a> {
                 return Err("max recursion depth exceeded".to_owned());
             }
             if self.takes(".") {
+                self.has_no_optional(".?")?;
                 if self.token.kind != Kind::Ident || ["in", "true", "false", "null"].contains(&self.token.text) {
                     return Err(format!("Syntax error: no viable alternative at input '.{}'", self.token.text));
                 }
@@ -254,6 +255,7 @@ impl<'a> Parser<'a> {
                     Expr::Select(Box::new(expr), name)
                 };
             } else if self.takes("[") {
+                self.has_no_optional("[?")?;
                 self.expr_or("'?', ")?;
                 self.expects("]")?;
                 expr = Expr::operator("_[_]");
@@ -265,6 +267,11 @@ impl<'a> Parser<'a> {
                 return Ok(expr);
             }
         }
+    }
+
+    /// Optional fields and elements are an extension that is off.
+    fn has_no_optional(&self, sign: &str) -> Result<(), String> {
+        if self.sees("?") { Err(format!("unsupported syntax '{sign}'")) } else { Ok(()) }
     }
 
     fn primary(&mut self) -> Result<Expr, String> {

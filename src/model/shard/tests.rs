@@ -135,6 +135,8 @@ fn what_is_no_expression_is_refused_in_the_words_of_the_real_server() {
         ("shardRange({U}, 0x0000000000000000, 0x8000000000000000)", "invalid int literal"),
         ("9223372036854775808", "invalid int literal"),
         ("if", "reserved identifier: if"),
+        ("a[?b]", "unsupported syntax '[?'"),
+        ("shardRange(object.metadata.?uid, {H}, {M})", "unsupported syntax '.?'"),
         ("{R} || ", "Syntax error: mismatched input '<EOF>' expecting {EXPR}"),
         ("// only", "Syntax error: mismatched input '<EOF>' expecting {EXPR}"),
         ("in", "Syntax error: mismatched input 'in' expecting {EXPR}"),
