@@ -8,6 +8,7 @@ mod symbols;
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
     time::SystemTime,
@@ -16,12 +17,15 @@ use std::{
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
-use self::script::{Scenario, Theme};
+use self::{
+    play::Stage,
+    script::{Scenario, Theme},
+};
 use crate::{
     client::Client,
     live::{
         Outcome,
-        peers::{Site, free_address},
+        peers::{Running, Site, free_address},
         say,
     },
 };
@@ -42,7 +46,25 @@ async fn on_the_embedded_store() -> Outcome {
     }
     let site = Site::prepare(Path::new(""))?;
     let data = site.path().join("store").display().to_string();
-    replay(&site, &["--data-dir", &data]).await
+    let (running, client) = ours(&site, "watchcache", &["--data-dir", &data]).await?;
+    // Nobody else can reach the store inside of a server.
+    let themes = chosen(|scenario| !scenario.needs_etcd())?;
+    let outcome = compared(&Stage { client, second: None, etcd: None }, &themes).await;
+    running.ended().map_or(outcome, |ended| Err(ended.into()))
+}
+
+/// Plain `cargo test`: two of ours on `watchcache store`, for the scenarios that need an etcd.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_store_alone() -> Outcome {
+    if env::var_os("WATCHCACHE_RECORD").is_some() {
+        return Ok(());
+    }
+    let site = Site::prepare(Path::new(""))?;
+    let (data, etcd) = (site.path().join("store"), free_address()?);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+    command.args(["store", "--listen-client-urls", &format!("http://{etcd}"), "--data-dir"]).arg(data);
+    let _store = site.start("store", command)?;
+    on(&site, etcd, &chosen(Scenario::needs_etcd)?).await
 }
 
 /// Ours on an etcd of its own; or the recording, which nothing else should disturb.
@@ -55,45 +77,54 @@ async fn on_etcd() -> Outcome {
     let site = Site::prepare(&peers)?;
     let (_etcd, etcd) = site.etcd()?;
     if env::var_os("WATCHCACHE_RECORD").is_none() {
-        return replay(&site, &["--etcd-servers", &format!("http://{etcd}")]).await;
+        return on(&site, etcd, &chosen(|_| true)?).await;
     }
     let (running, address) = site.apiserver("kube-apiserver", etcd)?;
-    let client = site.client(address);
+    let (second_running, second) = site.apiserver("kube-apiserver-second", etcd)?;
+    let (client, second) = (site.client(address), site.client(second));
     running.ready(&client).await?;
-    record(&client, &chosen()?).await
+    second_running.ready(&second).await?;
+    record(&Stage { client, second: Some(second), etcd: Some(etcd) }, &chosen(|_| true)?).await
 }
 
-/// The scenarios that `WATCHCACHE_TRANSCRIPTS` leaves.
-fn chosen() -> Result<Vec<Theme>, Box<dyn std::error::Error>> {
+/// Two of ours on this etcd, compared.
+async fn on(site: &Site, etcd: SocketAddr, themes: &[Theme]) -> Outcome {
+    let storage = ["--etcd-servers", &format!("http://{etcd}")];
+    let (running, client) = ours(site, "watchcache", &storage).await?;
+    let (_second, second) = ours(site, "watchcache-second", &storage).await?;
+    let outcome = compared(&Stage { client, second: Some(second), etcd: Some(etcd) }, themes).await;
+    running.ended().map_or(outcome, |ended| Err(ended.into()))
+}
+
+/// The scenarios that can be played here, and that `WATCHCACHE_TRANSCRIPTS` leaves.
+fn chosen(can: impl Fn(&Scenario) -> bool) -> Result<Vec<Theme>, Box<dyn std::error::Error>> {
     let mut themes = script::themes()?;
-    if let Ok(part) = env::var("WATCHCACHE_TRANSCRIPTS") {
-        for theme in &mut themes {
-            theme.scenarios.retain(|scenario| format!("{}/{}", theme.name, scenario.name).contains(&part));
-        }
+    let part = env::var("WATCHCACHE_TRANSCRIPTS").unwrap_or_default();
+    for theme in &mut themes {
+        theme.scenarios.retain(|scenario| can(scenario) && format!("{}/{}", theme.name, scenario.name).contains(&part));
     }
     Ok(themes)
 }
 
-/// Starts ours, plays, and compares.
-async fn replay(site: &Site, storage: &[&str]) -> Outcome {
+/// Starts one of ours.
+async fn ours(site: &Site, name: &str, storage: &[&str]) -> Result<(Running, Client), Box<dyn std::error::Error>> {
     let address = free_address()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
     command.args(["serve", "--insecure-port", &address.port().to_string()]).args(storage);
-    let running = site.start("watchcache", command)?;
+    let running = site.start(name, command)?;
     let client = Client::plain(address);
     running.ready(&client).await?;
-    let outcome = compared(&client, &chosen()?).await;
-    running.ended().map_or(outcome, |ended| Err(ended.into()))
+    Ok((running, client))
 }
 
-async fn record(client: &Client, themes: &[Theme]) -> Outcome {
+async fn record(stage: &Stage, themes: &[Theme]) -> Outcome {
     let all = script::themes()?;
     let mut failed = 0;
     for (theme, known) in themes.iter().zip(&all) {
         let path = recorded_at(&theme.name);
         let mut records = recorded(&path)?;
         records.retain(|name, _| known.scenarios.iter().any(|scenario| scenario.name == *name));
-        for (scenario, played) in played(client, &theme.scenarios).await {
+        for (scenario, played) in played(stage, &theme.scenarios).await {
             match played {
                 Ok((answers, order)) => {
                     records.insert(scenario.name.clone(), record_of(scenario, &answers, &order));
@@ -126,12 +157,12 @@ fn record_of(scenario: &Scenario, answers: &[Value], order: &[String]) -> Value 
     json!({"steps": steps, "order": order})
 }
 
-async fn compared(client: &Client, themes: &[Theme]) -> Outcome {
+async fn compared(stage: &Stage, themes: &[Theme]) -> Outcome {
     let (mut equal, mut wrong) = (0, Vec::new());
     let mut marked: BTreeMap<String, usize> = BTreeMap::new();
     for theme in themes {
         let records = recorded(&recorded_at(&theme.name))?;
-        for (scenario, played) in played(client, &theme.scenarios).await {
+        for (scenario, played) in played(stage, &theme.scenarios).await {
             let differences = match (played, records.get(&scenario.name)) {
                 (Ok((answers, order)), Some(record)) => {
                     let verdict = compare::compare(scenario, &answers, &order, record);
@@ -155,10 +186,10 @@ async fn compared(client: &Client, themes: &[Theme]) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} scenarios differ", wrong.len()).into()) }
 }
 
-/// Plays scenarios, a few at a time; answers come in the order of the file.
-async fn played<'a>(client: &Client, scenarios: &'a [Scenario]) -> Vec<(&'a Scenario, Played)> {
+/// Plays scenarios, a few at a time, but alone where etcd is compacted under all; answers come in the order of the file.
+async fn played<'a>(stage: &Stage, scenarios: &'a [Scenario]) -> Vec<(&'a Scenario, Played)> {
     let plays = stream::iter(scenarios).map(|scenario| async move {
-        let played = play::play(client, scenario).await;
+        let played = play::play(stage, scenario).await;
         let played = played.map_err(|e| e.to_string()).map(|mut answers| {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
             let order = symbols::symbolic(&mut answers, &scenario.steps, i64::try_from(now).unwrap_or(i64::MAX));
@@ -166,7 +197,8 @@ async fn played<'a>(client: &Client, scenarios: &'a [Scenario]) -> Vec<(&'a Scen
         });
         (scenario, played)
     });
-    plays.buffered(AT_ONCE).collect().await
+    let at_once = if scenarios.iter().any(Scenario::needs_etcd) { 1 } else { AT_ONCE };
+    plays.buffered(at_once).collect().await
 }
 
 fn recorded_at(theme: &str) -> PathBuf {

@@ -2,12 +2,18 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
+
+use watchcache::{
+    etcd::{Etcd, EtcdConfig},
+    model::Revision,
+};
 
 use super::script::{Act, Read, Scenario, Step};
 use crate::client::{COMPACT, Client, Watch, Whole};
@@ -27,21 +33,30 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Who plays: a client, what was kept under which name, and open watches.
+/// Where scenarios are played.
+pub(super) struct Stage {
+    pub(super) client: Client,
+    /// Of another server on the same etcd.
+    pub(super) second: Option<Client>,
+    /// Where etcd is, if it can be reached.
+    pub(super) etcd: Option<SocketAddr>,
+}
+
+/// Who plays: the stage, what was kept under which name, and open watches.
 struct Player<'a> {
-    client: &'a Client,
+    stage: &'a Stage,
     kept: BTreeMap<String, String>,
     watches: BTreeMap<String, Watch>,
 }
 
 /// The answers of a scenario, one for each step: `{"status", "headers", "body"}`, or `{"events"}`.
-pub(super) async fn play(client: &Client, scenario: &Scenario) -> Result<Vec<Value>, Failure> {
+pub(super) async fn play(stage: &Stage, scenario: &Scenario) -> Result<Vec<Value>, Failure> {
     let kept = BTreeMap::from([("ns".to_owned(), scenario.name.clone())]);
-    let mut player = Player { client, kept, watches: BTreeMap::new() };
+    let mut player = Player { stage, kept, watches: BTreeMap::new() };
     if scenario.steps.iter().any(|step| step.is_in_its_namespace()) {
         let namespace = json!({"metadata": {"name": scenario.name}}).to_string();
         let headers = [("Content-Type".to_owned(), "application/json".to_owned())];
-        let made = client.whole("POST", "/api/v1/namespaces", &headers, namespace.as_bytes()).await?;
+        let made = stage.client.whole("POST", "/api/v1/namespaces", &headers, namespace.as_bytes()).await?;
         if made.status != 201 {
             return Err(format!("the namespace: {} {}", made.status, String::from_utf8_lossy(&made.body)).into());
         }
@@ -68,8 +83,9 @@ impl Player<'_> {
         let answer = match &step.act {
             Act::Nothing => Value::Null,
             Act::Ask(method, target) => self.asked(step, method, target).await?,
-            Act::Watch(name, target) => self.watched(name, target).await?,
-            Act::Read(name, how) => self.read(name, how).await?,
+            Act::Watch(name, target) => self.watched(step, name, target).await?,
+            Act::Read(name, how) => self.read(step, name, how).await?,
+            Act::Compact(revision) => self.compact(revision).await?,
             Act::Pause(ms) => {
                 tokio::time::sleep(Duration::from_millis(*ms)).await;
                 Value::Null
@@ -96,8 +112,8 @@ impl Player<'_> {
         let body = self.filled(&step.body)?;
         let began = Instant::now();
         loop {
-            let answer = timeout(PATIENCE, self.client.whole(method, &target, &headers, body.as_bytes())).await??;
-            let answer = value_of(&answer);
+            let answer = timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await??;
+            let answer = value_of(&answer, step.bookmarks);
             let Some((pointer, wanted)) = &step.until else { return Ok(answer) };
             if answer.pointer(pointer) == Some(&serde_json::from_str(wanted)?) {
                 return Ok(answer);
@@ -109,25 +125,42 @@ impl Player<'_> {
         }
     }
 
-    async fn watched(&mut self, name: &str, target: &str) -> Result<Value, Failure> {
+    fn client(&self, step: &Step) -> Result<&Client, Failure> {
+        if step.elsewhere { self.stage.second.as_ref().ok_or_else(|| "there is no second server".into()) } else { Ok(&self.stage.client) }
+    }
+
+    /// One round of the protocol by which API servers learn what is compacted (spec list-watch §10).
+    async fn compact(&self, revision: &str) -> Result<Value, Failure> {
+        let revision: u64 = self.filled(revision)?.parse()?;
+        let etcd = format!("http://{}", self.stage.etcd.ok_or("etcd cannot be reached")?);
+        let etcd = Etcd::new(EtcdConfig { endpoints: vec![etcd], ..EtcdConfig::default() })?;
+        let mut version = 0;
+        while let (_, Err(found)) = etcd.put_if_version("compact_rev_key".into(), revision.to_string().into(), version).await? {
+            version = found.version;
+        }
+        etcd.compact(Revision(revision)).await?;
+        Ok(Value::Null)
+    }
+
+    async fn watched(&mut self, step: &Step, name: &str, target: &str) -> Result<Value, Failure> {
         let target = utf8_percent_encode(&self.filled(target)?, ESCAPED).to_string();
-        Ok(match timeout(PATIENCE, self.client.watch(&target)).await?? {
+        Ok(match timeout(PATIENCE, self.client(step)?.watch(&target)).await?? {
             Ok(watch) => {
                 self.watches.insert(name.to_owned(), watch);
                 json!({"status": 200})
             }
-            Err(answer) => json!({"status": answer.status, "body": body_of(&answer.body)}),
+            Err(answer) => json!({"status": answer.status, "body": body_of(&answer.body, false)}),
         })
     }
 
-    async fn read(&mut self, name: &str, how: &Read) -> Result<Value, Failure> {
+    async fn read(&mut self, step: &Step, name: &str, how: &Read) -> Result<Value, Failure> {
         let watch = self.watches.get_mut(name).ok_or("no such watch is open")?;
         let mut events: Vec<Value> = Vec::new();
         let limit = if matches!(how, Read::Quiet) { QUIET } else { PATIENCE };
         while events.len() < EVENTS_MOST && !matches!(how, Read::Events(most) if events.len() == *most) {
             match timeout(limit, watch.next_line()).await {
                 Ok(line) => match line? {
-                    Some(line) => events.extend(event_of(&line)?),
+                    Some(line) => events.extend(event_of(&line, step.bookmarks)?),
                     None => {
                         events.push(json!("the stream has ended"));
                         break;
@@ -175,7 +208,7 @@ impl Player<'_> {
     }
 }
 
-fn value_of(answer: &Whole) -> Value {
+fn value_of(answer: &Whole, bookmarks: bool) -> Value {
     let mut headers = Map::new();
     for name in HEADERS {
         let values: Vec<&str> = answer.header(name).collect();
@@ -183,26 +216,26 @@ fn value_of(answer: &Whole) -> Value {
             headers.insert(name.to_owned(), json!(values));
         }
     }
-    json!({"status": answer.status, "headers": headers, "body": body_of(&answer.body)})
+    json!({"status": answer.status, "headers": headers, "body": body_of(&answer.body, bookmarks)})
 }
 
 /// JSON as a tree; a stream of events as `{"events"}`; anything else as text.
-fn body_of(body: &[u8]) -> Value {
+fn body_of(body: &[u8], bookmarks: bool) -> Value {
     if let Ok(value) = serde_json::from_slice::<Value>(body)
         && value.get("type").is_none_or(|_| value.get("object").is_none())
     {
         return value;
     }
     let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    match lines.map(event_of).collect::<Result<Vec<_>, _>>() {
+    match lines.map(|line| event_of(line, bookmarks)).collect::<Result<Vec<_>, _>>() {
         Ok(events) if !events.is_empty() => json!({"events": events.into_iter().flatten().collect::<Vec<_>>()}),
         _ => json!(String::from_utf8_lossy(body)),
     }
 }
 
-/// An event; `None` for a plain bookmark, which comes when a timer says so.
-fn event_of(line: &[u8]) -> serde_json::Result<Option<Value>> {
+/// An event; `None` for a plain bookmark, which comes when a timer says so, unless they count.
+fn event_of(line: &[u8], bookmarks: bool) -> serde_json::Result<Option<Value>> {
     let event: Value = serde_json::from_slice(line)?;
     let plain = event["type"] == "BOOKMARK" && event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null();
-    Ok((!plain).then_some(event))
+    Ok((bookmarks || !plain).then_some(event))
 }

@@ -44,6 +44,17 @@ pub(super) struct Step {
     pub(super) names: Option<String>,
     /// Revisions of lists and bookmarks count like those of objects.
     pub(super) exact: bool,
+    /// Asks the second server on the same etcd.
+    pub(super) elsewhere: bool,
+    /// Plain bookmarks count too.
+    pub(super) bookmarks: bool,
+}
+
+impl Scenario {
+    /// Whether it does something to etcd, or asks a second server on it.
+    pub(super) fn needs_etcd(&self) -> bool {
+        self.steps.iter().any(|step| step.elsewhere || matches!(step.act, Act::Compact(_)))
+    }
 }
 
 /// What a step does.
@@ -59,6 +70,8 @@ pub(super) enum Act {
     Read(String, Read),
     /// Waits this long, ms.
     Pause(u64),
+    /// Compacts etcd at a revision, as an API server does.
+    Compact(String),
 }
 
 /// How far a watch is read.
@@ -167,6 +180,7 @@ fn act(verb: &str, rest: &str) -> Option<Act> {
             )
         }
         "PAUSE" => Act::Pause(rest.parse().ok()?),
+        "COMPACT" => Act::Compact(rest.to_owned()),
         _ if verb.starts_with("PATCH:") => Act::Ask("PATCH".into(), rest.to_owned()),
         _ if verb.chars().all(|c| c.is_ascii_uppercase()) && rest.starts_with('/') => Act::Ask(verb.to_owned(), rest.to_owned()),
         _ => return None,
@@ -176,7 +190,9 @@ fn act(verb: &str, rest: &str) -> Option<Act> {
 impl Step {
     /// Takes a line that is a property; `false`: the body begins.
     fn property(&mut self, line: &str) -> Result<bool, String> {
-        let Some((sign, rest)) = line.split_once(' ').or((line == "exact").then_some((line, ""))) else { return Ok(false) };
+        let Some((sign, rest)) = line.split_once(' ').or(["bookmarks", "elsewhere", "exact"].contains(&line).then_some((line, ""))) else {
+            return Ok(false);
+        };
         let mut words = rest.split(' ').map(String::from);
         match sign {
             "|" => {
@@ -192,6 +208,8 @@ impl Step {
             "named" => self.names = words.next(),
             "ignore" => self.ignored.extend(words),
             "exact" => self.exact = true,
+            "elsewhere" => self.elsewhere = true,
+            "bookmarks" => self.bookmarks = true,
             _ => return Ok(false),
         }
         Ok(true)
