@@ -1,6 +1,10 @@
 //! What the command line says: programs, ports, sizes. Every default and unit is here.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -183,6 +187,9 @@ impl Options {
     }
 }
 
+/// How long programs that were killed may hold on to their ports.
+const RELEASE: Duration = Duration::from_secs(20);
+
 /// Which port is whose. Nothing else in the harness picks one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
@@ -218,6 +225,18 @@ impl Ports {
     #[must_use]
     pub(crate) fn server(&self) -> u16 {
         self.base + 20
+    }
+
+    /// Waits until nobody listens on any of them: the programs of the scenario before are killed, and take a moment to go.
+    pub(crate) async fn free(&self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        for port in self.base..=self.server() {
+            while let Err(error) = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                anyhow::ensure!(began.elapsed() < RELEASE, "port {port} is not free: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        Ok(())
     }
 
     fn nth(self, group: u16, member: usize) -> u16 {

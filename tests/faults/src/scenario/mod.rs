@@ -20,6 +20,7 @@ use crate::{
 
 /// Plays one scenario in a folder of its own.
 pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> Result<Verdict> {
+    options.ports().free().await?;
     match scenario {
         Scenario::All => anyhow::bail!("`all` is a list, not a scenario"),
         Scenario::EtcdKilled => store::etcd_killed(options, dir).await,
