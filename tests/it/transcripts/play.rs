@@ -84,7 +84,7 @@ impl Player<'_> {
             Act::Nothing => Value::Null,
             Act::Ask(method, target) => self.asked(step, method, target).await?,
             Act::Watch(name, target) => self.watched(step, name, target).await?,
-            Act::Read(name, how) => self.read(step, name, how).await?,
+            Act::Read(name, how) => self.read(name, how).await?,
             Act::Compact(revision) => self.compact(revision).await?,
             Act::Pause(ms) => {
                 tokio::time::sleep(Duration::from_millis(*ms)).await;
@@ -113,7 +113,7 @@ impl Player<'_> {
         let began = Instant::now();
         loop {
             let answer = timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await??;
-            let answer = value_of(&answer, step.bookmarks);
+            let answer = value_of(&answer);
             let Some((pointer, wanted)) = &step.until else { return Ok(answer) };
             if answer.pointer(pointer) == Some(&serde_json::from_str(wanted)?) {
                 return Ok(answer);
@@ -149,18 +149,18 @@ impl Player<'_> {
                 self.watches.insert(name.to_owned(), watch);
                 json!({"status": 200})
             }
-            Err(answer) => json!({"status": answer.status, "body": body_of(&answer.body, false)}),
+            Err(answer) => json!({"status": answer.status, "body": body_of(&answer.body)}),
         })
     }
 
-    async fn read(&mut self, step: &Step, name: &str, how: &Read) -> Result<Value, Failure> {
+    async fn read(&mut self, name: &str, how: &Read) -> Result<Value, Failure> {
         let watch = self.watches.get_mut(name).ok_or("no such watch is open")?;
         let mut events: Vec<Value> = Vec::new();
         let limit = if matches!(how, Read::Quiet) { QUIET } else { PATIENCE };
         while events.len() < EVENTS_MOST && !matches!(how, Read::Events(most) if events.len() == *most) {
             match timeout(limit, watch.next_line()).await {
                 Ok(line) => match line? {
-                    Some(line) => events.extend(event_of(&line, step.bookmarks)?),
+                    Some(line) => events.extend(event_of(&line)?),
                     None => {
                         events.push(json!("the stream has ended"));
                         break;
@@ -208,7 +208,7 @@ impl Player<'_> {
     }
 }
 
-fn value_of(answer: &Whole, bookmarks: bool) -> Value {
+fn value_of(answer: &Whole) -> Value {
     let mut headers = Map::new();
     for name in HEADERS {
         let values: Vec<&str> = answer.header(name).collect();
@@ -216,26 +216,26 @@ fn value_of(answer: &Whole, bookmarks: bool) -> Value {
             headers.insert(name.to_owned(), json!(values));
         }
     }
-    json!({"status": answer.status, "headers": headers, "body": body_of(&answer.body, bookmarks)})
+    json!({"status": answer.status, "headers": headers, "body": body_of(&answer.body)})
 }
 
 /// JSON as a tree; a stream of events as `{"events"}`; anything else as text.
-fn body_of(body: &[u8], bookmarks: bool) -> Value {
+fn body_of(body: &[u8]) -> Value {
     if let Ok(value) = serde_json::from_slice::<Value>(body)
         && value.get("type").is_none_or(|_| value.get("object").is_none())
     {
         return value;
     }
     let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    match lines.map(|line| event_of(line, bookmarks)).collect::<Result<Vec<_>, _>>() {
+    match lines.map(event_of).collect::<Result<Vec<_>, _>>() {
         Ok(events) if !events.is_empty() => json!({"events": events.into_iter().flatten().collect::<Vec<_>>()}),
         _ => json!(String::from_utf8_lossy(body)),
     }
 }
 
-/// An event; `None` for a plain bookmark, which comes when a timer says so, unless they count.
-fn event_of(line: &[u8], bookmarks: bool) -> serde_json::Result<Option<Value>> {
+/// An event; `None` for a plain bookmark, which comes when a timer says so.
+fn event_of(line: &[u8]) -> serde_json::Result<Option<Value>> {
     let event: Value = serde_json::from_slice(line)?;
     let plain = event["type"] == "BOOKMARK" && event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null();
-    Ok((bookmarks || !plain).then_some(event))
+    Ok((!plain).then_some(event))
 }

@@ -46,8 +46,6 @@ pub(super) struct Step {
     pub(super) exact: bool,
     /// Asks the second server on the same etcd.
     pub(super) elsewhere: bool,
-    /// Plain bookmarks count too.
-    pub(super) bookmarks: bool,
 }
 
 impl Scenario {
@@ -190,7 +188,7 @@ fn act(verb: &str, rest: &str) -> Option<Act> {
 impl Step {
     /// Takes a line that is a property; `false`: the body begins.
     fn property(&mut self, line: &str) -> Result<bool, String> {
-        let Some((sign, rest)) = line.split_once(' ').or(["bookmarks", "elsewhere", "exact"].contains(&line).then_some((line, ""))) else {
+        let Some((sign, rest)) = line.split_once(' ').or(["elsewhere", "exact"].contains(&line).then_some((line, ""))) else {
             return Ok(false);
         };
         let mut words = rest.split(' ').map(String::from);
@@ -209,7 +207,6 @@ impl Step {
             "ignore" => self.ignored.extend(words),
             "exact" => self.exact = true,
             "elsewhere" => self.elsewhere = true,
-            "bookmarks" => self.bookmarks = true,
             _ => return Ok(false),
         }
         Ok(true)
