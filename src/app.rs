@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{SignalKind, signal},
-    sync::watch,
+    sync::{oneshot, watch},
 };
 use tower::ServiceExt;
 
@@ -41,8 +41,11 @@ use crate::{
     source::driver::{Driver, SourceConfig},
     store::StoreError,
     telemetry::Metrics,
-    upkeep::{Neighbour, Upkeep, learn},
-    write::{Writer, permit::Permit},
+    upkeep::Upkeep,
+    write::{
+        Writer,
+        permit::{Permission, Permit},
+    },
 };
 use backend::Backend;
 
@@ -110,12 +113,13 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
     let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
     let (mut registry, shelf) = Registry::start(parts).await;
+    let (told, permission) = oneshot::channel();
     let mut feed_task = feeding.spawn({
         let (etcd, prefix) = (backend.etcd()?, prefix.clone());
-        let allow_writes = config.etcd.allow_writes;
         async move {
-            let neighbour = learn(&etcd, &prefix).await;
-            registry.offer(if allow_writes || neighbour == Neighbour::None { Offer::Writes } else { Offer::Reads });
+            // No word means that the process is stopping.
+            let may_write = permission.await == Ok(Permission::Granted);
+            registry.offer(if may_write { Offer::Writes } else { Offer::Reads });
             // Every resource is there before the feed begins, so that all of them are loaded warm.
             registry.learn_definitions(&etcd, &prefix).await;
             tokio::select! {
@@ -139,7 +143,7 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
     };
-    let upkeep = tokio::spawn(upkeep.run());
+    let upkeep = tokio::spawn(upkeep.run(told));
     let api = Arc::new(Api {
         shelf: shelf.clone(),
         reader: Reader::new(etcd, &prefix),

@@ -250,14 +250,7 @@ impl Call<'_> {
         listed.watch = false;
         let target = self.target(&listed)?;
         let list = self.api.reader.list(&target, &listed).await.map_err(|error| self.status(error))?;
-        for object in &list.objects {
-            let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
-            let place = Place { resource: self.resource.clone(), namespace, name: object.name().to_owned() };
-            match self.api.writer.delete(&place, options).await {
-                Ok(_) | Err(WriteError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.api.writer.delete_each(&self.resource, list.objects.iter(), options).await.map_err(Status::from)?;
         Ok(Answer::List(list))
     }
 

@@ -104,13 +104,5 @@ async fn delete_instances(upkeep: &Upkeep, group: &str, plural: &str) -> Result<
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
     let known = resource.handle.published.known();
-    for object in known.view.store.scan(b"", b"") {
-        let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
-        let place = Place { resource: resource.clone(), namespace, name: object.name().to_owned() };
-        match upkeep.writer.delete(&place, &DeleteOptions::default()).await {
-            Ok(_) | Err(WriteError::NotFound(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    upkeep.writer.delete_each(&resource, known.view.store.scan(b"", b""), &DeleteOptions::default()).await
 }

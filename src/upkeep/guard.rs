@@ -16,7 +16,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Who else writes here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Neighbour {
+pub(super) enum Neighbour {
     /// Nobody that we know of.
     None,
     /// A kube-apiserver.
@@ -24,7 +24,7 @@ pub enum Neighbour {
 }
 
 /// Asks etcd until it answers.
-pub async fn learn(etcd: &Etcd, prefix: &str) -> Neighbour {
+pub(super) async fn learn(etcd: &Etcd, prefix: &str) -> Neighbour {
     loop {
         match look(etcd, prefix).await {
             Ok(neighbour) => return neighbour,

@@ -9,13 +9,17 @@ mod namespaces;
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
+use tokio::sync::oneshot;
 
-pub use guard::{Neighbour, learn};
+use guard::Neighbour;
 
 use crate::{
     etcd::Etcd,
     registry::Shelf,
-    write::{Writer, permit::Permit},
+    write::{
+        Writer,
+        permit::{Permission, Permit},
+    },
 };
 
 /// What upkeep works with.
@@ -37,10 +41,13 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Runs until it is dropped; on the etcd of a kube-apiserver it does nothing, for that server does it.
-    pub async fn run(self) {
-        let neighbour = learn(&self.etcd, &self.prefix).await;
-        self.permit.set(guard::permission(neighbour, self.allow_writes));
+    /// Runs until it is dropped, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
+    pub async fn run(self, told: oneshot::Sender<Permission>) {
+        let neighbour = guard::learn(&self.etcd, &self.prefix).await;
+        let permission = guard::permission(neighbour, self.allow_writes);
+        self.permit.set(permission);
+        // Nobody waits for it when the process is stopping.
+        let _ = told.send(permission);
         if neighbour == Neighbour::KubeApiserver {
             tracing::warn!(
                 writes = self.allow_writes,

@@ -1,6 +1,6 @@
 //! DELETE: at once, or marked and left to finalizers, to the kubelet, to the controllers (spec api-surface §8).
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -15,7 +15,7 @@ use super::{
     transaction::{Decision, Done, Look, at_revision},
     tree,
 };
-use crate::catalogue::Served;
+use crate::{catalogue::Served, model::Object, read::target::Resource};
 
 /// Finalizers of the garbage collector: what they stand for is asked for anew by every DELETE.
 const ORPHAN: &str = "orphan";
@@ -75,6 +75,27 @@ impl Writer {
             Done::Removed { was, revision, .. } => Deletion::Gone(at_revision(was, revision)),
             Done::Kept(tree) | Done::Put { tree, .. } => Deletion::Pending(tree),
         })
+    }
+
+    /// Deletes these objects one by one; those that are gone already are no error (spec api-surface §8.5).
+    ///
+    /// # Errors
+    /// The first other one; what comes after it stays.
+    pub async fn delete_each(
+        &self,
+        resource: &Arc<Resource>,
+        objects: impl Iterator<Item = &Arc<Object>> + Send,
+        options: &DeleteOptions,
+    ) -> Result<(), WriteError> {
+        for object in objects {
+            let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
+            let place = Place { resource: resource.clone(), namespace, name: object.name().to_owned() };
+            match self.delete(&place, options).await {
+                Ok(_) | Err(WriteError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn may_delete(&self, place: &Place) -> Result<(), WriteError> {

@@ -12,7 +12,10 @@ use super::{
     PatchError,
     printed::{go_type, printed, printed_as_string},
 };
-use crate::catalogue::types::{Merge, Shape, Strategy, TypeRef};
+use crate::{
+    catalogue::types::{Merge, Shape, Strategy, TypeRef},
+    write::body::go_kind,
+};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -33,7 +36,7 @@ pub(crate) fn apply(original: &Value, patch: &Value, it: TypeRef) -> Result<Valu
         Value::Null => Ok(Value::Object(original.clone())),
         other => Err(PatchError::BadRequest(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_type(other)
+            go_kind(other)
         ))),
     }
 }
@@ -207,17 +210,6 @@ fn unknown_directive(directive: &Value, members: &Map<String, Value>) -> PatchEr
 
 fn wrong_type(expected: &str, found: &Value) -> PatchError {
     PatchError::Internal(format!("expected a {expected}, but received a {}", go_type(found)))
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]
