@@ -18,6 +18,12 @@ impl Revision {
         Self(self.0 + 1)
     }
 
+    /// The revision before this one; before zero is zero.
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     /// From etcd's signed number. etcd never sends a negative one; a broken peer's is read as zero.
     #[must_use]
     pub fn from_etcd(revision: i64) -> Self {

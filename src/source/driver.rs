@@ -228,20 +228,10 @@ impl Driver {
         if self.cluster != Some(newest.cluster_id) || newest.revision < self.machine.fed() {
             return Ok(false);
         }
-        let Some(witness) = self.machine.witness() else { return Ok(true) };
-        let at = |revision| RangeRequest { key: witness.key.to_vec(), revision, ..RangeRequest::default() };
-        let (answer, is_newest) = match self.etcd.range(at(Some(witness.revision))).await {
-            Ok(answer) => (answer, false),
-            // The witness is compacted: if the key has not changed since, its newest value tells as much; else nobody can, and loading is safe.
-            Err(EtcdError::Compacted) => (self.etcd.range(at(None)).await?, true),
-            Err(EtcdError::Future) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        Ok(match (answer.kvs.first(), &witness.value) {
-            (Some(kv), Some(value)) => kv.mod_revision == witness.revision && kv.value == *value,
-            (None, None) => !is_newest,
-            _ => false,
-        })
+        match self.machine.witness() {
+            Some(witness) => witness.stands(&self.etcd).await,
+            None => Ok(true),
+        }
     }
 
     /// How far back a fresh start can load: at most `warm_start_revisions`, and not compacted.

@@ -10,9 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::ranges::KeyRange;
+use super::{ranges::KeyRange, witness::Witness};
 use crate::{
     codec::ingest::ingest,
     etcd::{WatchEvent, WatchKind, WatchMessage},
@@ -62,17 +60,6 @@ pub struct Loaded {
     pub objects: Vec<Arc<Object>>,
     /// What could not.
     pub broken: Vec<Broken>,
-}
-
-/// The last change that came from etcd: reading it again proves that etcd is still the one we knew (design §3, restored backups).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witness {
-    /// The key.
-    pub key: Bytes,
-    /// The revision of the change.
-    pub revision: Revision,
-    /// The value written; `None` for a deletion.
-    pub value: Option<Bytes>,
 }
 
 /// The state of the feed of one revision space.

@@ -4,3 +4,4 @@ pub mod driver;
 pub mod load;
 pub mod machine;
 pub mod ranges;
+pub mod witness;

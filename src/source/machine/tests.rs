@@ -1,5 +1,7 @@
 //! What the machine decides, as data: messages and loads go in, lines come out. Knows no etcd.
 
+use bytes::Bytes;
+
 use super::*;
 use crate::{etcd::Header, model::Shape};
 

@@ -1,0 +1,127 @@
+//! Is this still the etcd we knew? Only its content tells, once its revisions have passed ours (design §3, restored backups).
+
+use bytes::Bytes;
+
+use crate::{
+    etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest},
+    model::Revision,
+};
+
+/// The last change that came from etcd: while etcd still tells it, etcd has the past that we know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The key.
+    pub key: Bytes,
+    /// The revision of the change.
+    pub revision: Revision,
+    /// The value written; `None` for a deletion.
+    pub value: Option<Bytes>,
+}
+
+impl Witness {
+    /// Whether etcd still has this change where it was. No when nobody can tell any more: then loading is safe.
+    ///
+    /// # Errors
+    /// When etcd cannot be read.
+    pub async fn stands(&self, etcd: &Etcd) -> Result<bool, EtcdError> {
+        let stands = match &self.value {
+            Some(value) => self.put_stands(etcd, value).await,
+            None => self.deletion_stands(etcd).await,
+        };
+        match stands {
+            Err(EtcdError::Compacted | EtcdError::Future) => Ok(false),
+            other => other,
+        }
+    }
+
+    async fn put_stands(&self, etcd: &Etcd, value: &Bytes) -> Result<bool, EtcdError> {
+        let answer = match self.read(etcd, Some(self.revision)).await {
+            // If the key has not changed since, its newest value tells as much.
+            Err(EtcdError::Compacted) => self.read(etcd, None).await?,
+            other => other?,
+        };
+        Ok(answer.kvs.first().is_some_and(|kv| kv.mod_revision == self.revision && kv.value == *value))
+    }
+
+    /// That the key is not there says little: in another past it may never have been. It was there until then.
+    async fn deletion_stands(&self, etcd: &Etcd) -> Result<bool, EtcdError> {
+        let before = self.read(etcd, Some(self.revision.before())).await?;
+        let after = self.read(etcd, Some(self.revision)).await?;
+        Ok(!before.kvs.is_empty() && after.kvs.is_empty())
+    }
+
+    async fn read(&self, etcd: &Etcd, revision: Option<Revision>) -> Result<RangeAnswer, EtcdError> {
+        etcd.range(RangeRequest { key: self.key.to_vec(), revision, ..RangeRequest::default() }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_client::Client;
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::store::{Store, StoreConfig};
+
+    /// An etcd with one past: `=key value` puts, `-key` deletes, each at the next revision, the first at 2.
+    async fn etcd(past: &[&str]) -> (Store, Etcd) {
+        let store = Store::open_on(InMemoryBackend::new(), StoreConfig::default()).expect("memory holds");
+        let mut client = Client::from_channel(store.channel(), None).await.expect("no network is needed");
+        for change in past {
+            match (change.split_at(1), change[1..].split_once(' ')) {
+                (("=", _), Some((key, value))) => drop(client.put(key, value, None).await.expect("put")),
+                ((_, key), _) => drop(client.delete(key, None).await.expect("deleted")),
+            }
+        }
+        let etcd = Etcd::embedded(store.channel());
+        (store, etcd)
+    }
+
+    fn witness(key: &str, revision: u64, value: Option<&str>) -> Witness {
+        Witness {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            revision: Revision(revision),
+            value: value.map(|v| Bytes::copy_from_slice(v.as_bytes())),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_put_stands_where_it_was() {
+        let (_store, etcd) = etcd(&["=a 1", "=a 2", "=b 1"]).await;
+        for (known, stands) in [
+            (witness("a", 2, Some("1")), true),
+            (witness("a", 3, Some("2")), true),
+            (witness("a", 3, Some("1")), false),
+            (witness("a", 4, Some("2")), false),
+            (witness("c", 4, Some("1")), false),
+            (witness("b", 5, Some("1")), false),
+        ] {
+            assert_eq!(known.stands(&etcd).await, Ok(stands), "{known:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_deletion_stands_only_where_the_key_was_until_then() {
+        let (_store, etcd) = etcd(&["=a 1", "=b 1", "-a", "=b 2", "=b 3"]).await;
+        for (known, stands) in [
+            (witness("a", 4, None), true),
+            (witness("a", 3, None), false),
+            (witness("a", 5, None), false),
+            // Another past never had the key: not there proves nothing.
+            (witness("c", 5, None), false),
+            (witness("b", 5, None), false),
+            (witness("a", 7, None), false),
+        ] {
+            assert_eq!(known.stands(&etcd).await, Ok(stands), "{known:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_compacted_stands_only_if_the_newest_value_tells() {
+        let (_store, etcd) = etcd(&["=a 1", "=b 1", "-b", "=c 1", "=c 2"]).await;
+        etcd.compact(Revision(5)).await.expect("done");
+        assert_eq!(witness("a", 2, Some("1")).stands(&etcd).await, Ok(true));
+        assert_eq!(witness("a", 3, Some("1")).stands(&etcd).await, Ok(false));
+        assert_eq!(witness("b", 4, None).stands(&etcd).await, Ok(false));
+    }
+}
