@@ -164,6 +164,11 @@ impl Driver {
         for (index, range, start) in self.machine.watches() {
             sender.create(watch_id(index), &range.start, &range.end, start).await?;
         }
+        // The stream may be of another connection than the check at the beginning was.
+        let newest = self.etcd.current(self.config.prefix.as_bytes()).await?;
+        if !self.is_the_one_we_know(newest).await? {
+            return Err(EtcdError::Unavailable("etcd was replaced while the watch stream was opened".to_owned()));
+        }
         tracing::info!(from = %self.machine.fed(), "following etcd");
         let mut tick = tokio::time::interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
