@@ -194,6 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus::reads::label_selector as printed;
 
     fn set(values: &[&str]) -> Vec<Box<str>> {
         values.iter().map(|v| Box::from(*v)).collect()
@@ -277,18 +278,6 @@ mod tests {
             labels(&long).expect_err("too long"),
             format!("{req}<nil>: Invalid value: \"{long}\": name part must be no more than 63 bytes")
         );
-    }
-
-    fn printed(selector: &LabelSelector) -> String {
-        let print = |r: &LabelRequirement| match &r.op {
-            LabelOp::Exists => r.key.to_string(),
-            LabelOp::Absent => format!("!{}", r.key),
-            LabelOp::In(set) => format!("{} in ({})", r.key, set.join(",")),
-            LabelOp::NotIn(set) => format!("{} notin ({})", r.key, set.join(",")),
-            LabelOp::Greater(n) => format!("{}>{n}", r.key),
-            LabelOp::Less(n) => format!("{}<{n}", r.key),
-        };
-        selector.requirements.iter().map(print).collect::<Vec<_>>().join(",")
     }
 
     fn requirement() -> impl Strategy<Value = LabelRequirement> {
