@@ -4,6 +4,7 @@ pub mod calendar;
 mod change;
 mod filter;
 pub mod invalid;
+pub(crate) mod legal;
 mod object;
 pub mod quote;
 mod resource;

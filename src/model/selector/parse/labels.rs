@@ -1,12 +1,10 @@
-//! Parses a label selector (spec list-watch §7.1). Knows the grammar; the tokens are cut in `lexer`, the legal words are in `legal`.
+//! Parses a label selector (spec list-watch §7.1). Knows the grammar; the tokens are cut in `lexer`, the legal words are in `model::legal`.
 
 use std::collections::BTreeSet;
 
-use super::{
-    legal::{wrong_key, wrong_value},
-    lexer::{END, Kind, Token, tokens},
-};
+use super::lexer::{END, Kind, Token, tokens};
 use crate::model::{
+    legal::{wrong_key, wrong_value},
     quote::quoted,
     selector::{LabelOp, LabelRequirement, LabelSelector},
 };
@@ -62,8 +60,9 @@ impl<'a> Parser<'a> {
             return Err(format!("found '{}', expected: identifier", token.text));
         }
         let key = token.text;
-        if let Some(wrong) = wrong_key(key) {
-            return Err(format!("<nil>: Invalid value: {}: {wrong}", quoted(key)));
+        let wrong = wrong_key(key);
+        if !wrong.is_empty() {
+            return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), wrong.join("; ")));
         }
         let op = if absent {
             LabelOp::Absent
@@ -171,8 +170,9 @@ fn checked(key: &str, operator: Kind, values: Values) -> Result<LabelOp, String>
         wrong.push(format!("values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer", quoted(value)));
     }
     for (index, value) in values.iter().enumerate() {
-        if let Some(complaint) = wrong_value(value) {
-            wrong.push(format!("values[{index}][{key}]: Invalid value: {}: {complaint}", quoted(value)));
+        let complaints = wrong_value(value);
+        if !complaints.is_empty() {
+            wrong.push(format!("values[{index}][{key}]: Invalid value: {}: {}", quoted(value), complaints.join("; ")));
         }
     }
     match &wrong[..] {
