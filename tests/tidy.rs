@@ -24,8 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("keeper", &["cache", "codec", "dispatch", "model", "telemetry"]),
     // `driver` moves `fed` of `cache::view` and fills inboxes; `machine` and `ranges` use neither.
     ("source", &["cache", "codec", "etcd", "keeper", "model", "telemetry"]),
-    // Of `source` only `ranges`: the key range of a prefix.
-    ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "source", "telemetry"]),
+    ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "telemetry"]),
     ("write", &["catalogue", "codec", "etcd", "model", "read", "registry"]),
     // Configuration comes in as a plain struct of its own.
     ("store", &[]),
