@@ -12,7 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{RecvTimeoutError, channel},
     },
     thread,
@@ -21,7 +21,7 @@ use std::{
 
 use mutate::Mutator;
 
-/// Longest time that one input may take, in a debug build on a busy machine.
+/// Longest time of a CPU that one input may take, in a debug build. A busy machine does not count.
 const TIME_MAX: Duration = Duration::from_secs(20);
 /// How often is looked whether an input takes too long.
 const LOOK: Duration = Duration::from_millis(200);
@@ -54,15 +54,19 @@ impl Subject {
         let name = self.name;
         let running = Arc::new(Running::default());
         let worker = running.clone();
-        let run = move || drop(done.send(self.run(&worker)));
+        let run = move || {
+            worker.is_this_thread();
+            drop(done.send(self.run(&worker)));
+        };
         thread::Builder::new().stack_size(STACK_BYTES).spawn(run).expect("a thread");
+        let mut watch = Watch::default();
         loop {
             match outcome.recv_timeout(LOOK) {
                 Ok(Ok(())) => return,
                 Ok(Err(why)) => panic!("{why}"),
                 Err(RecvTimeoutError::Disconnected) => panic!("{name}: the run ended without an outcome"),
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some(input) = running.overdue() {
+                    if let Some(input) = watch.overdue(&running) {
                         panic!("{name}: more than {TIME_MAX:?} for the input in {}", kept(name, &input).display());
                     }
                 }
@@ -104,23 +108,68 @@ impl Subject {
     }
 }
 
-/// The input that is being run, and since when.
+/// What is being run.
 #[derive(Default)]
-struct Running(Mutex<Option<(Instant, Vec<u8>)>>);
+struct Running(Mutex<Now>);
+
+#[derive(Default)]
+struct Now {
+    /// Where the system tells the time that the thread has used.
+    clock: PathBuf,
+    /// How many inputs there were.
+    count: u64,
+    input: Option<Vec<u8>>,
+}
 
 impl Running {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_this_thread(&self) {
+        let thread = fs::read_link("/proc/thread-self").unwrap_or_default();
+        self.now().clock = Path::new("/proc").join(thread).join("schedstat");
+    }
+
     fn begins(&self, input: &[u8]) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), input.to_vec()));
+        let mut now = self.now();
+        now.count += 1;
+        now.input = Some(input.to_vec());
     }
 
     fn ends(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.now().input = None;
     }
+}
 
-    fn overdue(&self) -> Option<Vec<u8>> {
-        let now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        now.as_ref().filter(|(since, _)| since.elapsed() > TIME_MAX).map(|(_, input)| input.clone())
+/// Looks at what is being run from time to time.
+#[derive(Default)]
+struct Watch {
+    /// The input that was there at the last look, and what its thread had used and which time it was when it was seen first.
+    since: Option<(u64, Option<Duration>, Instant)>,
+}
+
+impl Watch {
+    /// The input that is there since so long.
+    fn overdue(&mut self, running: &Running) -> Option<Vec<u8>> {
+        let now = running.now();
+        let used = used(&now.clock);
+        match self.since {
+            Some((count, before, at)) if count == now.count => {
+                let spent = used.zip(before).map_or_else(|| at.elapsed(), |(used, before)| used.saturating_sub(before));
+                now.input.clone().filter(|_| spent > TIME_MAX)
+            }
+            _ => {
+                self.since = Some((now.count, used, Instant::now()));
+                None
+            }
+        }
     }
+}
+
+/// The time of a CPU that a thread has used, where the system tells it.
+fn used(clock: &Path) -> Option<Duration> {
+    fs::read_to_string(clock).ok()?.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// The files of a parser, by name.
@@ -198,8 +247,13 @@ fn a_broken_law_is_told_with_its_input() {
     assert!(told.contains("tests/corpus/durations"), "{told}");
     let long = Subject { long: &[["(", "ab", ")"]], ..subject(|input| input.len() < LONG_BYTES) };
     assert_eq!(long.run(&running), Ok(()));
+    running.is_this_thread();
     running.begins(b"slow");
-    assert_eq!(running.overdue(), None);
-    *running.0.lock().expect("not poisoned") = Instant::now().checked_sub(TIME_MAX * 2).map(|since| (since, b"slow".to_vec()));
-    assert_eq!(running.overdue(), Some(b"slow".to_vec()));
+    let mut watch = Watch::default();
+    assert_eq!((watch.overdue(&running), watch.overdue(&running)), (None, None));
+    let long_ago = |(count, _, _)| Some((count, None, Instant::now().checked_sub(2 * TIME_MAX)?));
+    watch.since = watch.since.and_then(long_ago);
+    assert_eq!(watch.overdue(&running), Some(b"slow".to_vec()));
+    running.begins(b"the next");
+    assert_eq!(watch.overdue(&running), None);
 }
