@@ -18,7 +18,7 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     finalizers.for_each(null_is_text);
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten();
     owners.for_each(normalize_owner);
-    metadata.retain(|member, value| !value.is_null() && !(OBJECT_META.contains(&&**member) && is_empty(member, value)));
+    metadata.retain(|member, value| !(value.is_null() || OBJECT_META.contains(&&**member) && is_empty(member, value)));
 }
 
 fn normalize_owner(owner: &mut Value) {
