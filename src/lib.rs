@@ -25,3 +25,6 @@ pub mod store;
 pub mod telemetry;
 pub mod upkeep;
 pub mod write;
+
+#[cfg(test)]
+mod corpus;

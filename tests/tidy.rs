@@ -24,8 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("keeper", &["cache", "codec", "dispatch", "model", "telemetry"]),
     // `driver` moves `fed` of `cache::view` and fills inboxes; `machine` and `ranges` use neither.
     ("source", &["cache", "codec", "etcd", "keeper", "model", "telemetry"]),
-    // Of `source` only `ranges`: the key range of a prefix.
-    ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "source", "telemetry"]),
+    ("read", &["cache", "catalogue", "codec", "dispatch", "etcd", "keeper", "model", "telemetry"]),
     ("write", &["catalogue", "codec", "etcd", "model", "read", "registry"]),
     // Configuration comes in as a plain struct of its own.
     ("store", &[]),
@@ -264,10 +263,10 @@ fn files(places: &[&str]) -> impl Iterator<Item = PathBuf> {
 /// Path under `src/` and code of every file that is not only for tests.
 fn sources() -> impl Iterator<Item = (String, String)> {
     let src = root().join("src");
-    let tests = ["tests.rs", "live_test.rs", "golden.rs", "schedule.rs"];
+    let tests = ["tests.rs", "live_test.rs", "golden.rs", "schedule.rs", "corpus.rs"];
     files(&["src"]).filter(|f| f.extension().is_some_and(|e| e == "rs")).filter_map(move |file| {
         let path = file.strip_prefix(&src).ok()?.to_str()?.replace('\\', "/");
-        let only_tests = tests.iter().any(|name| path.ends_with(name)) || path.contains("/tests/");
+        let only_tests = tests.iter().any(|name| path.ends_with(name)) || path.contains("/tests/") || path.starts_with("corpus/");
         (!only_tests).then(|| (path, code(&read(&file))))
     })
 }

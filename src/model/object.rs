@@ -49,10 +49,10 @@ impl Object {
         std::str::from_utf8(&self.key[usize::from(self.scope_at)..end]).unwrap_or("")
     }
 
-    /// The value of a label, if the object has it.
+    /// The value of a label, if the object has it. Of one that stands twice the last counts, as in Go.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
+        self.labels.iter().rfind(|(k, _)| &**k == key).map(|(_, v)| &**v)
     }
 
     /// The value of a declared field; `""` when the object has none (spec list-watch §7.2).

@@ -12,8 +12,7 @@ use super::{
 use crate::{
     codec::ingest::ingest,
     etcd::{EtcdError, KeyValue, RangeRequest},
-    model::{Broken, Object, Revision},
-    source::ranges::KeyRange,
+    model::{Broken, KeyRange, Object, Revision},
 };
 
 /// Largest page asked of etcd when selectors drop items (spec list-watch §0.2).

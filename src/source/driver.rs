@@ -14,13 +14,13 @@ use tokio::sync::{Semaphore, mpsc};
 use super::{
     load::{self, LoadFailed},
     machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
-    ranges::{KeyRange, WATCHED_ALONE, cover},
+    ranges::{WATCHED_ALONE, cover},
 };
 use crate::{
     cache::view::Fed,
     etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender},
     keeper::Inbox,
-    model::{ResourceId, Revision, Storage},
+    model::{KeyRange, ResourceId, Revision, Storage},
     telemetry::Metrics,
 };
 

@@ -8,12 +8,11 @@ use std::{
 use super::{
     driver::COMPLAIN_EVERY,
     machine::{LoadAt, Loaded},
-    ranges::KeyRange,
 };
 use crate::{
     codec::ingest::ingest,
     etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest},
-    model::{Revision, Storage},
+    model::{KeyRange, Revision, Storage},
 };
 
 /// Keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).

@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ranges::KeyRange, witness::Witness};
+use super::witness::Witness;
 use crate::{
     codec::ingest::ingest,
     etcd::{WatchEvent, WatchKind, WatchMessage},
-    model::{Batch, Broken, Change, Epoch, Feed, Object, ResourceId, Revision, Storage},
+    model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage},
 };
 
 /// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.

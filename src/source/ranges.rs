@@ -3,31 +3,10 @@
 //! Resources that are busy or large in most clusters get a range of their own, the rest lies between them: etcd re-reads a lagging watch's whole gap
 //! under its store lock and sends at most 1,000 revisions per 100 ms and watch, so one watch for all would starve.
 
+use crate::model::KeyRange;
+
 /// Resource prefixes that are watched alone (decision 0004): what changes most, or weighs most, in the clusters people run.
 pub const WATCHED_ALONE: &[&str] = &["configmaps", "events", "leases", "minions", "pods", "replicasets", "secrets"];
-
-/// A half-open range of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRange {
-    /// First key in it.
-    pub start: Vec<u8>,
-    /// First key after it; empty for the single key `start`.
-    pub end: Vec<u8>,
-}
-
-impl KeyRange {
-    /// Whether a key lies in it.
-    #[must_use]
-    pub fn contains(&self, key: &[u8]) -> bool {
-        if self.end.is_empty() { key == self.start } else { key >= &self.start[..] && key < &self.end[..] }
-    }
-
-    /// The keys that start with `prefix`.
-    #[must_use]
-    pub fn prefix(prefix: &[u8]) -> Self {
-        Self { start: prefix.to_vec(), end: after_prefix(prefix) }
-    }
-}
 
 /// The ranges that together cover every key starting with `prefix` (`/registry/`), disjoint, in key order.
 #[must_use]
@@ -45,18 +24,6 @@ pub fn cover(prefix: &str, alone: &[&str]) -> Vec<KeyRange> {
     ranges.push(KeyRange { start: at, end: whole.end });
     ranges.retain(|r| r.start < r.end);
     ranges
-}
-
-/// The first key after all keys with this prefix. A prefix of 0xff bytes only has none; ours never is one.
-fn after_prefix(prefix: &[u8]) -> Vec<u8> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < 0xff {
-            end.push(last + 1);
-            break;
-        }
-    }
-    end
 }
 
 #[cfg(test)]

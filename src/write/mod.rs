@@ -5,6 +5,8 @@
 //! ```
 
 mod body;
+#[cfg(test)]
+mod corpus;
 mod decode;
 pub mod definition;
 mod delete;

@@ -24,20 +24,36 @@ const LIST: &[(&str, &str)] = &[
     ("resourceVersion", "string"),
     ("resourceVersionMatch", "string"),
     ("sendInitialEvents", "boolean"),
+    ("shardSelector", "string"),
     ("timeoutSeconds", "integer"),
     ("watch", "boolean"),
 ];
+/// Only those of custom resources are told.
+const GET: &[(&str, &str)] = &[("resourceVersion", "string")];
 const WRITE: &[(&str, &str)] = &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
 const FORCE: &[(&str, &str)] = &[("force", "boolean")];
-const DELETE: &[(&str, &str)] =
-    &[("dryRun", "string"), ("gracePeriodSeconds", "integer"), ("orphanDependents", "boolean"), ("propagationPolicy", "string")];
+const DELETE: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
+/// Of built-in resources; of custom ones those of a list are told.
 const DELETE_COLLECTION: &[(&str, &str)] = &[
     ("continue", "string"),
+    ("dryRun", "string"),
     ("fieldSelector", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
     ("labelSelector", "string"),
     ("limit", "integer"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
     ("resourceVersion", "string"),
     ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("shardSelector", "string"),
     ("timeoutSeconds", "integer"),
 ];
 
@@ -147,8 +163,9 @@ impl<'a> Subject<'a> {
         let in_path =
             |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } });
         let names = ["name", "namespace"].into_iter().filter(|name| whole.contains(&format!("{{{name}}}"))).map(in_path);
-        let parameters: Vec<Value> = names.chain(parameters(&[("pretty", "string")])).collect();
         let mut members: Map<_, _> = operations.into_iter().flatten().map(|(method, it)| (method.to_owned(), it)).collect();
+        let mut parameters: Vec<Value> = names.chain(parameters(&[("pretty", "string")])).chain(shared(&mut members)).collect();
+        parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
         members.insert("parameters".to_owned(), parameters.into());
         (whole, Value::Object(members))
     }
@@ -162,7 +179,8 @@ impl<'a> Subject<'a> {
     }
 
     fn read(&self, one: &Value, suffix: &str) -> Operation {
-        ("get", self.operation("read", "", suffix, "get", Vec::new(), &[("200", ANSWERS, one)]))
+        let options = if self.served.custom { GET } else { &[] };
+        ("get", self.operation("read", "", suffix, "get", parameters(options).collect(), &[("200", ANSWERS, one)]))
     }
 
     fn create(&self, one: &Value, suffix: &str) -> Operation {
@@ -192,7 +210,7 @@ impl<'a> Subject<'a> {
 
     fn delete_collection(&self, schemas: &mut Schemas) -> Operation {
         let status = schemas.meta("Status");
-        let options = parameters(DELETE).chain(parameters(DELETE_COLLECTION)).collect();
+        let options = parameters(if self.served.custom { LIST } else { DELETE_COLLECTION }).collect();
         let operation = self.operation("delete", "Collection", "", "deletecollection", options, &[("200", ANSWERS, &status)]);
         ("delete", with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false))
     }
@@ -222,6 +240,21 @@ impl<'a> Subject<'a> {
         }
         operation
     }
+}
+
+/// Takes from the operations of a path the parameters that all of them have: they are told once.
+fn shared(operations: &mut Map<String, Value>) -> Vec<Value> {
+    let lists: Vec<_> = operations.values().map(|operation| operation["parameters"].as_array().cloned().unwrap_or_default()).collect();
+    let Some((first, others)) = lists.split_first() else { return Vec::new() };
+    let shared: Vec<_> = first.iter().filter(|it| others.iter().all(|list| list.contains(it))).cloned().collect();
+    for operation in operations.values_mut().filter_map(Value::as_object_mut) {
+        let Some(Value::Array(own)) = operation.get_mut("parameters") else { continue };
+        own.retain(|it| !shared.contains(it));
+        if own.is_empty() {
+            operation.remove("parameters");
+        }
+    }
+    shared
 }
 
 fn with_body(mut operation: Value, types: &[&str], schema: &Value, required: bool) -> Value {

@@ -112,6 +112,33 @@ fn operations_and_schemas_are_those_of_kubernetes() {
     assert!(core["paths"].get("/api/v1/namespaces/{namespace}/pods/{name}/exec").is_none());
 }
 
+/// Recorded from kube-apiserver 1.36.3 without feature gates: core/v1, apps/v1 and the group of these widgets.
+#[test]
+fn parameters_are_those_of_kubernetes() {
+    let recorded: Vec<Value> = serde_json::from_str(include_str!("../../../tests/data/openapi/parameters.json")).expect("recorded JSON");
+    let texts = |list: &Value| list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
+    let mut theirs = HashMap::new();
+    for row in &recorded {
+        let member = row["member"].as_str().expect("a method");
+        theirs.extend(texts(&row["paths"]).into_iter().map(|path| ((path, member), texts(&row["parameters"]))));
+    }
+    let catalogue = Catalogue::offering(&[widgets(None)], Offer::Everything);
+    let mut seen = 0;
+    for path in ["api/v1", "apis/apps/v1", "apis/ex.io/v1"] {
+        for (path, members) in document(&catalogue, path)["paths"].as_object().expect("paths") {
+            for (member, of) in members.as_object().expect("operations") {
+                let list = if member == "parameters" { of } else { &of["parameters"] };
+                let word =
+                    |it: &Value| ["/name", "/in", "/schema/type"].map(|at| it.pointer(at).and_then(Value::as_str).unwrap_or("")).join(" ");
+                let ours: Vec<String> = list.as_array().into_iter().flatten().map(word).collect();
+                assert_eq!(Some(&ours), theirs.get(&(path.clone(), member.as_str())), "{path} {member}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 300, "{seen}");
+}
+
 #[test]
 fn custom_resources_have_the_schema_of_their_definition() {
     let inner = json!({"type": "object", "x-kubernetes-embedded-resource": true});

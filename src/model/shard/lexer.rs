@@ -63,7 +63,8 @@ fn sign(text: &str, first: char) -> (Kind, usize) {
 }
 
 fn word_or_text(text: &str) -> (Kind, usize) {
-    let quote = text.find(['"', '\'']).unwrap_or(text.len());
+    // A prefix has two letters at most.
+    let quote = text.bytes().take(3).position(|byte| matches!(byte, b'"' | b'\'')).unwrap_or(text.len());
     match &text[..quote] {
         _ if quote == text.len() => {}
         "r" | "R" => return string(text, 1),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use self::{
-    compose::{Content, Node, compose},
+    compose::{Content, Node, anchor_name, characters, compose},
     scalar::Scalar,
 };
 use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read, whole};
@@ -35,15 +35,17 @@ pub(super) enum Wrong {
 /// # Errors
 /// As far as it is cheap, the text of the real server.
 pub(super) fn parse(bytes: &[u8]) -> Result<Read, Wrong> {
-    let nodes = compose(bytes).map_err(Wrong::Syntax)?;
+    let text = characters(bytes).map_err(Wrong::Syntax)?;
+    let nodes = compose(text).map_err(Wrong::Syntax)?;
     let mut decoder =
-        Decoder { nodes: &nodes, duplicates: Vec::new(), decoded: 0, aliased: 0, aliased_bytes: 0, depth: 0, aliases: Vec::new() };
+        Decoder { text, nodes: &nodes, duplicates: Vec::new(), decoded: 0, aliased: 0, aliased_bytes: 0, depth: 0, aliases: Vec::new() };
     let value = if nodes.is_empty() { Value::Null } else { decoder.value(0)? };
     let duplicates = decoder.duplicates.into_iter().map(Duplicate::Line).collect();
     Ok(Read { value, duplicates, overflow: None })
 }
 
 struct Decoder<'a> {
+    text: &'a str,
     nodes: &'a [Node],
     duplicates: Vec<String>,
     decoded: u32,
@@ -66,7 +68,7 @@ impl Decoder<'_> {
     fn value(&mut self, id: usize) -> Result<Value, Wrong> {
         self.count()?;
         match &self.nodes[id].content {
-            Content::Alias { target, name } => self.alias(id, *target, name),
+            Content::Alias { target, at } => self.alias(id, *target, *at),
             Content::Scalar { .. } => json(self.scalar(id)?),
             Content::List(items) => {
                 self.enter()?;
@@ -87,16 +89,22 @@ impl Decoder<'_> {
         if self.depth > DEPTH_MAX { syntax(format!("exceeded max depth of {DEPTH_MAX}")) } else { Ok(()) }
     }
 
-    fn alias(&mut self, id: usize, target: usize, name: &str) -> Result<Value, Wrong> {
-        if self.aliases.contains(&id) {
-            return syntax(format!("anchor '{name}' value contains itself"));
-        }
+    fn alias(&mut self, id: usize, target: usize, at: usize) -> Result<Value, Wrong> {
+        self.is_outside(id, at)?;
         self.enter()?;
         self.aliases.push(id);
         let value = self.value(target);
         self.aliases.pop();
         self.depth -= 1;
         value
+    }
+
+    /// Whether we are not inside of this alias already.
+    fn is_outside(&self, id: usize, at: usize) -> Result<(), Wrong> {
+        if !self.aliases.contains(&id) {
+            return Ok(());
+        }
+        syntax(format!("anchor '{}' value contains itself", anchor_name(self.text, at)))
     }
 
     /// Adds the members of a map, those of its merge keys where these stand.
@@ -136,14 +144,12 @@ impl Decoder<'_> {
     }
 
     fn merge_one(&mut self, id: usize, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Wrong> {
-        let Content::Alias { target, name } = &self.nodes[id].content else {
+        let &Content::Alias { target, at } = &self.nodes[id].content else {
             return self.map(id, members, seen);
         };
-        if self.aliases.contains(&id) {
-            return syntax(format!("anchor '{name}' value contains itself"));
-        }
+        self.is_outside(id, at)?;
         self.aliases.push(id);
-        let merged = self.map(*target, members, seen);
+        let merged = self.map(target, members, seen);
         self.aliases.pop();
         merged
     }

@@ -5,12 +5,12 @@ use serde_json::Value;
 use x509_parser::prelude::{FromDer, Pem, X509Certificate};
 
 use super::{
-    names::{not_a_label, not_a_subdomain},
+    names::not_a_label,
     shown,
     tree::{at, child, list, member, optional_text, text},
     url,
 };
-use crate::model::{invalid::FieldError, quote::quoted};
+use crate::model::{invalid::FieldError, legal::wrong_subdomain, quote::quoted};
 
 /// Versions of ConversionReview that kube-apiserver speaks.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
@@ -133,7 +133,7 @@ fn wrong_service(service: &Value, path: &str) -> Vec<FieldError> {
                 if segment.is_empty() {
                     refuse(format!("segment[{i}] may not be empty"));
                 } else {
-                    not_a_subdomain(segment).into_iter().for_each(|why| refuse(format!("segment[{i}]: {why}")));
+                    wrong_subdomain(segment).into_iter().for_each(|why| refuse(format!("segment[{i}]: {why}")));
                 }
             }
         }

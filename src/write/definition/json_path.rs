@@ -88,6 +88,7 @@ mod tests {
     use serde_json::json;
 
     use super::follow;
+    use crate::corpus::Subject;
 
     #[test]
     fn paths_lead_through_properties_and_maps() {
@@ -108,5 +109,25 @@ mod tests {
         check(".a['x'.", true, Err("expected ] but got ."));
         check(".a[x]", true, Err("expected single quoted string but got x"));
         check(".a['x']", false, Err("array notation is not allowed"));
+    }
+
+    #[test]
+    fn corpus() {
+        Subject {
+            name: "json-paths",
+            law: |input| {
+                let path = String::from_utf8_lossy(input);
+                let leaf = json!({"type": "string"});
+                let map = json!({"additionalProperties": {"properties": {"a": leaf}}});
+                let schema = json!({"properties": {"spec": {"properties": {"a": leaf, "m": map, "é": leaf}}, "it's": leaf, "b": {"additionalProperties": true}}});
+                let followed = |brackets| follow(&path, &schema, brackets).map(|found| (found.path, found.schema.cloned()));
+                let simple = followed(false);
+                assert!(simple.is_err() || simple == followed(true), "brackets are only more");
+                followed(true).is_ok()
+            },
+            words: &[".", "..", "[", "]", "['", "']", "'", "\\'", ".spec", ".m", ".a", "['it\\'s']", "*", "@", "[?(@.a)]", "$", "{", "}"],
+            long: &[["", ".b", ""], ["", "['b']", ""], ["['", "\\'", "']"], ["", "'", ""], ["", "[", ""]],
+        }
+        .check();
     }
 }

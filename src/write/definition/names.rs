@@ -3,15 +3,11 @@
 use serde_json::Value;
 
 use super::tree::{at, child, list, text};
-use crate::model::invalid::FieldError;
+use crate::model::{invalid::FieldError, legal::is_label};
 
 /// Bytes of a DNS label (RFC 1035).
 const LABEL_BYTES_MAX: usize = 63;
-/// Bytes of a DNS subdomain (RFC 1123).
-const SUBDOMAIN_BYTES_MAX: usize = 253;
-
 const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// What is wrong with `spec.names` or `status.acceptedNames`; empty names pass, the spec requires some of them elsewhere.
 pub(super) fn wrong_names(names: &Value, path: &str) -> Vec<FieldError> {
@@ -62,22 +58,4 @@ pub(super) fn not_a_label(value: &str) -> Vec<String> {
         why.push(LABEL.to_owned());
     }
     why
-}
-
-/// Why a text is no DNS-1123 subdomain; empty when it is one.
-pub(super) fn not_a_subdomain(value: &str) -> Vec<String> {
-    let mut why = Vec::new();
-    if value.len() > SUBDOMAIN_BYTES_MAX {
-        why.push(format!("must be no more than {SUBDOMAIN_BYTES_MAX} characters"));
-    }
-    if !value.split('.').all(is_label) {
-        why.push(SUBDOMAIN.to_owned());
-    }
-    why
-}
-
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
-fn is_label(value: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    value.starts_with(alphanumeric) && value.ends_with(alphanumeric) && value.chars().all(|c| alphanumeric(c) || c == '-')
 }

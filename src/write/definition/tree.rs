@@ -1,6 +1,8 @@
 //! Looking into a definition in its normal form: members with Go's zero where they are missing, paths, and walks over schemas.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+pub(super) use crate::write::tree::member as object_mut;
 
 /// A text member; empty when it is missing.
 pub(super) fn text<'v>(object: &'v Value, name: &str) -> &'v str {
@@ -35,18 +37,6 @@ pub(super) fn member<'v>(object: &'v Value, name: &str) -> Option<&'v Value> {
 /// A text member that Go has as a pointer.
 pub(super) fn optional_text<'v>(object: &'v Value, name: &str) -> Option<&'v str> {
     member(object, name).and_then(Value::as_str)
-}
-
-/// An object member to write to; made when it is missing or something else.
-pub(super) fn object_mut<'v>(object: &'v mut Value, name: &str) -> &'v mut Map<String, Value> {
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
-    }
-    let member = &mut object[name];
-    if !member.is_object() {
-        *member = Value::Object(Map::new());
-    }
-    member.as_object_mut().expect("made an object above")
 }
 
 /// `path.name`.

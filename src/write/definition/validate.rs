@@ -11,13 +11,16 @@ use super::{
     approval::wrong_approval,
     conditions::is_true,
     conversion::{Lenience, has_review, wrong_bundle, wrong_conversion},
-    names::{not_a_label, not_a_subdomain, wrong_names},
+    names::{not_a_label, wrong_names},
     schema::Strictness,
     shown,
     tree::{any, at, child, flag, list, member, roots, schema_in, text},
     versions::{keeps_too_many, wrong_columns, wrong_deprecation, wrong_selectable_fields, wrong_subresources, wrong_validation},
 };
-use crate::{codec::definition::lifted, model::invalid::FieldError};
+use crate::{
+    codec::definition::lifted,
+    model::{invalid::FieldError, legal::wrong_subdomain},
+};
 
 /// What is wrong with a new v1 definition, after `prepare_create`.
 #[must_use]
@@ -138,7 +141,7 @@ fn wrong_spec(spec: &Value, options: &Options<'_>) -> Vec<FieldError> {
 
 fn wrong_group(group: &str) -> Option<FieldError> {
     let invalid = |why: &str| Some(FieldError::invalid("spec.group", &Value::from(group), why));
-    match (group, not_a_subdomain(group)) {
+    match (group, wrong_subdomain(group)) {
         ("", _) => Some(FieldError::required("spec.group", "")),
         (_, why) if !why.is_empty() => invalid(&why.join(",")),
         (group, _) if !group.contains('.') => invalid("should be a domain with at least one dot"),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{items, qualified};
-use crate::model::{invalid::FieldError, quote::quoted};
+use super::items;
+use crate::model::{invalid::FieldError, legal::wrong_key, quote::quoted};
 
 const FIELD: &str = "metadata.finalizers";
 
@@ -16,7 +16,7 @@ const STANDARD: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     for name in names(metadata) {
-        wrong.extend(qualified::wrong(name).iter().map(|tail| FieldError::invalid(FIELD, &name.into(), tail)));
+        wrong.extend(wrong_key(name).iter().map(|tail| FieldError::invalid(FIELD, &name.into(), tail)));
     }
     let has = |wanted: &str| names(metadata).any(|name| name == wanted);
     if has("orphan") && has("foregroundDeletion") {

@@ -4,13 +4,12 @@ mod finalizers;
 mod name;
 mod normal;
 mod owners;
-mod qualified;
 
 use serde_json::{Map, Value};
 
 use crate::{
     catalogue::{NameRule, Rules},
-    model::invalid::FieldError,
+    model::{invalid::FieldError, legal},
 };
 
 pub(crate) use finalizers::{bare_finalizers, finalizer_warnings};
@@ -96,13 +95,13 @@ fn wrong_maps(metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     for (key, value) in members(metadata, "labels") {
         let value = value.as_str().unwrap_or_default();
-        wrong.extend(qualified::wrong(key).iter().map(|tail| FieldError::invalid("metadata.labels", &key.as_str().into(), tail)));
-        wrong.extend(qualified::wrong_label(value).iter().map(|tail| FieldError::invalid("metadata.labels", &value.into(), tail)));
+        wrong.extend(legal::wrong_key(key).iter().map(|tail| FieldError::invalid("metadata.labels", &key.as_str().into(), tail)));
+        wrong.extend(legal::wrong_value(value).iter().map(|tail| FieldError::invalid("metadata.labels", &value.into(), tail)));
     }
     let mut bytes = 0;
     for (key, value) in members(metadata, "annotations") {
         bytes += key.len() + value.as_str().unwrap_or_default().len();
-        let tails = qualified::wrong(&key.to_lowercase());
+        let tails = legal::wrong_key(&key.to_lowercase());
         wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.annotations", &key.as_str().into(), tail)));
     }
     if bytes > ANNOTATIONS_BYTES_MAX {

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::{
     catalogue::NameRule,
-    model::{invalid::FieldError, quote::quoted},
+    model::{
+        invalid::FieldError,
+        legal::{is_label, is_subdomain, wrong_subdomain},
+        quote::quoted,
+    },
 };
 
-/// Characters of a subdomain.
-pub(super) const SUBDOMAIN_MAX: usize = 253;
 /// Characters of a label.
 const LABEL_MAX: usize = 63;
 /// Characters of the name of a CronJob: the names of its Jobs add eleven.
 const CRON_JOB_MAX: usize = 52;
 
-/// What a name that is no subdomain is told.
-pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
@@ -25,11 +25,11 @@ const IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 pub(crate) fn wrong_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked = if prefix { mask_dash(name) } else { name.to_owned() };
     match rule {
-        NameRule::Subdomain | NameRule::PluralGroup => subdomain(&masked),
+        NameRule::Subdomain | NameRule::PluralGroup => wrong_subdomain(&masked),
         NameRule::Label => label(&masked),
         NameRule::PathSegment | NameRule::VersionGroup => path_segment(name),
         NameRule::CronJob => {
-            let mut wrong = subdomain(&masked);
+            let mut wrong = wrong_subdomain(&masked);
             if !prefix && name.len() > CRON_JOB_MAX {
                 wrong.push(too_long(CRON_JOB_MAX));
             }
@@ -60,17 +60,6 @@ fn too_long(characters: usize) -> String {
     format!("must be no more than {characters} characters")
 }
 
-pub(super) fn subdomain(name: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if name.len() > SUBDOMAIN_MAX {
-        wrong.push(too_long(SUBDOMAIN_MAX));
-    }
-    if !is_subdomain(name) {
-        wrong.push(SUBDOMAIN.to_owned());
-    }
-    wrong
-}
-
 fn label(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > LABEL_MAX {
@@ -80,16 +69,6 @@ fn label(name: &str) -> Vec<String> {
         wrong.push(if is_subdomain(name) { "must not contain dots" } else { LABEL }.to_owned());
     }
     wrong
-}
-
-pub(super) fn is_subdomain(name: &str) -> bool {
-    name.split('.').all(is_label)
-}
-
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
-fn is_label(name: &str) -> bool {
-    let letters = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-    letters && !name.is_empty() && !name.starts_with('-') && !name.ends_with('-')
 }
 
 fn path_segment(name: &str) -> Vec<String> {
@@ -118,6 +97,7 @@ fn ip_address(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::legal::SUBDOMAIN;
 
     /// Each was sent to a kube-apiserver.
     #[test]

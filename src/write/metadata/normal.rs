@@ -2,21 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Members that are left out when they are empty or zero.
-const OMITTED: &[&str] = &[
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
+use crate::codec::encode::OBJECT_META;
 
 /// Members of an owner that are printed even when they are empty.
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid"];
@@ -32,7 +18,7 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     finalizers.for_each(null_is_text);
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten();
     owners.for_each(normalize_owner);
-    metadata.retain(|member, value| !value.is_null() && (!OMITTED.contains(&&**member) || !is_empty(value)));
+    metadata.retain(|member, value| !(value.is_null() || OBJECT_META.contains(&&**member) && is_empty(member, value)));
 }
 
 fn normalize_owner(owner: &mut Value) {
@@ -52,11 +38,11 @@ fn null_is_text(value: &mut Value) {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+/// What Go leaves out; a grace period of 0 seconds is a pointer to 0 and stays.
+fn is_empty(member: &str, value: &Value) -> bool {
     match value {
-        Value::Null => true,
-        Value::Bool(_) => false,
-        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(number) => member == "generation" && number.as_i64() == Some(0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),

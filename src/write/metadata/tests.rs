@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::invalid::joined;
+use crate::model::{invalid::joined, legal::SUBDOMAIN};
 
 const CONFIG_MAPS: Rules = Rules {
     generation: false,
@@ -33,7 +33,6 @@ fn updated(new: Value, old: Value) -> String {
 
 const FINE: &str = "[]";
 const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const SUBDOMAIN: &str = name::SUBDOMAIN;
 
 fn owner(more: Value) -> Value {
     let mut owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});

@@ -168,6 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus::Subject;
 
     /// Recorded from kube-apiserver 1.36.3: `capacity` of a CSIStorageCapacity.
     #[test]
@@ -252,6 +253,24 @@ mod tests {
         for sent in ["1K", "1e", "1mi", "--1", "1i", "K"] {
             assert_eq!(canonical(sent), Err(SUFFIX), "{sent}");
         }
+    }
+
+    #[test]
+    fn corpus() {
+        Subject {
+            name: "quantities",
+            law: |input| {
+                let Ok(normal) = canonical(&String::from_utf8_lossy(input)) else { return false };
+                assert_eq!(canonical(&normal), Ok(normal.clone()), "a normal form is its own");
+                true
+            },
+            words: &[
+                "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e", "E", "e-9", "e18", ".", "+", "-",
+                "000",
+            ],
+            long: &[["", "0", "1"], ["", "9", "Ei"], ["0.", "0", "1"], ["1e", "9", ""], ["", "-", "1"], ["1", ".", ""]],
+        }
+        .check();
     }
 
     proptest! {

@@ -154,6 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus::Subject;
 
     /// Recorded from kube-apiserver 1.36.3: `metadata.creationTimestamp` and a Lease's `spec.renewTime`.
     #[test]
@@ -201,6 +202,42 @@ mod tests {
         ] {
             assert_eq!(micros(text), Err(format!("parsing time {text:?}{layout}{tail}")));
         }
+    }
+
+    #[test]
+    fn corpus() {
+        Subject {
+            name: "times",
+            law: |input| {
+                let text = String::from_utf8_lossy(input);
+                let mut any = false;
+                for read in [seconds, micros] {
+                    if let Ok(Some(normal)) = read(&text) {
+                        assert_eq!(read(&normal), Ok(Some(normal.clone())), "a normal form is its own");
+                        any = true;
+                    }
+                }
+                any
+            },
+            words: &[
+                "2026-11-21T17:15:00Z",
+                "0001-01-01T00:00:00Z",
+                "T",
+                "Z",
+                "+24:00",
+                "-00:60",
+                ".000000",
+                ",5",
+                "-",
+                ":",
+                "99",
+                "9999",
+                "0000",
+                "02-29",
+            ],
+            long: &[["2026-11-21T17:15:00.", "0", "Z"], ["", "0", ""], ["2026-11-21T17:15:00Z", "Z", ""]],
+        }
+        .check();
     }
 
     proptest! {

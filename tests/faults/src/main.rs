@@ -8,6 +8,8 @@ mod http;
 mod object;
 mod options;
 mod process;
+#[path = "../../it/guarantees/promise.rs"]
+mod promise;
 mod proxy;
 mod reflector;
 mod scenario;

@@ -2,54 +2,11 @@
 
 use std::fmt;
 
+pub(crate) use crate::promise::Guarantee;
 use crate::{
     history::{Event, History, Item, Record, Wanted},
     truth::{Expected, State},
 };
-
-/// The promises by name, the same words as in the project's list of guarantees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Guarantee {
-    /// Revisions never go back.
-    Ordered,
-    /// A revision comes whole.
-    Atomic,
-    /// No change twice.
-    Unique,
-    /// Nothing skipped.
-    Reliable,
-    /// Resume or 410.
-    Resumable,
-    /// A bookmark comes last.
-    Bookmarkable,
-    /// A state is of one revision.
-    Together,
-    /// At least as new as asked.
-    Fresh,
-    /// After everything, the client has the truth.
-    Complete,
-    /// Every wait has an end.
-    Bounded,
-}
-
-impl Guarantee {
-    /// The promise as a sentence.
-    #[must_use]
-    pub(crate) fn sentence(self) -> &'static str {
-        match self {
-            Self::Ordered => "revisions never go back on a watch (initial events apart)",
-            Self::Atomic => "a revision is applied, published and delivered whole",
-            Self::Unique => "a watch never shows the same change (key at a revision) twice",
-            Self::Reliable => "nothing is skipped between replay and live, and nothing is made up",
-            Self::Resumable => "a watch from seen works exactly when floor <= seen; otherwise 410, never silence",
-            Self::Bookmarkable => "a bookmark at R comes after every matching event up to R",
-            Self::Together => "a list or initial state at R is the state of exactly one revision, R",
-            Self::Fresh => "'at least R' is answered at or after R, or refused in bounded time",
-            Self::Complete => "after a relist, what was not listed is gone and watchers know",
-            Self::Bounded => "every queue, wait and body has a limit",
-        }
-    }
-}
 
 /// One broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,13 +15,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::{
-    Outcome,
-    floor::stand,
-    pace::Load,
-    record::{self, Growing},
-    say,
-};
+use super::{Outcome, floor::stand, pace::Load, record::Growing, say};
 use crate::{
     client::{Client, Witness},
     guarantees::{self, Asked, Filter, Limits, Seen, Start, Truth, Violation},
@@ -64,11 +58,8 @@ async fn crossing() -> Outcome {
     let theirs = floor.theirs();
     let (_running, second) = floor.another().await?;
     let load = Load { namespaces: &["cr-a", "cr-b"], objects: OBJECTS, rate: RATE, seed };
-    load.prepare(&theirs).await?;
-    let truth = Arc::new(Growing::start(floor.etcd_at, "configmaps").await?);
-    let written = record::revision(floor.etcd_at).await?;
-    let writers = load.start(&theirs);
-    writers.newest().fetch_max(written, Ordering::Relaxed);
+    let (truth, writers) = load.begin(&floor).await?;
+    let truth = Arc::new(truth);
 
     let until = Instant::now() + Duration::from_secs(seconds);
     let mut travellers = JoinSet::new();

@@ -17,7 +17,11 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::objects::{self, Creation};
+use super::{
+    floor::Floor,
+    objects::{self, Creation},
+    record::{self, Growing},
+};
 use crate::client::{Client, Request};
 
 /// Writers at a time; each has objects of its own, so that none runs into another.
@@ -48,15 +52,26 @@ pub(super) struct Writers {
 }
 
 impl Load {
+    /// Creates everything, records from then on what is true, and starts writing, all through the floor's kube-apiserver.
+    pub(super) async fn begin(self, floor: &Floor) -> Result<(Growing, Writers), Box<dyn std::error::Error>> {
+        let client = floor.theirs();
+        self.prepare(&client).await?;
+        let truth = Growing::start(floor.etcd_at, "configmaps").await?;
+        let written = record::revision(floor.etcd_at).await?;
+        let writers = self.start(&client);
+        writers.newest.fetch_max(written, Ordering::Relaxed);
+        Ok((truth, writers))
+    }
+
     /// Creates the namespaces and all objects.
-    pub(super) async fn prepare(&self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    async fn prepare(&self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
         objects::create(client, self.namespaces.iter().map(|name| objects::namespace(name)).collect()).await?;
         let mut rng = StdRng::seed_from_u64(self.seed);
         objects::create(client, (0..self.objects).map(|nth| self.object(nth, 0, &mut rng)).collect()).await
     }
 
     /// Starts writing; the objects must be there.
-    pub(super) fn start(self, client: &Client) -> Writers {
+    fn start(self, client: &Client) -> Writers {
         let (stop, stopped) = watch::channel(false);
         let (newest, mut tasks) = (Arc::<AtomicU64>::default(), JoinSet::new());
         for nth in 0..WRITERS {

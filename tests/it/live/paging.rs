@@ -8,13 +8,7 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::{
-    Outcome,
-    floor::stand,
-    pace::Load,
-    record::{self, Growing},
-    say,
-};
+use super::{Outcome, floor::stand, pace::Load, record::Growing, say};
 use crate::{
     client::{Client, Witness},
     guarantees::{self, Asked, Filter, Limits, Seen},
@@ -47,11 +41,7 @@ async fn paging() -> Outcome {
     let (ours, theirs) = (floor.ours(), floor.theirs());
     let (_running, second) = floor.another().await?;
     let load = Load { namespaces: &["pg"], objects, rate: RATE, seed };
-    load.prepare(&theirs).await?;
-    let truth = Growing::start(floor.etcd_at, "configmaps").await?;
-    let written = record::revision(floor.etcd_at).await?;
-    let writers = load.start(&theirs);
-    writers.newest().fetch_max(written, Ordering::Relaxed);
+    let (truth, writers) = load.begin(&floor).await?;
 
     let roads = [
         Road { name: "ours", servers: vec![ours.clone()] },

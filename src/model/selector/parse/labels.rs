@@ -1,12 +1,10 @@
-//! Parses a label selector (spec list-watch §7.1). Knows the grammar; the tokens are cut in `lexer`, the legal words are in `legal`.
+//! Parses a label selector (spec list-watch §7.1). Knows the grammar; the tokens are cut in `lexer`, the legal words are in `model::legal`.
 
 use std::collections::BTreeSet;
 
-use super::{
-    legal::{wrong_key, wrong_value},
-    lexer::{END, Kind, Token, tokens},
-};
+use super::lexer::{END, Kind, Token, tokens};
 use crate::model::{
+    legal::{wrong_key, wrong_value},
     quote::quoted,
     selector::{LabelOp, LabelRequirement, LabelSelector},
 };
@@ -62,8 +60,9 @@ impl<'a> Parser<'a> {
             return Err(format!("found '{}', expected: identifier", token.text));
         }
         let key = token.text;
-        if let Some(wrong) = wrong_key(key) {
-            return Err(format!("<nil>: Invalid value: {}: {wrong}", quoted(key)));
+        let wrong = wrong_key(key);
+        if !wrong.is_empty() {
+            return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), wrong.join("; ")));
         }
         let op = if absent {
             LabelOp::Absent
@@ -171,8 +170,9 @@ fn checked(key: &str, operator: Kind, values: Values) -> Result<LabelOp, String>
         wrong.push(format!("values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer", quoted(value)));
     }
     for (index, value) in values.iter().enumerate() {
-        if let Some(complaint) = wrong_value(value) {
-            wrong.push(format!("values[{index}][{key}]: Invalid value: {}: {complaint}", quoted(value)));
+        let complaints = wrong_value(value);
+        if !complaints.is_empty() {
+            wrong.push(format!("values[{index}][{key}]: Invalid value: {}: {}", quoted(value), complaints.join("; ")));
         }
     }
     match &wrong[..] {
@@ -194,6 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus::reads::label_selector as printed;
 
     fn set(values: &[&str]) -> Vec<Box<str>> {
         values.iter().map(|v| Box::from(*v)).collect()
@@ -277,18 +278,6 @@ mod tests {
             labels(&long).expect_err("too long"),
             format!("{req}<nil>: Invalid value: \"{long}\": name part must be no more than 63 bytes")
         );
-    }
-
-    fn printed(selector: &LabelSelector) -> String {
-        let print = |r: &LabelRequirement| match &r.op {
-            LabelOp::Exists => r.key.to_string(),
-            LabelOp::Absent => format!("!{}", r.key),
-            LabelOp::In(set) => format!("{} in ({})", r.key, set.join(",")),
-            LabelOp::NotIn(set) => format!("{} notin ({})", r.key, set.join(",")),
-            LabelOp::Greater(n) => format!("{}>{n}", r.key),
-            LabelOp::Less(n) => format!("{}<{n}", r.key),
-        };
-        selector.requirements.iter().map(print).collect::<Vec<_>>().join(",")
     }
 
     fn requirement() -> impl Strategy<Value = LabelRequirement> {

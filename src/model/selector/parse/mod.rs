@@ -2,7 +2,6 @@
 
 mod fields;
 mod labels;
-mod legal;
 mod lexer;
 
 pub use fields::{FieldClause, fields};

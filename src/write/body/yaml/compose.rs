@@ -17,10 +17,17 @@ pub(super) struct Node {
 }
 
 pub(super) enum Content {
-    Scalar { text: String, plain: bool },
+    Scalar {
+        text: String,
+        plain: bool,
+    },
     List(Vec<usize>),
     Map(Vec<(usize, usize)>),
-    Alias { target: usize, name: String },
+    /// `at`: characters before it, for [`anchor_name`].
+    Alias {
+        target: usize,
+        at: usize,
+    },
 }
 
 impl Node {
@@ -35,8 +42,7 @@ impl Node {
 ///
 /// # Errors
 /// What is wrong, with its line as the real server has it, without `yaml: `.
-pub(super) fn compose(bytes: &[u8]) -> Result<Vec<Node>, String> {
-    let text = characters(bytes)?;
+pub(super) fn compose(text: &str) -> Result<Vec<Node>, String> {
     let mut composer = Composer { text, nodes: Vec::new(), open: Vec::new(), anchors: HashMap::new() };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| composer.refused(&error))?;
@@ -52,7 +58,10 @@ pub(super) fn compose(bytes: &[u8]) -> Result<Vec<Node>, String> {
 }
 
 /// The text of a document, without a byte order mark.
-fn characters(bytes: &[u8]) -> Result<&str, String> {
+///
+/// # Errors
+/// What is wrong with its bytes, as the real server says it.
+pub(super) fn characters(bytes: &[u8]) -> Result<&str, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let leading = bytes.get(error.valid_up_to()).copied().unwrap_or_default();
         let what = match error.error_len() {
@@ -87,9 +96,8 @@ impl Composer<'_> {
             Event::MappingStart(anchor, tag) => self.start(at, anchor, tag.as_deref(), Content::Map(Vec::new())),
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => {
-                let name = self.anchor_name(&at);
-                let target = *self.anchors.get(&anchor).ok_or_else(|| format!("unknown anchor '{name}' referenced"))?;
-                self.add(at, 0, None, Content::Alias { target, name });
+                let target = *self.anchors.get(&anchor).ok_or_else(|| self.unknown_anchor(&at))?;
+                self.add(at, 0, None, Content::Alias { target, at: at.index() });
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {}
         }
@@ -127,7 +135,7 @@ impl Composer<'_> {
     fn refused(&self, error: &ScanError) -> String {
         let info = error.info();
         if info.ends_with("found unknown anchor") {
-            return format!("unknown anchor '{}' referenced", self.anchor_name(error.marker()));
+            return self.unknown_anchor(error.marker());
         }
         let what = info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")).map_or(info, |(_, what)| what);
         match error.marker().line() {
@@ -136,9 +144,13 @@ impl Composer<'_> {
         }
     }
 
-    /// The name after the `*` here.
-    fn anchor_name(&self, at: &Marker) -> String {
-        let name = self.text.chars().skip(at.index()).skip_while(|&c| c == '*');
-        name.take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+    fn unknown_anchor(&self, at: &Marker) -> String {
+        format!("unknown anchor '{}' referenced", anchor_name(self.text, at.index()))
     }
+}
+
+/// The name after the `*` that so many characters stand before. Only errors tell it: to find it takes as long as the text is.
+pub(super) fn anchor_name(text: &str, at: usize) -> String {
+    let name = text.chars().skip(at).skip_while(|&c| c == '*');
+    name.take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
 }
