@@ -2,10 +2,14 @@
 //
 // The truth is what kube-apiserver (--writer) lists from etcd at the end. This program also makes the writes, cuts the informer's
 // connections, and once makes it resume from a revision that is too old, so that the server has to answer 410 and the informer to relist. A second
-// informer follows the metadata alone.
+// informer follows the metadata alone, until the first restart.
+//
+// With --staged it asks whoever started it to restart the server and to compact etcd: it writes "do restart" or "do compact" on its standard output
+// and goes on when a line comes on its standard input. Changes are made all the while.
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -32,6 +36,7 @@ type options struct {
 	writer, writerToken, writerCA string
 	namespace                     string
 	objects, changes, writers     int
+	staged                        bool
 	patience                      time.Duration
 }
 
@@ -47,6 +52,7 @@ func main() {
 	flag.IntVar(&o.objects, "objects", 10000, "ConfigMaps to begin with")
 	flag.IntVar(&o.changes, "changes", 2000, "changes made while the informer runs")
 	flag.IntVar(&o.writers, "writers", 16, "writers at a time")
+	flag.BoolVar(&o.staged, "staged", false, "ask for restarts and a compaction, see above")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long the informer may take to sync, to relist and to catch up")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
@@ -89,7 +95,7 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 		stop()
 		return err
 	}
-	defer alone.shutdown()
+	defer alone.end()
 	factory := informers.NewSharedInformerFactoryWithOptions(reader, 0, informers.WithNamespace(o.namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	seen := &handled{}
@@ -130,6 +136,18 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 	if err != nil {
 		return err
 	}
+	if err := alone.compare(ctx, o, truth); err != nil {
+		return err
+	}
+	alone.end()
+	if o.staged {
+		if err := stage(ctx, o, w, wire); err != nil {
+			return err
+		}
+		if truth, err = w.truth(ctx); err != nil {
+			return err
+		}
+	}
 	var difference error
 	err = within(ctx, o.patience, func() bool { difference = compare(truth, informer.GetStore()); return difference == nil })
 	if err != nil {
@@ -138,11 +156,28 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 	if err := seen.compare(truth); err != nil {
 		return fmt.Errorf("what the handlers were told does not equal the truth: %w", err)
 	}
-	if err := alone.compare(ctx, o, truth); err != nil {
-		return err
-	}
 	fmt.Printf("informer: stores and handlers equal the truth: %d objects after %d changes; %d connections cut, %d loads in all, %d handler calls\n",
 		len(truth), o.changes, cut, wire.loads(), seen.count())
+	return nil
+}
+
+// stage makes changes while the server is restarted, etcd is compacted, and the server is restarted again: then it has none of the history that the
+// informer would go on from, and etcd has it no more.
+func stage(ctx context.Context, o options, w *writes, wire *wire) error {
+	answers := bufio.NewScanner(os.Stdin)
+	for _, deed := range []string{"restart", "compact", "restart"} {
+		loads := wire.loads()
+		changed := make(chan error, 1)
+		go func() { changed <- w.change(ctx, o.changes/3) }()
+		fmt.Printf("do %s\n", deed)
+		if !answers.Scan() {
+			return fmt.Errorf("nobody answered %q: %w", deed, answers.Err())
+		}
+		if err := <-changed; err != nil {
+			return err
+		}
+		fmt.Printf("informer: %s and %d changes, loads %d\n", deed, o.changes/3, wire.loads()-loads)
+	}
 	return nil
 }
 
