@@ -67,7 +67,9 @@ impl Story {
         let unread = opened(&client, *from).await?;
         let meanwhile = written(&client, &mut other, WRITES).await?;
         let (quiet, busy) = (most(&before), most(&meanwhile));
-        say(&format!("alone unread {flags:?}: nine of ten events of another watch within {quiet:?} without, {busy:?} with a watch that is not read"));
+        say(&format!(
+            "alone unread {flags:?}: nine of ten events of another watch within {quiet:?} without, {busy:?} with a watch that is not read"
+        ));
         assert!(busy <= quiet + DELAY, "the other watch waited: {busy:?}, {quiet:?} before");
         Ok(Self { server, unread, written: meanwhile.into_keys().collect(), _dir: dir })
     }

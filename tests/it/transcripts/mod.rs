@@ -55,7 +55,7 @@ async fn on_the_embedded_store() -> Outcome {
     let (running, client) = ours(&site, "watchcache", &["--data-dir".to_owned(), data]).await?;
     // Nobody else can reach the store inside of a server.
     let themes = chosen(|scenario| !scenario.needs_etcd())?;
-    let outcome = compared(&Stage { client, second: None, late: None, etcd: None }, &themes).await;
+    let outcome = compared(&Stage { client, second: None, late: None, recording: false, etcd: None }, &themes).await;
     running.ended().map_or(outcome, |ended| Err(ended.into()))
 }
 
@@ -101,7 +101,7 @@ async fn on_etcd() -> Outcome {
         late = Some((running, client));
     }
     let late_client = late.as_ref().map(|(_, client)| client.clone());
-    record(&Stage { client, second: Some(second), late: late_client, etcd: Some(etcd) }, &themes).await
+    record(&Stage { client, second: Some(second), late: late_client, recording: true, etcd: Some(etcd) }, &themes).await
 }
 
 /// What makes a server late, if a scenario wants one.
@@ -121,7 +121,7 @@ async fn on(site: &Site, etcd: (Running, SocketAddr), themes: &[Theme]) -> Outco
         late = Some(ours_by(site, "watchcache-late", &storage(sieve.address), READY_BUT_LATE).await?);
     }
     let late_client = late.as_ref().map(|(_, client)| client.clone());
-    let outcome = compared(&Stage { client, second: Some(second), late: late_client, etcd: Some(etcd) }, themes).await;
+    let outcome = compared(&Stage { client, second: Some(second), late: late_client, recording: false, etcd: Some(etcd) }, themes).await;
     running.ended().map_or(outcome, |ended| Err(ended.into()))
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io::ErrorKind,
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -41,6 +42,8 @@ pub(super) struct Stage {
     pub(super) second: Option<Client>,
     /// Of one whose cache of [`super::LATE`] is never ready.
     pub(super) late: Option<Client>,
+    /// kube-apiserver answers, who at times closes the connection when the time of a request is over: then it is asked again.
+    pub(super) recording: bool,
     /// etcd's process and where it is, if there is one.
     pub(super) etcd: Option<(Running, SocketAddr)>,
 }
@@ -126,8 +129,10 @@ impl Player<'_> {
         let body = self.filled(&step.body)?;
         let began = Instant::now();
         loop {
-            let answer = timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await??;
-            let answer = value_of(&answer);
+            let answer = match timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await? {
+                Err(error) if self.stage.recording && error.kind() == ErrorKind::UnexpectedEof && began.elapsed() < PATIENCE => continue,
+                answer => value_of(&answer?),
+            };
             let Some((pointer, wanted)) = &step.until else { return Ok(answer) };
             if answer.pointer(pointer) == Some(&serde_json::from_str(wanted)?) {
                 return Ok(answer);
