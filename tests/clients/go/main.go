@@ -141,42 +141,67 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 	}
 	alone.end()
 	if o.staged {
-		if err := stage(ctx, o, w, wire); err != nil {
-			return err
-		}
-		if truth, err = w.truth(ctx); err != nil {
+		if truth, err = stage(ctx, o, w, wire, informer.GetStore()); err != nil {
 			return err
 		}
 	}
-	var difference error
-	err = within(ctx, o.patience, func() bool { difference = compare(truth, informer.GetStore()); return difference == nil })
-	if err != nil {
-		return fmt.Errorf("the store does not equal the truth: %w", difference)
+	if err := reach(ctx, o, truth, informer.GetStore()); err != nil {
+		return err
 	}
 	if err := seen.compare(truth); err != nil {
 		return fmt.Errorf("what the handlers were told does not equal the truth: %w", err)
 	}
-	fmt.Printf("informer: stores and handlers equal the truth: %d objects after %d changes; %d connections cut, %d loads in all, %d handler calls\n",
-		len(truth), o.changes, cut, wire.loads(), seen.count())
+	fmt.Printf("informer: stores and handlers equal the truth: %d objects; %d connections cut, %d loads in all, %d handler calls\n",
+		len(truth), cut, wire.loads(), seen.count())
 	return nil
 }
 
-// stage makes changes while the server is restarted, etcd is compacted, and the server is restarted again: then it has none of the history that the
-// informer would go on from, and etcd has it no more.
-func stage(ctx context.Context, o options, w *writes, wire *wire) error {
+// stage makes changes while the server is restarted, while etcd is compacted, and while the server is restarted again: then it has none of the
+// history that the informer would go on from, and etcd has it no more. Returns the truth, which the store has reached.
+func stage(ctx context.Context, o options, w *writes, wire *wire, store cache.Store) (map[string]*corev1.ConfigMap, error) {
+	var truth map[string]*corev1.ConfigMap
 	answers := bufio.NewScanner(os.Stdin)
 	for _, deed := range []string{"restart", "compact", "restart"} {
-		loads := wire.loads()
-		changed := make(chan error, 1)
-		go func() { changed <- w.change(ctx, o.changes/3) }()
+		loads, began := wire.loads(), time.Now()
+		answered := make(chan bool, 1)
 		fmt.Printf("do %s\n", deed)
-		if !answers.Scan() {
-			return fmt.Errorf("nobody answered %q: %w", deed, answers.Err())
+		go func() { answered <- answers.Scan() }()
+		changes, waiting := 0, true
+		for waiting {
+			if err := w.change(ctx, o.writers); err != nil {
+				return nil, err
+			}
+			changes += o.writers
+			select {
+			case ok := <-answered:
+				if !ok {
+					return nil, fmt.Errorf("nobody did %q: %w", deed, answers.Err())
+				}
+				waiting = false
+			default:
+			}
 		}
-		if err := <-changed; err != nil {
-			return err
+		var err error
+		if truth, err = w.truth(ctx); err != nil {
+			return nil, err
 		}
-		fmt.Printf("informer: %s and %d changes, loads %d\n", deed, o.changes/3, wire.loads()-loads)
+		if err := reach(ctx, o, truth, store); err != nil {
+			return nil, fmt.Errorf("after %s: %w", deed, err)
+		}
+		if deed == "restart" && wire.loads() == loads {
+			return nil, errors.New("the server was restarted and had all of the history, or was not asked")
+		}
+		fmt.Printf("informer: %s and %d changes within %v, loads %d\n", deed, changes, time.Since(began).Round(time.Millisecond), wire.loads()-loads)
+	}
+	return truth, nil
+}
+
+// reach waits until the store equals the truth.
+func reach(ctx context.Context, o options, truth map[string]*corev1.ConfigMap, store cache.Store) error {
+	var difference error
+	err := within(ctx, o.patience, func() bool { difference = compare(truth, store); return difference == nil })
+	if err != nil {
+		return fmt.Errorf("the store does not equal the truth: %w", difference)
 	}
 	return nil
 }
