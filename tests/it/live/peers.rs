@@ -157,6 +157,19 @@ impl Running {
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("kill -{signal} of {}: {status}", self.name))) }
     }
 
+    /// Whether each of its threads has stopped: SIGSTOP takes effect a moment after it was sent.
+    pub(crate) fn is_stopped(&self) -> io::Result<bool> {
+        let pid = self.child.lock().expect("no holder panics").id();
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+            // A thread that has ended meanwhile has not stopped. The state follows the name, which is in parentheses.
+            let stat = fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+            if !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Kills it, waits until it is gone, and starts it again as it was started.
     pub(crate) fn restart(&self) -> io::Result<()> {
         let mut child = self.child.lock().expect("no holder panics");

@@ -108,6 +108,9 @@ impl Player<'_> {
                 Value::Null
             }
         };
+        if let Some(target) = &step.awaits {
+            self.awaited(step, target).await?;
+        }
         for (name, pointer) in &step.keeps {
             let value = answer["body"].pointer(pointer).ok_or_else(|| format!("nothing at {pointer} of {answer}"))?;
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -144,6 +147,20 @@ impl Player<'_> {
         }
     }
 
+    async fn awaited(&self, step: &Step, target: &str) -> Result<(), Failure> {
+        let began = Instant::now();
+        loop {
+            let answer = self.client(step)?.fetch(target).await?;
+            if answer.status == 200 {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{target} is still answered {}", answer.status).into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     fn client(&self, step: &Step) -> Result<&Client, Failure> {
         let client = match step.place {
             Place::First => Some(&self.stage.client),
@@ -156,7 +173,12 @@ impl Player<'_> {
     async fn done_to_etcd(&self, deed: Deed) -> Result<Value, Failure> {
         let (etcd, address) = self.stage.etcd.as_ref().ok_or("there is no etcd")?;
         match deed {
-            Deed::Stall => etcd.signal("STOP")?,
+            Deed::Stall => {
+                etcd.signal("STOP")?;
+                while !etcd.is_stopped()? {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
             Deed::GoOn => etcd.signal("CONT")?,
             Deed::Restart => {
                 etcd.restart()?;

@@ -36,6 +36,8 @@ pub(super) struct Step {
     pub(super) keeps: Vec<(String, String)>,
     /// JSON pointer into the answer, and the JSON it must become.
     pub(super) until: Option<(String, String)>,
+    /// A target that must answer 200 before the next step.
+    pub(super) awaits: Option<String>,
     /// Where the answer may differ; no pointer: anywhere.
     pub(super) marks: Vec<Mark>,
     /// Pointers that kube-apiserver itself answers now one way, now another.
@@ -240,6 +242,7 @@ impl Step {
                 self.keeps.push((name.to_owned(), pointer.to_owned()));
             }
             "until" => self.until = Some(rest.split_once(' ').map(|(p, v)| (p.to_owned(), v.to_owned())).ok_or("until what")?),
+            "await" => self.awaits = Some(rest.to_owned()),
             "~" => self.marks.push((words.next().ok_or("a mark without a word")?, words.collect())),
             "named" => self.names = words.next(),
             "ignore" => self.ignored.extend(words),
