@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 pub(crate) struct Running {
     child: Mutex<Child>,
     /// Starts it again.
-    command: Mutex<Command>,
+    command: Box<Mutex<Command>>,
     name: String,
     log: PathBuf,
 }
@@ -110,7 +110,7 @@ impl Site {
         let log = self.path().join(format!("{name}.log"));
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-        Ok(Running { child: Mutex::new(command.spawn()?), command: Mutex::new(command), name: name.to_owned(), log })
+        Ok(Running { child: Mutex::new(command.spawn()?), command: Box::new(Mutex::new(command)), name: name.to_owned(), log })
     }
 
     /// A client with administrator's rights on a kube-apiserver of this site.
