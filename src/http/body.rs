@@ -262,7 +262,8 @@ impl WatchBody {
             self.resource.requests.watch_list_duration(scope).observe((now - began).as_secs_f64());
         }
         if self.bookmarks == Bookmarks::AfterAnnotated {
-            self.bookmarks = next_bookmark(now, BOOKMARK_AFTER_ANNOTATED, self.deadline);
+            // However short the watch: kube-apiserver sends this one also when there is no time for the last one before the deadline.
+            self.bookmarks = Bookmarks::At(now + BOOKMARK_AFTER_ANNOTATED);
             self.set_alarm();
         }
     }

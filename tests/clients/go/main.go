@@ -2,10 +2,14 @@
 //
 // The truth is what kube-apiserver (--writer) lists from etcd at the end. This program also makes the writes, cuts the informer's
 // connections, and once makes it resume from a revision that is too old, so that the server has to answer 410 and the informer to relist. A second
-// informer follows the metadata alone.
+// informer follows the metadata alone, until the first restart.
+//
+// With --staged it asks whoever started it to restart the server and to compact etcd: it writes "do restart" or "do compact" on its standard output
+// and goes on when a line comes on its standard input. Changes are made all the while.
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -32,6 +36,7 @@ type options struct {
 	writer, writerToken, writerCA string
 	namespace                     string
 	objects, changes, writers     int
+	staged                        bool
 	patience                      time.Duration
 }
 
@@ -47,6 +52,7 @@ func main() {
 	flag.IntVar(&o.objects, "objects", 10000, "ConfigMaps to begin with")
 	flag.IntVar(&o.changes, "changes", 2000, "changes made while the informer runs")
 	flag.IntVar(&o.writers, "writers", 16, "writers at a time")
+	flag.BoolVar(&o.staged, "staged", false, "ask for restarts and a compaction, see above")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long the informer may take to sync, to relist and to catch up")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
@@ -89,7 +95,7 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 		stop()
 		return err
 	}
-	defer alone.shutdown()
+	defer alone.end()
 	factory := informers.NewSharedInformerFactoryWithOptions(reader, 0, informers.WithNamespace(o.namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	seen := &handled{}
@@ -130,19 +136,73 @@ func follow(ctx context.Context, o options, w *writes, wire *wire, reader kubern
 	if err != nil {
 		return err
 	}
-	var difference error
-	err = within(ctx, o.patience, func() bool { difference = compare(truth, informer.GetStore()); return difference == nil })
-	if err != nil {
-		return fmt.Errorf("the store does not equal the truth: %w", difference)
+	if err := alone.compare(ctx, o, truth); err != nil {
+		return err
+	}
+	alone.end()
+	if o.staged {
+		if truth, err = stage(ctx, o, w, wire, informer.GetStore()); err != nil {
+			return err
+		}
+	}
+	if err := reach(ctx, o, truth, informer.GetStore()); err != nil {
+		return err
 	}
 	if err := seen.compare(truth); err != nil {
 		return fmt.Errorf("what the handlers were told does not equal the truth: %w", err)
 	}
-	if err := alone.compare(ctx, o, truth); err != nil {
-		return err
+	fmt.Printf("informer: stores and handlers equal the truth: %d objects; %d connections cut, %d loads in all, %d handler calls\n",
+		len(truth), cut, wire.loads(), seen.count())
+	return nil
+}
+
+// stage makes changes while the server is restarted, while etcd is compacted, and while the server is restarted again: then it has none of the
+// history that the informer would go on from, and etcd has it no more. Returns the truth, which the store has reached.
+func stage(ctx context.Context, o options, w *writes, wire *wire, store cache.Store) (map[string]*corev1.ConfigMap, error) {
+	var truth map[string]*corev1.ConfigMap
+	answers := bufio.NewScanner(os.Stdin)
+	for _, deed := range []string{"restart", "compact", "restart"} {
+		loads, began := wire.loads(), time.Now()
+		answered := make(chan bool, 1)
+		fmt.Printf("do %s\n", deed)
+		go func() { answered <- answers.Scan() }()
+		changes, waiting := 0, true
+		for waiting {
+			if err := w.change(ctx, o.writers); err != nil {
+				return nil, err
+			}
+			changes += o.writers
+			select {
+			case ok := <-answered:
+				if !ok {
+					return nil, fmt.Errorf("nobody did %q: %w", deed, answers.Err())
+				}
+				waiting = false
+			default:
+			}
+		}
+		var err error
+		if truth, err = w.truth(ctx); err != nil {
+			return nil, err
+		}
+		if err := reach(ctx, o, truth, store); err != nil {
+			return nil, fmt.Errorf("after %s: %w", deed, err)
+		}
+		if deed == "restart" && wire.loads() == loads {
+			return nil, errors.New("the server was restarted and had all of the history, or was not asked")
+		}
+		fmt.Printf("informer: %s and %d changes within %v, loads %d\n", deed, changes, time.Since(began).Round(time.Millisecond), wire.loads()-loads)
 	}
-	fmt.Printf("informer: stores and handlers equal the truth: %d objects after %d changes; %d connections cut, %d loads in all, %d handler calls\n",
-		len(truth), o.changes, cut, wire.loads(), seen.count())
+	return truth, nil
+}
+
+// reach waits until the store equals the truth.
+func reach(ctx context.Context, o options, truth map[string]*corev1.ConfigMap, store cache.Store) error {
+	var difference error
+	err := within(ctx, o.patience, func() bool { difference = compare(truth, store); return difference == nil })
+	if err != nil {
+		return fmt.Errorf("the store does not equal the truth: %w", difference)
+	}
 	return nil
 }
 

@@ -17,11 +17,13 @@ import (
 // metadataOnly is an informer that follows the metadata alone, as the garbage collector's do. Its connections are its own: nothing cuts them.
 type metadataOnly struct {
 	informer cache.SharedIndexInformer
-	shutdown func()
+	// end stops it and waits until it has stopped; it may be called again.
+	end func()
 }
 
 // followMetadata returns when the informer has synced. The detector is off until then: it wants listed objects to say what they are exactly when
 // streamed ones do, and of metadata in JSON client-go keeps that in the one and not in the other, whatever the server (in protobuf neither has it).
+// So it must not live to load a second time.
 func followMetadata(ctx context.Context, o options) (*metadataOnly, error) {
 	client, err := metadata.NewForConfig(configFor(o.server, o.serverToken, o.serverCA, nil))
 	if err != nil {
@@ -31,12 +33,18 @@ func followMetadata(ctx context.Context, o options) (*metadataOnly, error) {
 	factory := metadatainformer.NewFilteredSharedInformerFactory(client, 0, o.namespace, nil)
 	informer := factory.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps")).Informer()
 	began := time.Now()
+	ctx, stop := context.WithCancel(ctx)
+	end := func() {
+		stop()
+		factory.Shutdown()
+	}
 	factory.Start(ctx.Done())
 	if err := within(ctx, o.patience, informer.HasSynced); err != nil {
+		end()
 		return nil, fmt.Errorf("the informer of metadata did not sync: %w", err)
 	}
 	fmt.Printf("informer: synced the metadata of %d objects in %v\n", len(informer.GetStore().ListKeys()), time.Since(began).Round(time.Millisecond))
-	return &metadataOnly{informer: informer, shutdown: factory.Shutdown}, nil
+	return &metadataOnly{informer: informer, end: end}, nil
 }
 
 // compare waits until the store equals the truth, and looks at one object by a GET.

@@ -8,6 +8,7 @@
 mod counters;
 mod restart;
 mod shards;
+mod unread;
 
 use std::{
     fs::{self, File},
@@ -23,7 +24,8 @@ use crate::client::{Client, Request};
 use crate::live::free_address;
 
 /// What a case answers: nothing, or why it failed.
-pub(crate) type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+pub(crate) type Outcome = Result<(), Failure>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long the server may take until it can be written to; 50 ms on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,42 +2,80 @@
 
 use std::{
     env,
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
     process::{Command, Stdio},
 };
+
+use tokio::sync::mpsc;
 
 use super::{
     Outcome,
     floor::{Floor, stand},
     peers::TOKEN,
-    say,
+    record, say,
 };
 
 #[tokio::test]
 async fn client_go_informer() -> Outcome {
-    run("WATCHCACHE_TEST_INFORMER", "informer").await
+    run("WATCHCACHE_TEST_INFORMER", "informer", &["--staged"]).await
 }
 
 #[tokio::test]
 async fn kube_rs_reflector() -> Outcome {
-    run("WATCHCACHE_TEST_KUBE_RS", "reflector").await
+    run("WATCHCACHE_TEST_KUBE_RS", "reflector", &[]).await
 }
 
-/// Runs the program that a variable names; it writes to kube-apiserver, follows the server under test, and compares.
-async fn run(variable: &str, name: &str) -> Outcome {
+/// Lines of a program that may wait to be read.
+const LINES_WAITING: usize = 16;
+
+/// Runs the program that a variable names; it writes to kube-apiserver, follows the server under test, and compares. What it asks for is done.
+async fn run(variable: &str, name: &str, flags: &[&str]) -> Outcome {
     let Some(program) = env::var_os(variable) else {
         say(&format!("live {name}: not run, {variable} does not name its program"));
         return Ok(());
     };
     let Some(floor) = stand(name).await? else { return Ok(()) };
     let mut command = Command::new(program);
-    command.args(arguments(&floor)).stdin(Stdio::null());
+    let errors = floor.site.path().join(format!("{name}.log"));
+    command.args(arguments(&floor)).args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&errors)?);
     // Makes client-go compare each streamed list with an ordinary one.
     command.env("KUBE_WATCHLIST_INCONSISTENCY_DETECTOR", "true");
-    let output = tokio::task::spawn_blocking(move || command.output()).await??;
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        say(&format!("live {name}: {line}"));
+    let mut child = command.spawn()?;
+    let (mut answers, output) = (child.stdin.take().ok_or("piped")?, child.stdout.take().ok_or("piped")?);
+    let (told, mut lines) = mpsc::channel(LINES_WAITING);
+    let reading =
+        tokio::task::spawn_blocking(move || BufReader::new(output).lines().try_for_each(|line| told.blocking_send(line).map_err(drop)));
+    let mut outcome = Ok(());
+    while let Some(line) = lines.recv().await {
+        let line = line?;
+        match line.strip_prefix("do ") {
+            Some(deed) if outcome.is_ok() => {
+                outcome = done(&floor, deed).await;
+                if outcome.is_ok() {
+                    writeln!(answers, "done")?;
+                }
+            }
+            _ => say(&format!("live {name}: {line}")),
+        }
+        if outcome.is_err() {
+            child.kill()?;
+        }
     }
-    if output.status.success() { Ok(()) } else { Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into()) }
+    // Nobody reads any more, or there is nothing more to read.
+    let _ = reading.await?;
+    let status = child.wait()?;
+    outcome?;
+    if status.success() { Ok(()) } else { Err(format!("{status}: {}", fs::read_to_string(errors)?).into()) }
+}
+
+/// What a program may ask for.
+async fn done(floor: &Floor, deed: &str) -> Outcome {
+    match deed {
+        "restart" => floor.restart_ours().await,
+        "compact" => record::compact(floor.etcd_at, record::revision(floor.etcd_at).await?).await,
+        other => Err(format!("it asks for {other:?}").into()),
+    }
 }
 
 fn arguments(floor: &Floor) -> Vec<String> {

@@ -113,6 +113,12 @@ impl Floor {
         Ok((running, client))
     }
 
+    /// Kills the server under test and starts it again, and waits until it is ready.
+    pub(super) async fn restart_ours(&self) -> super::Outcome {
+        self.ours.restart()?;
+        self.ours.ready(&self.ours()).await
+    }
+
     /// The server under test as a URL, and whether it wants the token and the authority of this site.
     pub(super) fn ours_url(&self) -> (String, bool) {
         match &self.subject {

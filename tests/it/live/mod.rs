@@ -22,7 +22,7 @@ mod pace;
 mod paging;
 mod parity;
 pub(crate) mod peers;
-mod record;
+pub(crate) mod record;
 mod rows;
 mod session;
 mod watch_parity;

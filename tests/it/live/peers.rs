@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// A started program; it is ended when this is dropped.
 pub(crate) struct Running {
     child: Mutex<Child>,
+    /// Starts it again.
+    command: Box<Mutex<Command>>,
     name: String,
     log: PathBuf,
 }
@@ -70,6 +72,11 @@ impl Site {
 
     /// Starts a kube-apiserver that stores JSON; several may share one etcd.
     pub(crate) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
+        self.apiserver_with(name, etcd, &[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn apiserver_with(&self, name: &str, etcd: SocketAddr, flags: &[&str]) -> io::Result<(Running, SocketAddr)> {
         let address = free_address()?;
         let file = |name: &str| self.path().join(name).display().to_string();
         let mut command = Command::new(self.programs.join("kube-apiserver"));
@@ -94,6 +101,7 @@ impl Site {
         ] {
             command.arg(format!("--{flag}={value}"));
         }
+        command.args(flags);
         Ok((self.start(name, command)?, address))
     }
 
@@ -102,7 +110,7 @@ impl Site {
         let log = self.path().join(format!("{name}.log"));
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-        Ok(Running { child: Mutex::new(command.spawn()?), name: name.to_owned(), log })
+        Ok(Running { child: Mutex::new(command.spawn()?), command: Box::new(Mutex::new(command)), name: name.to_owned(), log })
     }
 
     /// A client with administrator's rights on a kube-apiserver of this site.
@@ -114,9 +122,14 @@ impl Site {
 impl Running {
     /// Waits until `/readyz` answers 200.
     pub(crate) async fn ready(&self, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+        self.ready_by(client, "/readyz").await
+    }
+
+    /// The same of another target.
+    pub(crate) async fn ready_by(&self, client: &Client, target: &str) -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         loop {
-            if let Ok(answer) = client.fetch("/readyz").await
+            if let Ok(answer) = client.fetch(target).await
                 && answer.status == 200
             {
                 return Ok(());
@@ -135,6 +148,35 @@ impl Running {
     pub(crate) fn ended(&self) -> Option<String> {
         let status = self.child.lock().expect("no holder panics").try_wait().ok().flatten()?;
         Some(format!("{} ended with {status}: {}", self.name, self.last_words()))
+    }
+
+    /// Sends it a signal, named without `SIG`.
+    pub(crate) fn signal(&self, signal: &str) -> io::Result<()> {
+        let pid = self.child.lock().expect("no holder panics").id();
+        let status = Command::new("sh").arg("-c").arg(format!("kill -{signal} {pid}")).status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("kill -{signal} of {}: {status}", self.name))) }
+    }
+
+    /// Whether each of its threads has stopped: SIGSTOP takes effect a moment after it was sent.
+    pub(crate) fn is_stopped(&self) -> io::Result<bool> {
+        let pid = self.child.lock().expect("no holder panics").id();
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+            // A thread that has ended meanwhile has not stopped. The state follows the name, which is in parentheses.
+            let stat = fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+            if !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Kills it, waits until it is gone, and starts it again as it was started.
+    pub(crate) fn restart(&self) -> io::Result<()> {
+        let mut child = self.child.lock().expect("no holder panics");
+        child.kill()?;
+        child.wait()?;
+        *child = self.command.lock().expect("no holder panics").spawn()?;
+        Ok(())
     }
 
     fn last_words(&self) -> String {

@@ -10,6 +10,11 @@ use std::{
 use etcd_client::{EventType, GetOptions, WatchOptions};
 use tokio::{sync::watch, task::JoinHandle};
 
+use watchcache::{
+    etcd::{Etcd, EtcdConfig},
+    model::Revision,
+};
+
 use super::say;
 use crate::guarantees::{Item, Truth, Write};
 
@@ -28,6 +33,17 @@ pub(super) async fn revision(etcd: SocketAddr) -> Result<u64, Box<dyn std::error
     let mut client = etcd_client::Client::connect([etcd.to_string()], None).await?;
     let answer = client.get("/", None).await?;
     Ok(header_revision(answer.header().map(etcd_client::ResponseHeader::revision)))
+}
+
+/// Compacts etcd, as API servers tell each other about it (spec list-watch §10).
+pub(crate) async fn compact(etcd: SocketAddr, revision: u64) -> super::Outcome {
+    let etcd = Etcd::new(EtcdConfig { endpoints: vec![format!("http://{etcd}")], ..EtcdConfig::default() })?;
+    let mut version = 0;
+    while let (_, Err(found)) = etcd.put_if_version("compact_rev_key".into(), revision.to_string().into(), version).await? {
+        version = found.version;
+    }
+    etcd.compact(Revision(revision)).await?;
+    Ok(())
 }
 
 /// The truth of one resource as it grows, from one watch straight on etcd.

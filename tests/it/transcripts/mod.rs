@@ -3,6 +3,7 @@
 mod compare;
 mod play;
 mod script;
+mod sieve;
 mod symbols;
 
 use std::{
@@ -20,6 +21,7 @@ use serde_json::{Map, Value, json};
 use self::{
     play::Stage,
     script::{Scenario, Theme},
+    sieve::Sieve,
 };
 use crate::{
     client::Client,
@@ -32,6 +34,10 @@ use crate::{
 
 /// Scenarios at a time: each has its own namespace and its own cluster-wide names.
 const AT_ONCE: usize = 6;
+/// What a server that is late never loads. kube-apiserver itself has no use for it, and its objects need no defaults.
+const LATE: &str = "/registry/controllerrevisions/";
+/// Ready but for what is late.
+const READY_BUT_LATE: &str = "/readyz?exclude=poststarthook/storage-readiness";
 /// Scenarios whose differences are printed; all are counted.
 const PRINTED: usize = 60;
 
@@ -46,10 +52,10 @@ async fn on_the_embedded_store() -> Outcome {
     }
     let site = Site::prepare(Path::new(""))?;
     let data = site.path().join("store").display().to_string();
-    let (running, client) = ours(&site, "watchcache", &["--data-dir", &data]).await?;
+    let (running, client) = ours(&site, "watchcache", &["--data-dir".to_owned(), data]).await?;
     // Nobody else can reach the store inside of a server.
     let themes = chosen(|scenario| !scenario.needs_etcd())?;
-    let outcome = compared(&Stage { client, second: None, etcd: None }, &themes).await;
+    let outcome = compared(&Stage { client, second: None, late: None, recording: false, etcd: None }, &themes).await;
     running.ended().map_or(outcome, |ended| Err(ended.into()))
 }
 
@@ -63,8 +69,8 @@ async fn on_the_store_alone() -> Outcome {
     let (data, etcd) = (site.path().join("store"), free_address()?);
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
     command.args(["store", "--listen-client-urls", &format!("http://{etcd}"), "--data-dir"]).arg(data);
-    let _store = site.start("store", command)?;
-    on(&site, etcd, &chosen(Scenario::needs_etcd)?).await
+    let store = site.start("store", command)?;
+    on(&site, (store, etcd), &chosen(Scenario::needs_etcd)?).await
 }
 
 /// Ours on an etcd of its own; or the recording, which nothing else should disturb.
@@ -75,24 +81,47 @@ async fn on_etcd() -> Outcome {
         return Ok(());
     };
     let site = Site::prepare(&peers)?;
-    let (_etcd, etcd) = site.etcd()?;
+    let etcd = site.etcd()?;
+    let themes = chosen(|_| true)?;
     if env::var_os("WATCHCACHE_RECORD").is_none() {
-        return on(&site, etcd, &chosen(|_| true)?).await;
+        return on(&site, etcd, &themes).await;
     }
-    let (running, address) = site.apiserver("kube-apiserver", etcd)?;
-    let (second_running, second) = site.apiserver("kube-apiserver-second", etcd)?;
+    let (running, address) = site.apiserver("kube-apiserver", etcd.1)?;
+    let (second_running, second) = site.apiserver("kube-apiserver-second", etcd.1)?;
     let (client, second) = (site.client(address), site.client(second));
     running.ready(&client).await?;
     second_running.ready(&second).await?;
-    record(&Stage { client, second: Some(second), etcd: Some(etcd) }, &chosen(|_| true)?).await
+    let sieve = sieve(&themes, etcd.1).await?;
+    let mut late = None;
+    if let Some(sieve) = &sieve {
+        let flags = ["--storage-initialization-timeout=1s"];
+        let (running, address) = site.apiserver_with("kube-apiserver-late", sieve.address, &flags)?;
+        let client = site.client(address);
+        running.ready_by(&client, READY_BUT_LATE).await?;
+        late = Some((running, client));
+    }
+    let late_client = late.as_ref().map(|(_, client)| client.clone());
+    record(&Stage { client, second: Some(second), late: late_client, recording: true, etcd: Some(etcd) }, &themes).await
 }
 
-/// Two of ours on this etcd, compared.
-async fn on(site: &Site, etcd: SocketAddr, themes: &[Theme]) -> Outcome {
-    let storage = ["--etcd-servers", &format!("http://{etcd}")];
-    let (running, client) = ours(site, "watchcache", &storage).await?;
-    let (_second, second) = ours(site, "watchcache-second", &storage).await?;
-    let outcome = compared(&Stage { client, second: Some(second), etcd: Some(etcd) }, themes).await;
+/// What makes a server late, if a scenario wants one.
+async fn sieve(themes: &[Theme], etcd: SocketAddr) -> std::io::Result<Option<Sieve>> {
+    let wanted = themes.iter().flat_map(|theme| &theme.scenarios).any(Scenario::needs_late);
+    if wanted { Sieve::listen(etcd, LATE).await.map(Some) } else { Ok(None) }
+}
+
+/// Two of ours on this etcd, and a late one, compared.
+async fn on(site: &Site, etcd: (Running, SocketAddr), themes: &[Theme]) -> Outcome {
+    let storage = |address| ["--etcd-servers".to_owned(), format!("http://{address}")];
+    let (running, client) = ours(site, "watchcache", &storage(etcd.1)).await?;
+    let (_second, second) = ours(site, "watchcache-second", &storage(etcd.1)).await?;
+    let sieve = sieve(themes, etcd.1).await?;
+    let mut late = None;
+    if let Some(sieve) = &sieve {
+        late = Some(ours_by(site, "watchcache-late", &storage(sieve.address), READY_BUT_LATE).await?);
+    }
+    let late_client = late.as_ref().map(|(_, client)| client.clone());
+    let outcome = compared(&Stage { client, second: Some(second), late: late_client, recording: false, etcd: Some(etcd) }, themes).await;
     running.ended().map_or(outcome, |ended| Err(ended.into()))
 }
 
@@ -107,13 +136,18 @@ fn chosen(can: impl Fn(&Scenario) -> bool) -> Result<Vec<Theme>, Box<dyn std::er
 }
 
 /// Starts one of ours.
-async fn ours(site: &Site, name: &str, storage: &[&str]) -> Result<(Running, Client), Box<dyn std::error::Error>> {
+async fn ours(site: &Site, name: &str, storage: &[String]) -> Result<(Running, Client), Box<dyn std::error::Error>> {
+    ours_by(site, name, storage, "/readyz").await
+}
+
+/// Starts one of ours; it can be used when this target says so.
+async fn ours_by(site: &Site, name: &str, storage: &[String], ready: &str) -> Result<(Running, Client), Box<dyn std::error::Error>> {
     let address = free_address()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
     command.args(["serve", "--insecure-port", &address.port().to_string()]).args(storage);
     let running = site.start(name, command)?;
     let client = Client::plain(address);
-    running.ready(&client).await?;
+    running.ready_by(&client, ready).await?;
     Ok((running, client))
 }
 

@@ -2,31 +2,33 @@
 
 use std::{
     collections::BTreeMap,
+    io::ErrorKind,
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use watchcache::{
-    etcd::{Etcd, EtcdConfig},
-    model::Revision,
+use super::script::{Act, Deed, Place, Read, Scenario, Step};
+use crate::{
+    client::{COMPACT, Client, Watch, Whole},
+    live::{peers::Running, record},
 };
-
-use super::script::{Act, Read, Scenario, Step};
-use crate::client::{COMPACT, Client, Watch, Whole};
 
 /// Headers that are kept.
 const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
+/// Bodies of this media type are kept as base64.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// How long one answer, one event, or a condition that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long nothing must come from a watch that is said to be quiet.
 const QUIET: Duration = Duration::from_millis(700);
 /// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a namespace may take until objects can be created in it.
+/// Events that are read of one watch at once.
 const EVENTS_MOST: usize = 1_000;
 /// Bytes that a target may not have as they are.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
@@ -38,15 +40,29 @@ pub(super) struct Stage {
     pub(super) client: Client,
     /// Of another server on the same etcd.
     pub(super) second: Option<Client>,
-    /// Where etcd is, if it can be reached.
-    pub(super) etcd: Option<SocketAddr>,
+    /// Of one whose cache of [`super::LATE`] is never ready.
+    pub(super) late: Option<Client>,
+    /// kube-apiserver answers, who at times closes the connection when the time of a request is over: then it is asked again.
+    pub(super) recording: bool,
+    /// etcd's process and where it is, if there is one.
+    pub(super) etcd: Option<(Running, SocketAddr)>,
 }
 
 /// Who plays: the stage, what was kept under which name, and open watches.
 struct Player<'a> {
     stage: &'a Stage,
     kept: BTreeMap<String, String>,
-    watches: BTreeMap<String, Watch>,
+    /// With the time at which it was asked for.
+    watches: BTreeMap<String, (Watch, Instant)>,
+}
+
+impl Drop for Player<'_> {
+    fn drop(&mut self) {
+        // A scenario that failed may have left it stalled; one that goes on already does not notice.
+        if let Some((etcd, _)) = &self.stage.etcd {
+            let _ = etcd.signal("CONT");
+        }
+    }
 }
 
 /// The answers of a scenario, one for each step: `{"status", "headers", "body"}`, or `{"events"}`.
@@ -84,13 +100,17 @@ impl Player<'_> {
             Act::Nothing => Value::Null,
             Act::Ask(method, target) => self.asked(step, method, target).await?,
             Act::Watch(name, target) => self.watched(step, name, target).await?,
-            Act::Read(name, how) => self.read(name, how).await?,
+            Act::Read(name, how, within) => self.read(name, how, *within).await?,
             Act::Compact(revision) => self.compact(revision).await?,
+            Act::Etcd(deed) => self.done_to_etcd(*deed).await?,
             Act::Pause(ms) => {
                 tokio::time::sleep(Duration::from_millis(*ms)).await;
                 Value::Null
             }
         };
+        if let Some(target) = &step.awaits {
+            self.awaited(step, target).await?;
+        }
         for (name, pointer) in &step.keeps {
             let value = answer["body"].pointer(pointer).ok_or_else(|| format!("nothing at {pointer} of {answer}"))?;
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -112,8 +132,10 @@ impl Player<'_> {
         let body = self.filled(&step.body)?;
         let began = Instant::now();
         loop {
-            let answer = timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await??;
-            let answer = value_of(&answer);
+            let answer = match timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await? {
+                Err(error) if self.stage.recording && error.kind() == ErrorKind::UnexpectedEof && began.elapsed() < PATIENCE => continue,
+                answer => value_of(&answer?),
+            };
             let Some((pointer, wanted)) = &step.until else { return Ok(answer) };
             if answer.pointer(pointer) == Some(&serde_json::from_str(wanted)?) {
                 return Ok(answer);
@@ -125,42 +147,83 @@ impl Player<'_> {
         }
     }
 
-    fn client(&self, step: &Step) -> Result<&Client, Failure> {
-        if step.elsewhere { self.stage.second.as_ref().ok_or_else(|| "there is no second server".into()) } else { Ok(&self.stage.client) }
+    async fn awaited(&self, step: &Step, target: &str) -> Result<(), Failure> {
+        let began = Instant::now();
+        loop {
+            let answer = self.client(step)?.fetch(target).await?;
+            if answer.status == 200 {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{target} is still answered {}", answer.status).into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
-    /// One round of the protocol by which API servers learn what is compacted (spec list-watch §10).
+    fn client(&self, step: &Step) -> Result<&Client, Failure> {
+        let client = match step.place {
+            Place::First => Some(&self.stage.client),
+            Place::Elsewhere => self.stage.second.as_ref(),
+            Place::Late => self.stage.late.as_ref(),
+        };
+        client.ok_or_else(|| "there is no such server".into())
+    }
+
+    async fn done_to_etcd(&self, deed: Deed) -> Result<Value, Failure> {
+        let (etcd, address) = self.stage.etcd.as_ref().ok_or("there is no etcd")?;
+        match deed {
+            Deed::Stall => {
+                etcd.signal("STOP")?;
+                while !etcd.is_stopped()? {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+            Deed::GoOn => etcd.signal("CONT")?,
+            Deed::Restart => {
+                etcd.restart()?;
+                let began = Instant::now();
+                while let Err(error) = tokio::net::TcpStream::connect(address).await {
+                    if began.elapsed() > PATIENCE {
+                        return Err(error.into());
+                    }
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        }
+        Ok(Value::Null)
+    }
+
     async fn compact(&self, revision: &str) -> Result<Value, Failure> {
         let revision: u64 = self.filled(revision)?.parse()?;
-        let etcd = format!("http://{}", self.stage.etcd.ok_or("etcd cannot be reached")?);
-        let etcd = Etcd::new(EtcdConfig { endpoints: vec![etcd], ..EtcdConfig::default() })?;
-        let mut version = 0;
-        while let (_, Err(found)) = etcd.put_if_version("compact_rev_key".into(), revision.to_string().into(), version).await? {
-            version = found.version;
-        }
-        etcd.compact(Revision(revision)).await?;
+        record::compact(self.stage.etcd.as_ref().ok_or("there is no etcd")?.1, revision).await?;
         Ok(Value::Null)
     }
 
     async fn watched(&mut self, step: &Step, name: &str, target: &str) -> Result<Value, Failure> {
         let target = utf8_percent_encode(&self.filled(target)?, ESCAPED).to_string();
+        let began = Instant::now();
         Ok(match timeout(PATIENCE, self.client(step)?.watch(&target)).await?? {
             Ok(watch) => {
-                self.watches.insert(name.to_owned(), watch);
+                self.watches.insert(name.to_owned(), (watch, began));
                 json!({"status": 200})
             }
             Err(answer) => json!({"status": answer.status, "body": body_of(&answer.body)}),
         })
     }
 
-    async fn read(&mut self, name: &str, how: &Read) -> Result<Value, Failure> {
-        let watch = self.watches.get_mut(name).ok_or("no such watch is open")?;
+    async fn read(&mut self, name: &str, how: &Read, within: Option<(f64, f64)>) -> Result<Value, Failure> {
+        let (watch, began) = self.watches.get_mut(name).ok_or("no such watch is open")?;
         let mut events: Vec<Value> = Vec::new();
         let limit = if matches!(how, Read::Quiet) { QUIET } else { PATIENCE };
         while events.len() < EVENTS_MOST && !matches!(how, Read::Events(most) if events.len() == *most) {
             match timeout(limit, watch.next_line()).await {
                 Ok(line) => match line? {
-                    Some(line) => events.extend(event_of(&line)?),
+                    Some(line) => {
+                        let event = event_of(&line, within.map(|bounds| (began.elapsed(), bounds)))?;
+                        // kube-apiserver may repeat a bookmark that says nothing new.
+                        events.extend(event.filter(|event| event["type"] != "BOOKMARK" || events.last() != Some(event)));
+                    }
                     None => {
                         events.push(json!("the stream has ended"));
                         break;
@@ -216,7 +279,9 @@ fn value_of(answer: &Whole) -> Value {
             headers.insert(name.to_owned(), json!(values));
         }
     }
-    json!({"status": answer.status, "headers": headers, "body": body_of(&answer.body)})
+    let is_protobuf = answer.header("content-type").any(|media| media.starts_with(PROTOBUF));
+    let body = if is_protobuf { json!(BASE64_STANDARD.encode(&answer.body)) } else { body_of(&answer.body) };
+    json!({"status": answer.status, "headers": headers, "body": body})
 }
 
 /// JSON as a tree; a stream of events as `{"events"}`; anything else as text.
@@ -227,15 +292,21 @@ fn body_of(body: &[u8]) -> Value {
         return value;
     }
     let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    match lines.map(event_of).collect::<Result<Vec<_>, _>>() {
+    match lines.map(|line| event_of(line, None)).collect::<Result<Vec<_>, _>>() {
         Ok(events) if !events.is_empty() => json!({"events": events.into_iter().flatten().collect::<Vec<_>>()}),
         _ => json!(String::from_utf8_lossy(body)),
     }
 }
 
-/// An event; `None` for a plain bookmark, which comes when a timer says so.
-fn event_of(line: &[u8]) -> serde_json::Result<Option<Value>> {
-    let event: Value = serde_json::from_slice(line)?;
-    let plain = event["type"] == "BOOKMARK" && event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null();
-    Ok((!plain).then_some(event))
+/// An event; `None` for a plain bookmark, which comes when a timer says so: shown only with the time at which it came, and whether that was within
+/// bounds, s.
+fn event_of(line: &[u8], came: Option<(Duration, (f64, f64))>) -> serde_json::Result<Option<Value>> {
+    let mut event: Value = serde_json::from_slice(line)?;
+    if event["type"] != "BOOKMARK" || !event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null() {
+        return Ok(Some(event));
+    }
+    let Some((after, (from, to))) = came else { return Ok(None) };
+    let after = after.as_secs_f64();
+    event["came"] = if (from..=to).contains(&after) { json!("in time") } else { json!(format!("after {after:.2} s")) };
+    Ok(Some(event))
 }

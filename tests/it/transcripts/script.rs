@@ -36,6 +36,8 @@ pub(super) struct Step {
     pub(super) keeps: Vec<(String, String)>,
     /// JSON pointer into the answer, and the JSON it must become.
     pub(super) until: Option<(String, String)>,
+    /// A target that must answer 200 before the next step.
+    pub(super) awaits: Option<String>,
     /// Where the answer may differ; no pointer: anywhere.
     pub(super) marks: Vec<Mark>,
     /// Pointers that kube-apiserver itself answers now one way, now another.
@@ -44,14 +46,29 @@ pub(super) struct Step {
     pub(super) names: Option<String>,
     /// Revisions of lists and bookmarks count like those of objects.
     pub(super) exact: bool,
-    /// Asks the second server on the same etcd.
-    pub(super) elsewhere: bool,
+    pub(super) place: Place,
+}
+
+/// Which server a step asks.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    #[default]
+    First,
+    /// The second one on the same etcd.
+    Elsewhere,
+    /// One whose cache of [`super::LATE`] is never ready.
+    Late,
 }
 
 impl Scenario {
-    /// Whether it does something to etcd, or asks a second server on it.
+    /// Whether it does something to etcd, or asks another server on it.
     pub(super) fn needs_etcd(&self) -> bool {
-        self.steps.iter().any(|step| step.elsewhere || matches!(step.act, Act::Compact(_)))
+        self.steps.iter().any(|step| step.place != Place::First || matches!(step.act, Act::Compact(_) | Act::Etcd(_)))
+    }
+
+    /// Whether it asks the server that is late.
+    pub(super) fn needs_late(&self) -> bool {
+        self.steps.iter().any(|step| step.place == Place::Late)
     }
 }
 
@@ -64,17 +81,30 @@ pub(super) enum Act {
     Ask(String, String),
     /// Opens a watch under a name.
     Watch(String, String),
-    /// Reads from a named watch.
-    Read(String, Read),
+    /// Reads from a named watch; with bounds also plain bookmarks, which must come within them, s after the watch was opened.
+    Read(String, Read, Option<(f64, f64)>),
     /// Waits this long, ms.
     Pause(u64),
     /// Compacts etcd at a revision, as an API server does.
     Compact(String),
+    /// Does something to etcd's process.
+    Etcd(Deed),
+}
+
+/// What is done to etcd's process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// It stops where it is; its connections stay.
+    Stall,
+    /// It goes on.
+    GoOn,
+    /// It is killed, and started again with its data.
+    Restart,
 }
 
 /// How far a watch is read.
 pub(super) enum Read {
-    /// This many events; plain bookmarks do not count.
+    /// This many events; plain bookmarks count only where they are shown.
     Events(usize),
     /// To the end of the stream.
     End,
@@ -164,31 +194,41 @@ fn act(verb: &str, rest: &str) -> Option<Act> {
     let named = || rest.split_once(' ').map(|(name, rest)| (name.to_owned(), rest.to_owned()));
     Some(match verb {
         "WATCH" => named().map(|(name, target)| Act::Watch(name, target))?,
-        "READ" => {
-            let (name, how) = named()?;
-            Act::Read(
-                name,
-                if how == "end" {
-                    Read::End
-                } else if how == "quiet" {
-                    Read::Quiet
-                } else {
-                    Read::Events(how.parse().ok()?)
-                },
-            )
-        }
+        "READ" => read(rest)?,
         "PAUSE" => Act::Pause(rest.parse().ok()?),
         "COMPACT" => Act::Compact(rest.to_owned()),
+        "STALL" => Act::Etcd(Deed::Stall),
+        "GO" if rest == "ON" => Act::Etcd(Deed::GoOn),
+        "RESTART" => Act::Etcd(Deed::Restart),
         _ if verb.starts_with("PATCH:") => Act::Ask("PATCH".into(), rest.to_owned()),
         _ if verb.chars().all(|c| c.is_ascii_uppercase()) && rest.starts_with('/') => Act::Ask(verb.to_owned(), rest.to_owned()),
         _ => return None,
     })
 }
 
+fn read(rest: &str) -> Option<Act> {
+    let mut words = rest.split(' ');
+    let name = words.next()?.to_owned();
+    let how = match words.next()? {
+        "end" => Read::End,
+        "quiet" => Read::Quiet,
+        count => Read::Events(count.parse().ok()?),
+    };
+    let within = match (words.next(), words.next()) {
+        (None, _) => None,
+        (Some("bookmarks"), Some(within)) => {
+            let (from, to) = within.split_once('-')?;
+            Some((from.parse().ok()?, to.parse().ok()?))
+        }
+        _ => return None,
+    };
+    Some(Act::Read(name, how, within))
+}
+
 impl Step {
     /// Takes a line that is a property; `false`: the body begins.
     fn property(&mut self, line: &str) -> Result<bool, String> {
-        let Some((sign, rest)) = line.split_once(' ').or(["elsewhere", "exact"].contains(&line).then_some((line, ""))) else {
+        let Some((sign, rest)) = line.split_once(' ').or(["elsewhere", "exact", "late"].contains(&line).then_some((line, ""))) else {
             return Ok(false);
         };
         let mut words = rest.split(' ').map(String::from);
@@ -202,11 +242,13 @@ impl Step {
                 self.keeps.push((name.to_owned(), pointer.to_owned()));
             }
             "until" => self.until = Some(rest.split_once(' ').map(|(p, v)| (p.to_owned(), v.to_owned())).ok_or("until what")?),
+            "await" => self.awaits = Some(rest.to_owned()),
             "~" => self.marks.push((words.next().ok_or("a mark without a word")?, words.collect())),
             "named" => self.names = words.next(),
             "ignore" => self.ignored.extend(words),
             "exact" => self.exact = true,
-            "elsewhere" => self.elsewhere = true,
+            "elsewhere" => self.place = Place::Elsewhere,
+            "late" => self.place = Place::Late,
             _ => return Ok(false),
         }
         Ok(true)
@@ -219,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_file_becomes_steps() {
-        let text = "# c\n=== one\n~ why /status\nPOST /a?b=c d\n| Accept: x/y\nkeep rv /metadata/resourceVersion\n~ word /status /body\n{\n \"a\": 1}\n\nREAD w 3\n\n=== two\nPATCH:merge /x\n{}\n";
+        let text = "# c\n=== one\n~ why /status\nPOST /a?b=c d\n| Accept: x/y\nkeep rv /metadata/resourceVersion\n~ word /status /body\n{\n \"a\": 1}\n\nREAD w 3 bookmarks 1.0-3.3\n\n=== two\nPATCH:merge /x\nlate\n{}\n\nGO ON\n";
         let scenarios = scenarios(text).expect("a file");
         assert_eq!(scenarios.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(scenarios[0].marks, [("why".into(), vec!["/status".into()])]);
@@ -227,9 +269,11 @@ mod tests {
         assert_eq!(post.body, "{\n \"a\": 1}");
         assert_eq!(post.headers, [("Accept".into(), "x/y".into()), ("Content-Type".into(), "application/json".into())]);
         assert_eq!(post.marks, [("word".into(), vec!["/status".into(), "/body".into()])]);
-        assert!(matches!(scenarios[0].steps[1].act, Act::Read(_, Read::Events(3))));
+        assert!(matches!(scenarios[0].steps[1].act, Act::Read(_, Read::Events(3), Some((1.0, 3.3)))));
+        assert!(scenarios[1].steps[0].place == Place::Late && scenarios[1].needs_late() && !scenarios[0].needs_etcd());
+        assert!(matches!(scenarios[1].steps[1].act, Act::Etcd(Deed::GoOn)));
         assert_eq!(scenarios[1].steps[0].headers, [("Content-Type".into(), "application/merge-patch+json".into())]);
-        assert!(super::scenarios("=== a\nfetch /x").is_err() && super::scenarios("GET /x").is_err());
+        assert!(["=== a\nfetch /x", "GET /x", "=== a\nREAD w 3 bookmarks 1"].iter().all(|text| super::scenarios(text).is_err()));
     }
 
     #[test]
