@@ -348,8 +348,8 @@ impl Body for WatchBody {
     }
 }
 
-/// A watch's events one by one, for a stream with frames of its own. What `apiserver_watch_events_*` and `apiserver_watch_list_duration_seconds` count is
-/// not counted (spec list-watch §4.10).
+/// A watch's events one by one, for a stream with frames of its own. As in kube-apiserver, which loses sight of such a connection, it counts neither in
+/// `apiserver_watch_events_*` (spec list-watch §4.10) nor in `apiserver_watch_list_duration_seconds`, and as a request under code 0.
 pub(super) struct Events(WatchBody);
 
 impl Events {
@@ -357,6 +357,7 @@ impl Events {
     #[must_use]
     pub(super) fn new(mut body: WatchBody) -> Self {
         body.watch_list = None;
+        body.timer.set_code(0);
         Self(body)
     }
 

@@ -74,6 +74,8 @@ impl Upgrade {
     /// The answer to the handshake. Where it is 101, what follows it on the connection goes along in its extensions.
     pub(super) fn answer(self, watch: WatchBody, media_type: &str) -> Response {
         let mut response = Response::new(Body::empty());
+        // Whatever the verdict: a refused handshake is no less out of sight.
+        let events = Events::new(watch);
         let socket = match self.verdict {
             Ok(Accepted { proof, protocol }) => {
                 *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -82,7 +84,7 @@ impl Upgrade {
                 headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
                 headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
                 protocol.map(|protocol| headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol));
-                Some(Socket { io: self.io, events: Events::new(watch), payload: Payload::of(media_type) })
+                Some(Socket { io: self.io, events, payload: Payload::of(media_type) })
             }
             Err((code, text)) => {
                 *response.status_mut() = code;

@@ -8,6 +8,7 @@
 mod counters;
 mod restart;
 mod shards;
+pub(crate) mod socket;
 
 use std::{
     fs::{self, File},
