@@ -1,6 +1,6 @@
 //! WebSockets on ours and on kube-apiserver: the recorded answers are asked again, and the frames of both are the same bytes.
 
-use super::{Outcome, floor::stand, say};
+use super::{Outcome, floor::stand, objects, say};
 use crate::{
     alone::socket::{differences, differences_of_tokens, prepare},
     client::{Client, SocketFrame},
@@ -16,7 +16,7 @@ async fn sockets() -> Outcome {
     let plainly = |error: Box<dyn std::error::Error + Send + Sync>| error.to_string();
     prepare(&theirs).await.map_err(plainly)?;
     // Each needs to have seen the object: a watch from revision 0 shows what is there.
-    while ours.fetch("/api/v1/namespaces/default/configmaps/watched").await?.status != 200 {}
+    objects::served(&ours, "/api/v1/namespaces/default/configmaps/watched").await?;
     let mut wrong = Vec::new();
     for (name, client) in [("theirs", &theirs), ("ours", &ours)] {
         wrong.extend(differences(client).await.map_err(plainly)?.into_iter().map(|difference| format!("{name}: {difference}")));
