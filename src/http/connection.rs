@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::listen::ConnInfo;
-use super::websocket::{Handshake, Socket};
+use super::websocket::Handshake;
 use crate::config::Connections;
 
 /// Unsent bytes that one HTTP/2 stream may hold: one frame buffer of design §8. With the streams of a connection this bounds its memory.
@@ -73,15 +73,15 @@ pub(super) async fn serve<IO, F, Fut, B>(
 {
     let followed = Followed::default();
     requests(io, builder, limits, info, service, stop, &followed).await;
-    let socket = followed.lock().expect("no holder panics").take();
-    if let Some(socket) = socket {
+    let handshake = followed.lock().expect("no holder panics").take();
+    if let Some(socket) = handshake.and_then(|handshake| handshake.socket()) {
         // Boxed: few connections need room for it.
         Box::pin(socket.run()).await;
     }
 }
 
 /// What follows the requests of a connection.
-type Followed = Arc<Mutex<Option<Socket>>>;
+type Followed = Arc<Mutex<Option<Handshake>>>;
 
 async fn requests<IO, F, Fut, B>(
     io: IO,
@@ -108,7 +108,7 @@ async fn requests<IO, F, Fut, B>(
         async move {
             let answer = answer.await;
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
-                *followed.lock().expect("no holder panics") = handshake.socket();
+                *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
             Ok::<_, Infallible>(answer.map(|body| Held { body, _open: open }))
         }
