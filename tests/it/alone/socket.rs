@@ -264,7 +264,7 @@ async fn frames_are_the_lines_of_an_ordinary_watch() -> Outcome {
     let server = Alone::start(dir.path()).await?;
     let client = server.client();
     prepare(&client).await?;
-    let query = format!("{COLLECTION}?watch=true&timeoutSeconds=8");
+    let query = format!("{COLLECTION}?watch=true&timeoutSeconds=300");
     let counted = counts(&client).await?;
     let mut lines = client.watch(&query).await?.map_err(|refused| format!("{refused:?}"))?;
     let mut request = format!("ws://{}{query}", server.address).into_client_request()?;
@@ -276,14 +276,16 @@ async fn frames_are_the_lines_of_an_ordinary_watch() -> Outcome {
         asked(&client, ("PATCH", &format!("{COLLECTION}/{NAME}")), Some(&json!({"data": {"a": text}})), 200).await?;
     }
     asked(&client, ("DELETE", &format!("{COLLECTION}/{NAME}")), None, 200).await?;
-    let mut events = 0;
-    while let Some(line) = timeout(PATIENCE, lines.next_line()).await?? {
+    let (mut events, mut last) = (0, Vec::new());
+    while !last.starts_with(br#"{"type":"DELETED""#) {
+        let line = timeout(PATIENCE, lines.next_line()).await??.ok_or("it ended")?;
         let Some(Ok(Message::Text(text))) = timeout(PATIENCE, socket.next()).await? else { return Err("no text for a line".into()) };
         assert!(text.as_bytes().strip_suffix(b"\n") == Some(&line[..]), "event {events}");
-        events += 1;
+        (events, last) = (events + 1, line);
     }
-    assert!(events >= 202, "one object, its changes and its end: {events}");
-    let Some(Ok(Message::Close(Some(close)))) = socket.next().await else { return Err("no close frame".into()) };
+    assert_eq!(events, 202, "the object, its changes and its end");
+    socket.close(None).await?;
+    let Some(Ok(Message::Close(Some(close)))) = timeout(PATIENCE, socket.next()).await? else { return Err("no close frame".into()) };
     assert_eq!(close.code, CloseCode::Normal);
     assert!(socket.next().await.is_none());
     assert_eq!(counts(&client).await? - counted, events, "those of the socket are not counted");
