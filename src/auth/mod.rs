@@ -1,5 +1,6 @@
 //! Who are you: client certificates and bearer tokens become a `User`. Knows no request body, no route and no permission (issue 3: whoever is known may read).
 
+mod protocol;
 mod tokens;
 mod x509;
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
 use thiserror::Error;
@@ -125,6 +126,26 @@ impl Authenticator {
         }
         if wrong { Identity::Invalid } else { Identity::None }
     }
+
+    /// Who sent a request for a WebSocket. Last of all its token may be among the subprotocols (spec list-watch §4.10); one that holds is taken out of the
+    /// headers, so that the answer does not name it.
+    pub fn identify_socket(&self, headers: &mut HeaderMap, certificate: &ClientCertificate, now: SystemTime) -> Identity {
+        let identity = self.identify(headers, certificate, now);
+        if matches!(identity, Identity::User(_)) {
+            return identity;
+        }
+        match protocol::offered(headers) {
+            Ok(None) => identity,
+            Ok(Some(offer)) => match self.tokens.user(&offer.token) {
+                Some(user) => {
+                    headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
+                    Identity::User(user)
+                }
+                None => Identity::Invalid,
+            },
+            Err(protocol::Unusable) => Identity::Invalid,
+        }
+    }
 }
 
 fn read<T>(flag: &'static str, path: &Path, parse: fn(&[u8]) -> Result<T, String>) -> Result<T, AuthError> {
@@ -170,6 +191,27 @@ mod tests {
         for none in ["", "Bearer", "Bearer ", "Bearer  admintoken", "Basic YTpi", "admintoken"] {
             assert_eq!(identify(none), Identity::None, "{none}");
         }
+    }
+
+    #[test]
+    fn a_subprotocol_may_be_a_token() {
+        let identify = |authorization: Option<&'static str>, protocols: &'static str| {
+            let mut headers = HeaderMap::new();
+            authorization.map(|value| headers.insert(AUTHORIZATION, HeaderValue::from_static(value)));
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocols));
+            let identity = authenticator().identify_socket(&mut headers, &ClientCertificate::Absent, SystemTime::now());
+            (matches!(identity, Identity::User(_)), identity == Identity::None, headers[SEC_WEBSOCKET_PROTOCOL].clone())
+        };
+        const RIGHT: &str = "v1, base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg";
+        const WRONG: &str = "v1, base64url.bearer.authorization.k8s.io.YWRtaW4";
+        const ALONE: &str = "base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg";
+        let unchanged = HeaderValue::from_static;
+        assert_eq!(identify(None, RIGHT), (true, false, unchanged("v1")));
+        assert_eq!(identify(Some("Bearer nope"), RIGHT), (true, false, unchanged("v1")));
+        assert_eq!(identify(Some("Bearer admintoken"), RIGHT), (true, false, unchanged(RIGHT)), "nobody looked at it");
+        assert_eq!(identify(None, WRONG), (false, false, unchanged(WRONG)));
+        assert_eq!(identify(None, ALONE), (false, false, unchanged(ALONE)));
+        assert_eq!(identify(None, "v1"), (false, true, unchanged("v1")));
     }
 
     #[test]

@@ -30,6 +30,7 @@ use super::{
     resource,
     respond::Reply,
     status::Status,
+    websocket,
 };
 use crate::{
     auth::{Authenticator, Identity},
@@ -119,10 +120,13 @@ async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Res
 }
 
 /// Who is it? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
-async fn identify(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let conn = connection(&request);
     let identity = match conn.door {
         Door::Plain => Identity::Local,
+        Door::Secure if websocket::is_asked(&request) => {
+            api.authenticator.identify_socket(request.headers_mut(), &conn.certificate, SystemTime::now())
+        }
         Door::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
     let open = matches!(Route::parse(request.uri().path()), Ok(Route::Health { .. }));

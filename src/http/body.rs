@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -237,20 +237,19 @@ impl WatchBody {
         Frame::data(bytes)
     }
 
-    /// What is pending, as one frame.
-    fn send(&mut self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    /// Whether what is pending may be sent.
+    fn send(&mut self) -> Poll<bool> {
         if self.mute {
             self.source = WatchSource::Over;
             self.out.clear();
-            return Poll::Ready(None);
         }
-        Poll::Ready(Some(Ok(self.frame())))
+        Poll::Ready(!self.mute)
     }
 
-    fn fail(&mut self, error: ReadError) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn fail(&mut self, error: ReadError) -> Poll<bool> {
         self.source = WatchSource::Over;
         self.out.push(error_event(&Status::from(error).to_json()));
-        Poll::Ready(Some(Ok(self.frame())))
+        Poll::Ready(true)
     }
 
     /// Something was written: was it the end of the initial events?
@@ -267,23 +266,13 @@ impl WatchBody {
             self.set_alarm();
         }
     }
-}
 
-/// The next due time: after `pause`, or shortly before the deadline if that is earlier; none once that is past.
-fn next_bookmark(now: Instant, pause: Duration, deadline: Instant) -> Bookmarks {
-    let last = deadline.checked_sub(LAST_BOOKMARK_BEFORE).filter(|last| *last > now);
-    last.map_or(Bookmarks::None, |last| Bookmarks::At(last.min(now + pause)))
-}
-
-impl Body for WatchBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let this = &mut *self;
+    /// Waits for events; they are in `out` then. `false` at the end of the stream.
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let this = self;
         let subscription = match &mut this.source {
             WatchSource::Stream(subscription) => subscription,
-            WatchSource::Over => return Poll::Ready(None),
+            WatchSource::Over => return Poll::Ready(false),
             WatchSource::Failed(_) => {
                 let WatchSource::Failed(error) = std::mem::replace(&mut this.source, WatchSource::Over) else { unreachable!("just seen") };
                 return this.fail(error);
@@ -294,7 +283,7 @@ impl Body for WatchBody {
             let now = Instant::now();
             if now >= this.deadline {
                 this.source = WatchSource::Over;
-                return Poll::Ready(None);
+                return Poll::Ready(false);
             }
             due = true;
         }
@@ -331,7 +320,7 @@ impl Body for WatchBody {
             }
             Step::Ended => {
                 this.source = WatchSource::Over;
-                if this.out.is_empty() { Poll::Ready(None) } else { this.send() }
+                if this.out.is_empty() { Poll::Ready(false) } else { this.send() }
             }
             Step::Expired { seen, floor } => {
                 this.resource.metrics.terminated_watchers.inc();
@@ -339,8 +328,48 @@ impl Body for WatchBody {
             }
         }
     }
+}
+
+/// The next due time: after `pause`, or shortly before the deadline if that is earlier; none once that is past.
+fn next_bookmark(now: Instant, pause: Duration, deadline: Instant) -> Bookmarks {
+    let last = deadline.checked_sub(LAST_BOOKMARK_BEFORE).filter(|last| *last > now);
+    last.map_or(Bookmarks::None, |last| Bookmarks::At(last.min(now + pause)))
+}
+
+impl Body for WatchBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.poll_out(cx).map(|more| more.then(|| Ok(self.frame())))
+    }
 
     fn is_end_stream(&self) -> bool {
         matches!(self.source, WatchSource::Over) && self.out.is_empty()
+    }
+}
+
+/// A watch's events one by one, for a stream with frames of its own. As in kube-apiserver, which loses sight of such a connection, it counts neither in
+/// `apiserver_watch_events_*` (spec list-watch §4.10) nor in `apiserver_watch_list_duration_seconds`, and as a request under code 0.
+pub(super) struct Events(WatchBody);
+
+impl Events {
+    /// Those of this watch.
+    #[must_use]
+    pub(super) fn new(mut body: WatchBody) -> Self {
+        body.watch_list = None;
+        body.timer.set_code(0);
+        Self(body)
+    }
+
+    /// When the watch ends at the latest.
+    #[must_use]
+    pub(super) fn deadline(&self) -> Instant {
+        self.0.deadline
+    }
+
+    /// What is pending, at least one event as it is shared; `None` at the end. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Option<Vec<Bytes>> {
+        poll_fn(|cx| self.0.poll_out(cx)).await.then(|| std::mem::take(&mut self.0.out))
     }
 }

@@ -5,8 +5,8 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::listen::ConnInfo;
+use super::websocket::Handshake;
 use crate::config::Connections;
 
 /// Unsent bytes that one HTTP/2 stream may hold: one frame buffer of design §8. With the streams of a connection this bounds its memory.
@@ -53,14 +54,43 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Serves one connection until either side ends it, it is idle or slow for too long, or `stop` turns true and its requests are done.
+/// Serves one connection until either side ends it, it is idle or slow for too long, or `stop` turns true and its requests are done. When it has become
+/// a WebSocket, until the watch ends that it is for: it stays one of the connections that are counted, and that a stop waits for.
 pub(super) async fn serve<IO, F, Fut, B>(
     io: IO,
     builder: &auto::Builder<TokioExecutor>,
     limits: &Connections,
     info: Arc<ConnInfo>,
     service: F,
+    stop: watch::Receiver<bool>,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
+    Fut: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let followed = Followed::default();
+    requests(io, builder, limits, info, service, stop, &followed).await;
+    let handshake = followed.lock().expect("no holder panics").take();
+    if let Some(socket) = handshake.and_then(|handshake| handshake.socket()) {
+        // Boxed: few connections need room for it.
+        Box::pin(socket.run()).await;
+    }
+}
+
+/// What follows the requests of a connection.
+type Followed = Arc<Mutex<Option<Handshake>>>;
+
+async fn requests<IO, F, Fut, B>(
+    io: IO,
+    builder: &auto::Builder<TokioExecutor>,
+    limits: &Connections,
+    info: Arc<ConnInfo>,
+    service: F,
     mut stop: watch::Receiver<bool>,
+    followed: &Followed,
 ) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
@@ -74,9 +104,16 @@ pub(super) async fn serve<IO, F, Fut, B>(
     let service = service_fn(|request| {
         let open = Open::new(&pulse);
         let answer = service(request, Arc::clone(&info));
-        async move { Ok::<_, Infallible>(answer.await.map(|body| Held { body, _open: open })) }
+        let followed = Arc::clone(followed);
+        async move {
+            let answer = answer.await;
+            if let Some(handshake) = answer.extensions().get::<Handshake>() {
+                *followed.lock().expect("no holder panics") = Some(handshake.clone());
+            }
+            Ok::<_, Infallible>(answer.map(|body| Held { body, _open: open }))
+        }
     });
-    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     tokio::select! {
         result = connection.as_mut() => return ended(&info, result),
         why = tired(&pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),

@@ -16,3 +16,4 @@ pub mod resource;
 pub mod respond;
 pub mod status;
 mod tls;
+mod websocket;

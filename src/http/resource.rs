@@ -15,6 +15,7 @@ use super::{
     path::ResourcePath,
     respond::Reply,
     status::Status,
+    websocket::{Handshake, Upgrade},
 };
 use crate::{
     catalogue::Conversion,
@@ -47,6 +48,9 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
     let custom = resource.served.custom;
     let mut response = answer(api, &path, resource, request).await;
+    if response.extensions().get::<Handshake>().is_some() {
+        return response;
+    }
     // The router of built-ins turns other methods away before anything is known of the resource.
     if let Some(warning) = warning.filter(|_| custom || response.status() != StatusCode::METHOD_NOT_ALLOWED) {
         let headers = response.headers_mut();
@@ -60,7 +64,7 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 }
 
 /// Answers a request for a resource that is served.
-async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request: Request) -> Response {
+async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
     let call = Call { api, path, resource, arrived: arrived(&request), partial: None };
     if let Err(status) = call.has_path() {
@@ -74,6 +78,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request
     if !is_scale && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
         return whole(reply.status(&call.unsupported(request.method())));
     }
+    let upgrade = Upgrade::asked(&mut request);
     let query = request.uri().query().unwrap_or("");
     let is_watch = path.legacy_watch || (path.name.is_none() && Query::parse(query).is_true("watch"));
     let asked = match (call.resource.served.custom, is_watch) {
@@ -101,7 +106,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, request
         Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
     };
     // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
-    if is_watch { Box::pin(call.watch(options)).await } else { Box::pin(call.list(&options)).await }
+    if is_watch { Box::pin(call.watch(options, upgrade)).await } else { Box::pin(call.list(&options)).await }
 }
 
 /// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
@@ -202,7 +207,7 @@ impl Call<'_> {
         self.reply().stream(JSON, Body::new(body))
     }
 
-    async fn watch(&self, mut options: ListOptions) -> Response {
+    async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>) -> Response {
         let scope = self.scope(&options);
         let mut timer = self.resource.requests.request(Verb::Watch, scope);
         if options.watch {
@@ -226,7 +231,10 @@ impl Call<'_> {
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
-        self.reply().stream(JSON, Body::new(body))
+        match upgrade {
+            Some(upgrade) => upgrade.answer(body, JSON),
+            None => self.reply().stream(JSON, Body::new(body)),
+        }
     }
 
     /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.

@@ -145,7 +145,7 @@ impl RequestTimer {
         RequestTimer { series, started: Instant::now(), code: 0, bytes: 0 }
     }
 
-    /// The answer's status code. Without one the request counts under code 0: its client left before there was an answer.
+    /// The answer's status code. Without one the request counts under code 0: its client left before there was an answer, or became a WebSocket.
     pub fn set_code(&mut self, code: u16) {
         self.code = code;
     }

@@ -9,6 +9,7 @@ mod counters;
 mod restart;
 mod shards;
 mod unread;
+pub(crate) mod socket;
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,6 @@
 //! A small HTTP/1.1 client, so that tests see the server's bytes as they came and no library hides a mistake. Knows no Kubernetes but JSON heads.
 
+mod socket;
 mod watch;
 mod whole;
 mod wire;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
 
+pub(crate) use socket::{Frame as SocketFrame, Handshake, Socket};
 pub(crate) use watch::{Frame, Watch, item_of};
 pub(crate) use whole::Whole;
 pub(crate) use wire::Head;

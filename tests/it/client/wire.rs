@@ -54,6 +54,11 @@ impl Connection {
         Ok(Self { stream: BufReader::with_capacity(128 * 1024, stream), left: Framing::Done, line: Vec::new() })
     }
 
+    /// The socket, for what is not HTTP.
+    pub(super) fn into_stream(self) -> BufReader<Stream> {
+        self.stream
+    }
+
     /// Sends a request and reads the answer's head; the body is read with `read_body`.
     pub(super) async fn exchange(&mut self, head: &[u8], body: &[u8]) -> io::Result<Head> {
         let mut request = head.to_vec();
@@ -169,7 +174,7 @@ fn parse(text: &str) -> Option<Head> {
 }
 
 /// A socket, with TLS or without.
-enum Stream {
+pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }

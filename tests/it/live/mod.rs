@@ -25,6 +25,7 @@ pub(crate) mod peers;
 pub(crate) mod record;
 mod rows;
 mod session;
+mod socket;
 mod watch_parity;
 
 use std::io::Write;

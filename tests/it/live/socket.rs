@@ -1,0 +1,39 @@
+//! WebSockets on ours and on kube-apiserver: the recorded answers are asked again, and the frames of both are the same bytes.
+
+use super::{Outcome, floor::stand, objects, say};
+use crate::{
+    alone::socket::{differences, differences_of_tokens, prepare},
+    client::{Client, SocketFrame},
+};
+
+/// Namespaces with what is always there: none of them changes by itself.
+const QUIET: &str = "/api/v1/namespaces?watch=true&resourceVersion=0&timeoutSeconds=2";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets() -> Outcome {
+    let Some(floor) = stand("sockets").await? else { return Ok(()) };
+    let (ours, theirs) = (floor.ours(), floor.theirs());
+    let plainly = |error: Box<dyn std::error::Error + Send + Sync>| error.to_string();
+    prepare(&theirs).await.map_err(plainly)?;
+    // Each needs to have seen the object: a watch from revision 0 shows what is there.
+    objects::served(&ours, "/api/v1/namespaces/default/configmaps/watched").await?;
+    let mut wrong = Vec::new();
+    for (name, client) in [("theirs", &theirs), ("ours", &ours)] {
+        wrong.extend(differences(client).await.map_err(plainly)?.into_iter().map(|difference| format!("{name}: {difference}")));
+    }
+    // The plain door asks for no token.
+    let (_, asks) = floor.ours_url();
+    for (name, client) in [("theirs", &theirs), ("ours", &ours)].iter().take(if asks { 2 } else { 1 }) {
+        wrong.extend(differences_of_tokens(client).await.into_iter().map(|difference| format!("{name}: {difference}")));
+    }
+    let (left, right) = (frames(&theirs).await?, frames(&ours).await?);
+    if left != right || left.len() < 5 {
+        wrong.push(format!("frames: {left:?} and {right:?}"));
+    }
+    say(&format!("live sockets: {} differences, {} frames the same", wrong.len(), left.len()));
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+async fn frames(client: &Client) -> std::io::Result<Vec<SocketFrame>> {
+    client.socket(QUIET, &[]).await?.opened()?.rest().await
+}
