@@ -239,4 +239,6 @@ fn json(scalar: Scalar) -> Result<Value, Wrong> {
 }
 
 #[cfg(test)]
+mod printed;
+#[cfg(test)]
 mod tests;
