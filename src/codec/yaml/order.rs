@@ -43,7 +43,8 @@ pub(super) fn sort(ids: &mut Vec<u32>, less: impl Fn(u32, u32) -> bool) {
     }
 }
 
-/// Whether `a` comes before `b`. Beyond ASCII, letters are what Rust's library takes for alphabetic: vowel signs and other marks differ from Go's.
+/// Whether `a` comes before `b`. Beyond ASCII, letters are what Rust's library takes for alphabetic: vowel signs and other
+/// marks differ from Go's, and letters newer than Unicode 15.
 pub(super) fn is_less(a: &str, b: &str) -> bool {
     let mut same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     while !a.is_char_boundary(same) || !b.is_char_boundary(same) {

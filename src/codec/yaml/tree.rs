@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
-/// A whole value. Costs 28 bytes a node besides the texts that have escapes.
+/// A whole value. Costs 24 bytes a node besides the texts that have escapes.
 pub(super) struct Tree<'a> {
     json: &'a str,
     decoded: String,
@@ -53,8 +53,8 @@ impl<'a> Tree<'a> {
     /// See [`NoYaml`].
     pub(super) fn read(json: &'a [u8]) -> Result<Self, NoYaml> {
         let text = std::str::from_utf8(json).map_err(|error| NoYaml::Json(error.valid_up_to()))?;
-        // Spans count in 32 bits; decoded texts are no longer than the JSON they come from.
-        if text.len() > (u32::MAX / 2) as usize {
+        // Spans count in 32 bits. A text may be kept twice (decoded, folded) and a number becomes twice as long (`1e5`), so three parts more are left.
+        if text.len() > (u32::MAX / 4) as usize {
             return Err(NoYaml::Size);
         }
         let tree = Tree { json: text, decoded: String::new(), nodes: Vec::new(), children: Vec::new() };
