@@ -18,6 +18,7 @@ mod partial;
 pub mod pretty;
 mod scan;
 pub mod stored;
+pub mod yaml;
 
 #[cfg(test)]
 mod golden;

@@ -23,7 +23,7 @@ use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
     accept::{self, Asked},
-    guard, health,
+    guard, gzip, health,
     listen::{ConnInfo, Door},
     openapi,
     path::{Health, PathError, Route},
@@ -94,9 +94,13 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
     if let Some(pretty) = query.first("pretty") {
         reply.set_pretty(accept::is_pretty(request.headers(), Some(pretty)));
     }
+    let is_watch = is_long_running(&request, &query);
+    if is_watch {
+        reply.never_gzip();
+    }
     let mut limit = api.times.request;
     if let Some(text) = query.first("timeout").filter(|text| !text.is_empty())
-        && !is_long_running(&request, &query)
+        && !is_watch
     {
         match duration::parse(text) {
             Ok(asked) if !asked.is_zero() => limit = limit.min(asked),
@@ -105,7 +109,7 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
         }
     }
     request.extensions_mut().insert(Arrived { reply, at: Instant::now(), limit });
-    next.run(request).await
+    gzip::encode(next.run(request).await).await
 }
 
 /// The plain door's checks (design §3 "Safety of the doors").

@@ -6,6 +6,7 @@ mod body;
 mod connection;
 mod failure;
 pub mod guard;
+mod gzip;
 mod health;
 pub mod listen;
 mod mutate;

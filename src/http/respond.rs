@@ -6,7 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use super::status::{Status, TIMED_OUT_BODY};
+use super::{
+    gzip::{self, Offer},
+    status::{Status, TIMED_OUT_BODY},
+};
 
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -24,6 +27,8 @@ pub struct Reply {
     /// Whether failures are indented: their own negotiation may come to something else (spec api-surface §3.4).
     errors_pretty: bool,
     indent: Indent,
+    /// Whether objects and lists may be compressed when they are large.
+    gzip: bool,
 }
 
 impl Reply {
@@ -35,7 +40,7 @@ impl Reply {
             .cloned()
             .unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is ASCII"));
         let pretty = super::accept::is_pretty(headers, None);
-        Reply { audit_id, head: method == Method::HEAD, pretty, errors_pretty: pretty, indent }
+        Reply { audit_id, head: method == Method::HEAD, pretty, errors_pretty: pretty, indent, gzip: gzip::is_accepted(headers) }
     }
 
     /// Whether JSON bodies are indented.
@@ -54,6 +59,11 @@ impl Reply {
         self.errors_pretty = pretty;
     }
 
+    /// From here on nothing is compressed: the answer is a watch (spec api-surface §3.6).
+    pub(super) fn never_gzip(&mut self) {
+        self.gzip = false;
+    }
+
     /// An object as compact JSON without a newline; this adds the newline, or indents.
     pub fn json(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
         self.encoded(code, compact, self.pretty)
@@ -61,7 +71,12 @@ impl Reply {
 
     fn encoded(&self, code: StatusCode, compact: Vec<u8>, pretty: bool) -> Response<Full<Bytes>> {
         let body = if pretty { (self.indent)(&compact) } else { with_newline(compact) };
-        self.whole(code, JSON, body.into())
+        self.object(code, JSON, body.into())
+    }
+
+    /// An encoded object or list of any media type, as negotiated. Large ones are compressed if the client takes that.
+    pub(super) fn object(&self, code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+        self.offered(self.whole(code, content_type, body))
     }
 
     /// An object that is always indented, such as `/version` and `/` (spec api-surface §1.4).
@@ -130,6 +145,18 @@ impl Reply {
 
     /// 200 with a body that is made while it is sent: lists and watches.
     pub fn stream<B>(&self, content_type: &'static str, body: B) -> Response<B> {
+        self.offered(self.plainly(content_type, body))
+    }
+
+    /// Marks what may be compressed.
+    fn offered<B>(&self, mut response: Response<B>) -> Response<B> {
+        if self.gzip {
+            response.extensions_mut().insert(Offer);
+        }
+        response
+    }
+
+    fn plainly<B>(&self, content_type: &'static str, body: B) -> Response<B> {
         let mut response = Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         self.dress(response.headers_mut());
@@ -139,7 +166,7 @@ impl Reply {
     /// A whole body of any type (`/metrics`).
     pub fn whole(&self, code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
         let length = body.len();
-        let mut response = self.stream(content_type, Full::new(if self.head { Bytes::new() } else { body }));
+        let mut response = self.plainly(content_type, Full::new(if self.head { Bytes::new() } else { body }));
         *response.status_mut() = code;
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         response
@@ -222,6 +249,27 @@ mod tests {
         let response = reply(&Method::HEAD, &[]).text(StatusCode::OK, "ok");
         assert_eq!(response.headers()["content-length"], "2");
         assert_eq!(body(response), "");
+    }
+
+    #[test]
+    fn objects_may_be_compressed_and_texts_not() {
+        let offers = |response: &Response<Full<Bytes>>| response.extensions().get::<Offer>().is_some();
+        let mut takes = reply(&Method::GET, &[("accept-encoding", "gzip")]);
+        let tag = HeaderValue::from_static("\"AB\"");
+        for response in [
+            takes.json(StatusCode::OK, b"{}".to_vec()),
+            takes.status(&Status::forbidden("no")),
+            takes.tagged("application/json;g=x", &tag, b"{}".to_vec()),
+            takes.stream("application/json", Full::default()),
+        ] {
+            assert!(offers(&response));
+        }
+        for response in [takes.text(StatusCode::OK, "ok"), takes.whole(StatusCode::OK, JSON, Bytes::new()), takes.not_modified(&tag)] {
+            assert!(!offers(&response));
+        }
+        takes.never_gzip();
+        assert!(!offers(&takes.stream("application/json", Full::default())));
+        assert!(!offers(&reply(&Method::GET, &[]).json(StatusCode::OK, b"{}".to_vec())));
     }
 
     #[test]

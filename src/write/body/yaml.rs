@@ -245,4 +245,6 @@ fn json(scalar: Scalar) -> Result<Value, Wrong> {
 }
 
 #[cfg(test)]
+mod printed;
+#[cfg(test)]
 mod tests;

@@ -1,10 +1,15 @@
 //! An answer as it came on the wire, and what makes two of them the same.
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+
 use super::symbols::symbolic;
 use crate::client::Whole;
 
 /// Headers whose values must agree; of `Audit-Id`, which is random, only whether it is there.
-const HEADERS: [&str; 6] = ["content-type", "retry-after", "cache-control", "x-content-type-options", "vary", "warning"];
+const HEADERS: [&str; 7] =
+    ["content-type", "content-encoding", "retry-after", "cache-control", "x-content-type-options", "vary", "warning"];
 /// Bytes of a body shown around the first difference.
 const SHOWN: usize = 240;
 
@@ -18,6 +23,7 @@ pub(super) struct Answer {
 impl Answer {
     /// Takes what is compared.
     pub(super) fn of(whole: Whole) -> Self {
+        let body = inflated(&whole);
         let headers = whole
             .headers
             .into_iter()
@@ -25,7 +31,7 @@ impl Answer {
             .map(|(name, value)| if name == "audit-id" && value.len() == 36 { (name, "random".to_owned()) } else { (name, value) });
         let mut headers: Vec<_> = headers.collect();
         headers.sort();
-        Self { status: whole.status, headers, body: symbolic(&String::from_utf8_lossy(&whole.body)) }
+        Self { status: whole.status, headers, body: symbolic(&String::from_utf8_lossy(&body)) }
     }
 
     /// What differs; ours is `self`.
@@ -44,5 +50,15 @@ impl Answer {
             text += &format!("  body from byte {from}: ours   {:?}\n    theirs {:?}\n", part(&self.body), part(&theirs.body));
         }
         (!text.is_empty()).then_some(text)
+    }
+}
+
+/// The body as it was before gzip. What is no gzip stays, for a person to see.
+fn inflated(whole: &Whole) -> Vec<u8> {
+    let mut body = Vec::new();
+    let zipped = whole.header("content-encoding").any(|encoding| encoding == "gzip") && !whole.body.is_empty();
+    match GzDecoder::new(&*whole.body).read_to_end(&mut body) {
+        Ok(_) if zipped => body,
+        _ => whole.body.clone(),
     }
 }

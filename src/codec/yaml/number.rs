@@ -1,0 +1,102 @@
+//! Numbers of JSON as go-yaml prints them: integers of 64 bits as they are, all others as Go's shortest `%g`.
+
+use std::borrow::Cow;
+
+/// From this exponent on a float is printed with one (Go's `FormatFloat` with `g` and the shortest precision).
+const EXPONENT_FROM: i32 = 6;
+/// Below this exponent as well.
+const EXPONENT_BELOW: i32 = -4;
+
+/// A number as it is printed; `None` for what is no number of JSON.
+pub(super) fn shown(text: &str) -> Option<Cow<'_, str>> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.starts_with(|c: char| c.is_ascii_digit())
+        || !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
+    {
+        return None;
+    }
+    if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
+        return Some(if text == "-0" { Cow::Borrowed("0") } else { Cow::Borrowed(text) });
+    }
+    let float: f64 = text.parse().ok()?;
+    // What no float holds is a text to go-yaml, and printed as it stands.
+    Some(if float.is_finite() { Cow::Owned(general(float)) } else { Cow::Borrowed(text) })
+}
+
+/// Go's `FormatFloat(float, 'g', -1, 64)`.
+fn general(float: f64) -> String {
+    let minus = if float.is_sign_negative() { "-" } else { "" };
+    if float == 0.0 {
+        return format!("{minus}0");
+    }
+    // serde_json's digits are Go's: the fewest that tell the float, the nearest of these, and of two that are as near the even one. Rust's own differ there.
+    let (digits, exponent) = decimal(&serde_json::to_string(&float).expect("a finite float is JSON"));
+    if !(EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
+        let (first, more) = digits.split_at(1);
+        let point = if more.is_empty() { "" } else { "." };
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{minus}{first}{point}{more}e{sign}{:02}", exponent.unsigned_abs());
+    }
+    let Ok(whole) = usize::try_from(exponent + 1) else {
+        return format!("{minus}0.{:0>1$}", digits, digits.len() + (-exponent - 1).unsigned_abs() as usize);
+    };
+    match digits.split_at_checked(whole) {
+        None => format!("{minus}{digits:0<whole$}"),
+        Some((_, "")) => format!("{minus}{digits}"),
+        Some(("", part)) => format!("{minus}0.{part}"),
+        Some((whole, part)) => format!("{minus}{whole}.{part}"),
+    }
+}
+
+/// The digits of a number that is not 0, without zeros around them, and the power of ten of the first.
+fn decimal(text: &str) -> (String, i32) {
+    let text = text.trim_start_matches('-');
+    let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{part}");
+    let digits = all.trim_start_matches('0');
+    let first = i32::try_from(whole.len()).unwrap_or(i32::MAX) - 1 - i32::try_from(all.len() - digits.len()).unwrap_or(0);
+    (digits.trim_end_matches('0').to_owned(), power.parse::<i32>().unwrap_or(0).saturating_add(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a kube-apiserver printed them.
+    #[test]
+    fn numbers_are_gos() {
+        for (json, yaml) in [
+            ("0", "0"),
+            ("-0", "0"),
+            ("-0.0", "-0"),
+            ("1.0", "1"),
+            ("-12", "-12"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("18446744073709551616", "1.8446744073709552e+19"),
+            ("-9223372036854775809", "-9.223372036854776e+18"),
+            ("100000.5", "100000.5"),
+            ("1234567.5", "1.2345675e+06"),
+            ("1e21", "1e+21"),
+            ("1e5", "100000"),
+            ("1e6", "1e+06"),
+            ("0.0001", "0.0001"),
+            ("0.00001", "1e-05"),
+            ("1.5e-7", "1.5e-07"),
+            ("1e-300", "1e-300"),
+            ("-832233062214053.2", "-8.322330622140532e+14"),
+            ("-34377578239624235000", "-3.4377578239624233e+19"),
+            ("0.1", "0.1"),
+            ("0.012", "0.012"),
+            ("12.5e2", "1250"),
+            ("1.00000000000000000000001", "1"),
+            ("1e400", "1e400"),
+        ] {
+            assert_eq!(shown(json).as_deref(), Some(yaml), "{json}");
+        }
+        for json in ["", "-", "x", "1x", ".5", "+1", "1e", "1.2.3", "-inf"] {
+            assert_eq!(shown(json), None, "{json}");
+        }
+    }
+}
