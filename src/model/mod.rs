@@ -5,6 +5,7 @@ mod change;
 mod filter;
 pub mod invalid;
 mod object;
+pub mod quantity;
 pub mod quote;
 mod resource;
 mod revision;
