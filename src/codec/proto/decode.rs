@@ -15,14 +15,15 @@ use crate::{
     model::quantity,
 };
 
-/// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them.
-pub(super) fn members_into(message: MessageRef, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let mut decoder = Decoder { schema: &SCHEMA, out, slots: Vec::with_capacity(256) };
+/// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null.
+pub(super) fn members_into(message: MessageRef, is_list: bool, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let mut decoder = Decoder { schema: &SCHEMA, is_list, out, slots: Vec::with_capacity(256) };
     decoder.members(decoder.schema.message(message), raw, 0, false).map(|_| ())
 }
 
 struct Decoder<'o> {
     schema: &'static Schema,
+    is_list: bool,
     out: &'o mut Vec<u8>,
     /// What was found of the fields of the messages that are being written, the innermost last.
     slots: Vec<Slot>,
@@ -120,6 +121,7 @@ impl Decoder<'_> {
         }
         self.out.extend_from_slice(field.key.as_bytes());
         match (field.how, field.one) {
+            (How::Repeated, _) if nil && self.is_list && depth == 0 => self.out.extend_from_slice(b"[]"),
             _ if nil => self.out.extend_from_slice(b"null"),
             (How::Repeated, _) => self.array(field, slot, data, depth)?,
             (How::Map, _) => self.map(field, slot, data, depth)?,

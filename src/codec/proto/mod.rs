@@ -50,9 +50,11 @@ impl Message {
         let start = out.len();
         out.extend_from_slice(b"{\"kind\":");
         string_into(self.0.kind, out);
-        out.extend_from_slice(b",\"apiVersion\":");
-        string_into(self.0.api_version, out);
-        let done = decode::members_into(self.0.message, raw, out);
+        if !self.0.api_version.is_empty() {
+            out.extend_from_slice(b",\"apiVersion\":");
+            string_into(self.0.api_version, out);
+        }
+        let done = decode::members_into(self.0.message, self.0.is_list(), raw, out);
         match done {
             Ok(()) => out.push(b'}'),
             Err(_) => out.truncate(start),

@@ -21,6 +21,13 @@ pub(super) struct KindOf {
     pub(super) message: MessageRef,
 }
 
+impl KindOf {
+    /// Whether it is the list of a resource.
+    pub(super) fn is_list(&self) -> bool {
+        SCHEMA.message(self.message).members.contains(&"items")
+    }
+}
+
 /// The index of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MessageRef(u16);
@@ -106,7 +113,7 @@ pub(super) enum One {
 impl Field {
     /// For errors.
     pub(super) fn name(&self) -> &'static str {
-        self.key.trim_matches(['"', ':'])
+        self.key.get(1..self.key.len().saturating_sub(2)).unwrap_or_default()
     }
 }
 

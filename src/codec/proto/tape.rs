@@ -33,6 +33,17 @@ pub(super) struct Node {
     pub(super) next: u32,
 }
 
+/// Bytes that do not stand in a string as they are.
+const ENDS: [bool; 256] = {
+    let mut ends = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        ends[byte] = byte < 0x20 || matches!(byte as u8, b'"' | b'\\');
+        byte += 1;
+    }
+    ends
+};
+
 /// The nodes of a text, the whole value first.
 ///
 /// # Errors
@@ -148,14 +159,15 @@ impl Tape<'_> {
         let mut kind = Kind::Plain;
         self.at = start;
         loop {
-            match self.peek() {
-                Some(b'"') => break,
-                Some(b'\\') => {
+            let ends = |byte: &u8| ENDS[usize::from(*byte)];
+            self.at += self.text[self.at..].iter().position(ends).ok_or(ProtoError::Json(self.text.len()))?;
+            match self.text[self.at] {
+                b'"' => break,
+                b'\\' => {
                     kind = Kind::Escaped;
                     self.at += 1;
                     self.escape()?;
                 }
-                Some(byte) if byte >= b' ' => self.at += 1,
                 _ => return Err(self.wrong()),
             }
         }

@@ -70,12 +70,16 @@ impl Site {
 
     /// Starts a kube-apiserver that stores JSON; several may share one etcd.
     pub(crate) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
+        self.apiserver_with(name, etcd, &["--storage-media-type=application/json"])
+    }
+
+    /// Starts a kube-apiserver with more flags.
+    pub(super) fn apiserver_with(&self, name: &str, etcd: SocketAddr, flags: &[&str]) -> io::Result<(Running, SocketAddr)> {
         let address = free_address()?;
         let file = |name: &str| self.path().join(name).display().to_string();
         let mut command = Command::new(self.programs.join("kube-apiserver"));
         for (flag, value) in [
             ("etcd-servers", format!("http://{etcd}")),
-            ("storage-media-type", "application/json".into()),
             ("secure-port", address.port().to_string()),
             ("bind-address", address.ip().to_string()),
             ("advertise-address", address.ip().to_string()),
@@ -94,6 +98,7 @@ impl Site {
         ] {
             command.arg(format!("--{flag}={value}"));
         }
+        command.args(flags);
         Ok((self.start(name, command)?, address))
     }
 

@@ -56,6 +56,10 @@ func jsonOf(raw []byte, of reflect.Type, apiVersion, kind string) []byte {
 	if meta := read.Elem().FieldByName("TypeMeta"); meta.IsValid() {
 		meta.Set(reflect.ValueOf(metav1.TypeMeta{Kind: kind, APIVersion: apiVersion}))
 	}
+	if items := read.Elem().FieldByName("Items"); items.IsValid() && items.IsNil() {
+		// Protobuf cannot say which, and kube-apiserver never answers a list with null.
+		items.Set(reflect.MakeSlice(items.Type(), 0, 0))
+	}
 	text, err := json.Marshal(read.Interface())
 	check(err)
 	return text

@@ -71,6 +71,10 @@ func kinds() []kind {
 			known[gvk] = of
 		}
 	}
+	// The legacy group says these two without a version.
+	for _, name := range []string{"APIVersions", "APIResourceList"} {
+		known[schema.GroupVersionKind{Kind: name}] = known[schema.GroupVersionKind{Version: "v1", Kind: name}]
+	}
 	var all []kind
 	for gvk, of := range known {
 		_, has := reflect.PointerTo(of).MethodByName("Marshal")

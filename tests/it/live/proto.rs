@@ -1,0 +1,234 @@
+//! Kubernetes' protobuf: what kube-apiserver answers and stores in it is what `codec::proto` makes of the JSON, and the other way round.
+
+use std::{collections::BTreeMap, env, fs, io, net::SocketAddr, path::Path};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use etcd_client::GetOptions;
+use serde_json::{Value, json};
+use watchcache::codec::proto::{self, Unknown};
+
+use super::{
+    Outcome,
+    objects::{self, AWKWARD, Creation},
+    parity::{collections, object_path},
+    peers::Site,
+    say,
+};
+use crate::client::Client;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// Tries to read an object twice while nobody writes it; kube-apiserver writes its lease every few seconds.
+const TRIES: usize = 20;
+/// Longest message taken from etcd, bytes.
+const MESSAGE_LIMIT: usize = 64 << 20;
+/// Longest JSON of a golden line, bytes: larger objects say little more.
+const RECORDED_MAX: usize = 4 << 10;
+
+#[tokio::test]
+async fn protobuf_is_that_of_kube_apiserver() -> Outcome {
+    let Some(programs) = env::var_os("WATCHCACHE_TEST_PEERS") else {
+        say("live proto: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver");
+        return Ok(());
+    };
+    let site = Site::prepare(Path::new(&programs))?;
+    let (_etcd, etcd) = site.etcd()?;
+    let flags = ["--storage-media-type", PROTOBUF, "--runtime-config=api/all=true"];
+    let (theirs, address) = site.apiserver_with("kube-apiserver", etcd, &flags)?;
+    let client = site.client(address);
+    theirs.ready(&client).await?;
+    create(&client, "proto").await?;
+
+    let mut tally = Tally::default();
+    for path in ["/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v1/namespaces/default/pods/none", "/api/v1/pods?limit=1"] {
+        tally.answer(&client, path).await?;
+    }
+    for collection in collections(&client).await? {
+        let list = tally.answer(&client, &collection).await?;
+        for item in list["items"].as_array().into_iter().flatten() {
+            let path = object_path(&collection, item);
+            tally.answer(&client, &path).await?;
+            for part in ["status", "scale"] {
+                tally.answer(&client, &format!("{path}/{part}")).await?;
+            }
+        }
+    }
+    tally.stored(etcd).await?;
+    tally.outcome()
+}
+
+/// Something of every kind that kube-apiserver does not make by itself.
+async fn create(client: &Client, ns: &str) -> Outcome {
+    objects::create(client, vec![objects::namespace(ns)]).await?;
+    objects::create(
+        client,
+        vec![objects::pod(ns, "one", Some("node")), objects::config_map(ns, 0), objects::config_map(ns, 9), objects::secret(ns, 0)],
+    )
+    .await?;
+    objects::create(client, objects::few_of_many(ns)).await?;
+    objects::create(client, objects::definitions()).await?;
+    objects::create(client, others(ns)).await
+}
+
+/// Kinds that the comparison of bodies does without.
+fn others(ns: &str) -> Vec<Creation> {
+    let hook = json!([{"name": "h.ex.io", "clientConfig": {"url": "https://h.ex.io/x", "caBundle": ""}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "rules": [{"apiGroups": ["none.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nones"]}]}]);
+    let device = json!({"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c", "selectors": [{"cel": {"expression": "1 < 2"}}]}}],
+        "config": [{"requests": ["r"], "opaque": {"driver": "d.ex.io", "parameters": {"b": AWKWARD, "a": [1.50, null]}}}]}});
+    let template = json!({"metadata": {"labels": {"t": "u"}}, "spec": {"containers": [{"name": "c", "image": "none:1"}]}});
+    [
+        (format!("/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaims"), json!({"spec": device.clone()})),
+        (format!("/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaimtemplates"), json!({"spec": {"spec": device}})),
+        ("/apis/resource.k8s.io/v1/deviceclasses".into(), json!({"spec": {"selectors": [{"cel": {"expression": "device.driver == 'x'"}}]}})),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices".into(),
+            json!({"spec": {"driver": "d.ex.io", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "d", "attributes": {"a": {"int": 5}, "b": {"bool": false}, "c": {"string": "s"}, "v": {"version": "1.2.3"}},
+                    "capacity": {"memory": {"value": "1Gi"}}}]}}),
+        ),
+        ("/apis/storage.k8s.io/v1/csinodes".into(), json!({"spec": {"drivers": [{"name": "d", "nodeID": "n", "allocatable": {"count": 7}}]}})),
+        ("/apis/storage.k8s.io/v1/volumeattachments".into(), json!({"spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p"}}})),
+        ("/apis/storage.k8s.io/v1/volumeattributesclasses".into(), json!({"driverName": "d", "parameters": {"p": AWKWARD}})),
+        (format!("/apis/storage.k8s.io/v1/namespaces/{ns}/csistoragecapacities"), json!({"storageClassName": "s", "capacity": "1.5Gi"})),
+        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations".into(), json!({"webhooks": hook.clone()})),
+        ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations".into(), json!({"webhooks": hook})),
+        (
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings".into(),
+            json!({"spec": {"policyName": "none", "validationActions": ["Deny"]}}),
+        ),
+        ("/apis/apiregistration.k8s.io/v1/apiservices".into(), json!({"spec": {"group": "none.io", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+            "service": {"name": "s", "namespace": "none"}, "insecureSkipTLSVerify": true}})),
+        ("/apis/networking.k8s.io/v1/ipaddresses".into(), json!({"spec": {"parentRef": {"resource": "services", "namespace": "n", "name": "s"}}})),
+        (
+            format!("/apis/apps/v1/namespaces/{ns}/deployments"),
+            json!({"spec": {"selector": {"matchLabels": {"t": "u"}}, "template": template, "strategy": {"rollingUpdate": {"maxSurge": "30%", "maxUnavailable": 0}}}}),
+        ),
+        (
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests".into(),
+            json!({"spec": {"request": BASE64_STANDARD.encode(request()), "signerName": "ex.io/s", "usages": ["digital signature"]}}),
+        ),
+    ]
+    .into_iter()
+    .map(|(collection, mut object)| {
+        let name = match collection.rsplit('/').next() {
+            Some("ipaddresses") => "10.9.8.7",
+            Some("apiservices") => "v1.none.io",
+            _ => "b",
+        };
+        object["metadata"] = json!({"name": name, "annotations": {"note": AWKWARD}, "finalizers": ["ex.io/f"]});
+        (collection, object)
+    })
+    .collect()
+}
+
+/// A certificate request in PEM.
+fn request() -> String {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    params.serialize_request(&key).and_then(|request| request.pem()).expect("a request")
+}
+
+#[derive(Default)]
+struct Tally {
+    compared: usize,
+    kinds: BTreeMap<(String, String), String>,
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    /// Compares an answer in both forms; the JSON.
+    async fn answer(&mut self, client: &Client, path: &str) -> Result<Value, Box<dyn std::error::Error>> {
+        let (text, message) = both(client, path).await?;
+        let json: Value = serde_json::from_str(&text)?;
+        if json["kind"] == "Status" && json["code"] == 404 && path.ends_with("/scale") | path.ends_with("/status") {
+            return Ok(json);
+        }
+        match proto::open(&message) {
+            Ok(unknown) => self.compare(path, &message, &unknown, &text),
+            Err(error) => self.wrong.push(format!("{path}: {error}: {}", message.escape_ascii())),
+        }
+        Ok(json)
+    }
+
+    fn compare(&mut self, path: &str, message: &[u8], unknown: &Unknown<'_>, text: &str) {
+        self.compared += 1;
+        let mut again = Vec::new();
+        proto::envelope_into(unknown.api_version, unknown.kind, unknown.raw, &mut again);
+        if again != message {
+            self.wrong.push(format!("{path}: another envelope"));
+        }
+        let Some(of) = proto::message(unknown.api_version, unknown.kind) else {
+            return self.wrong.push(format!("{path}: no message of {} {}", unknown.api_version, unknown.kind));
+        };
+        let (mut told, mut made) = (Vec::new(), Vec::new());
+        if let Err(error) = of.to_json(unknown.raw, &mut told).and_then(|()| of.from_json(text.as_bytes(), &mut made)) {
+            return self.wrong.push(format!("{path}: {error}"));
+        }
+        if told != text.as_bytes() {
+            self.wrong.push(format!("{path}: JSON\n  {}\n  {text}", String::from_utf8_lossy(&told)));
+        }
+        if made != unknown.raw {
+            self.wrong.push(format!("{path}: message of {text}\n  {}\n  {}", made.escape_ascii(), unknown.raw.escape_ascii()));
+        }
+        let line = || format!("{}\t{}\t{}\t{text}\n", unknown.api_version, unknown.kind, BASE64_STANDARD.encode(unknown.raw));
+        let kept = self.kinds.entry((unknown.kind.to_owned(), unknown.api_version.to_owned())).or_default();
+        if text.len() <= RECORDED_MAX && (kept.is_empty() || kept.len() < line().len() && !unknown.kind.ends_with("List")) {
+            *kept = line();
+        }
+    }
+
+    /// Every value that etcd has: what we read and write again is the same.
+    async fn stored(&mut self, etcd: SocketAddr) -> Outcome {
+        let mut kv = etcd_client::Client::connect([etcd.to_string()], None).await?.kv_client().max_decoding_message_size(MESSAGE_LIMIT);
+        let mut seen = 0;
+        for pair in kv.get("/registry/", Some(GetOptions::new().with_prefix())).await?.kvs() {
+            let Ok(unknown) = proto::open(pair.value()) else { continue };
+            let path = pair.key_str().unwrap_or("a key");
+            // Kinds of kube-apiserver itself, which are never served, have no message here.
+            let Some(of) = proto::message(unknown.api_version, unknown.kind) else {
+                if !unknown.kind.ends_with("Allocation") {
+                    self.wrong.push(format!("{path}: no message of {} {}", unknown.api_version, unknown.kind));
+                }
+                continue;
+            };
+            seen += 1;
+            let mut text = Vec::new();
+            match of.to_json(unknown.raw, &mut text) {
+                Ok(()) => self.compare(path, pair.value(), &unknown, &String::from_utf8_lossy(&text)),
+                Err(error) => self.wrong.push(format!("{path}: {error}")),
+            }
+        }
+        if seen < 200 {
+            self.wrong.push(format!("{seen} values in etcd are too few"));
+        }
+        Ok(())
+    }
+
+    fn outcome(self) -> Outcome {
+        say(&format!("live proto: {} messages of {} kinds compared, {} differ", self.compared, self.kinds.len(), self.wrong.len()));
+        for wrong in self.wrong.iter().take(8) {
+            say(&format!("  {wrong}"));
+        }
+        if let Some(file) = env::var_os("WATCHCACHE_PROTO_RECORD") {
+            fs::write(file, self.kinds.into_values().collect::<String>())?;
+        } else if self.kinds.len() < 150 {
+            return Err(format!("{} kinds are too few", self.kinds.len()).into());
+        }
+        if self.wrong.is_empty() { Ok(()) } else { Err(format!("{} differences", self.wrong.len()).into()) }
+    }
+}
+
+/// The JSON without its newline, and the protobuf, of the same state.
+async fn both(client: &Client, path: &str) -> io::Result<(String, Vec<u8>)> {
+    let accept = |form: &str| [("Accept".to_owned(), form.to_owned())];
+    for _ in 0..TRIES {
+        let before = client.whole("GET", path, &accept("application/json"), b"").await?;
+        let message = client.whole("GET", path, &accept(PROTOBUF), b"").await?;
+        let after = client.whole("GET", path, &accept("application/json"), b"").await?;
+        if before.body == after.body {
+            let text = String::from_utf8(before.body).map_err(io::Error::other)?;
+            return Ok((text.trim_end_matches('\n').to_owned(), message.body));
+        }
+    }
+    Err(io::Error::other(format!("{path} does not hold still")))
+}
