@@ -4,10 +4,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::message;
 
+const OURS: [&str; 2] =
+    [concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proto/go.tsv"), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proto/kube.tsv")];
+
 #[test]
 fn both_directions_are_those_of_go() {
     let more = std::env::var("WATCHCACHE_PROTO_GOLDEN").unwrap_or_default();
-    let files = more.split(':').filter(|file| !file.is_empty()).chain([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/proto/go.tsv")]);
+    let files = more.split(':').filter(|file| !file.is_empty()).chain(OURS);
     for file in files {
         let text = std::fs::read_to_string(file).expect("a file of golden lines");
         assert!(text.lines().count() > 0, "{file}");
