@@ -19,6 +19,8 @@ mod wire;
 
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod tests;
 
 pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, list_meta_into, open};
 pub use error::ProtoError;
