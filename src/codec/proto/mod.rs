@@ -64,7 +64,8 @@ impl Message {
         done
     }
 
-    /// Appends the message of an object; members that it does not have, kind and apiVersion among them, are left out.
+    /// Appends the message of an object; members that it does not have, kind and apiVersion among them, are left out. Of a member that stands there
+    /// twice the last one counts. (Go merges the two, where they are objects.)
     ///
     /// # Errors
     /// No JSON, or a member that cannot be what it is in the message. Nothing is appended then.

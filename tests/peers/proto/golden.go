@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	kjson "sigs.k8s.io/json"
 )
 
 // message is what every Go type with protobuf can do.
@@ -39,7 +40,7 @@ func writeGolden(out *bufio.Writer, seed int64, fullness int, only []string) {
 		check(err)
 		text := jsonOf(raw, kind.of, kind.apiVersion, kind.name)
 		back := reflect.New(kind.of)
-		check(json.Unmarshal(text, back.Interface()))
+		check(kjson.UnmarshalCaseSensitivePreserveInts(text, back.Interface()))
 		again, err := back.Interface().(message).Marshal()
 		check(err)
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s", kind.apiVersion, kind.name, base64.StdEncoding.EncodeToString(raw), text)

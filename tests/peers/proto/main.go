@@ -3,6 +3,7 @@
 //
 //	go run . schema > ../../../src/codec/proto/schema.txt
 //	go run . golden SEED FULLNESS [KIND…] > golden.tsv
+//	go run . odd SEED FULLNESS [KIND…] > odd.tsv
 package main
 
 import (
@@ -29,14 +30,15 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "schema":
 		writeSchema(out)
-	case len(os.Args) >= 4 && os.Args[1] == "golden":
+	case len(os.Args) >= 4 && (os.Args[1] == "golden" || os.Args[1] == "odd"):
 		seed, err := strconv.ParseInt(os.Args[2], 10, 64)
 		check(err)
 		fullness, err := strconv.Atoi(os.Args[3])
 		check(err)
-		writeGolden(out, seed, fullness, os.Args[4:])
+		write := map[string]func(*bufio.Writer, int64, int, []string){"golden": writeGolden, "odd": writeOdd}[os.Args[1]]
+		write(out, seed, fullness, os.Args[4:])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: proto schema | proto golden SEED FULLNESS [KIND…]")
+		fmt.Fprintln(os.Stderr, "usage: proto schema | proto golden|odd SEED FULLNESS [KIND…]")
 		os.Exit(2)
 	}
 	check(out.Flush())
