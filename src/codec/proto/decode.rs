@@ -174,13 +174,19 @@ impl Decoder<'_> {
                 self.base64(data);
                 Ok(())
             }
-            _ => self.string(data),
+            _ => {
+                self.string(data);
+                Ok(())
+            }
         }
     }
 
-    fn string(&mut self, data: &[u8]) -> Result<()> {
-        string_into(std::str::from_utf8(data).map_err(|_| ProtoError::Utf8)?, self.out);
-        Ok(())
+    /// kube-apiserver takes any bytes as a string, and prints each that is not UTF-8 as `\ufffd`.
+    fn string(&mut self, data: &[u8]) {
+        match std::str::from_utf8(data) {
+            Ok(text) => string_into(text, self.out),
+            Err(_) => broken_string_into(data, self.out),
+        }
     }
 
     fn base64(&mut self, data: &[u8]) {
@@ -241,7 +247,7 @@ impl Decoder<'_> {
                 continue;
             }
             self.out.push(std::mem::replace(&mut open, b','));
-            self.string(key)?;
+            self.string(key);
             self.out.push(b':');
             self.value(field, value, depth)?;
         }
@@ -268,7 +274,7 @@ impl Decoder<'_> {
                 None => self.out.extend_from_slice(b"null"),
             },
             Form::Quantity => match only(data)? {
-                Some(text) => self.quantity(field, text)?,
+                Some(text) => self.quantity(text)?,
                 None => self.out.extend_from_slice(b"\"0\""),
             },
             Form::IntOrString => self.int_or_string(field, data)?,
@@ -280,14 +286,13 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn quantity(&mut self, field: &Field, text: &[u8]) -> Result<()> {
+    fn quantity(&mut self, text: &[u8]) -> Result<()> {
         self.out.push(b'"');
         if quantity::is_plainly_canonical(text) {
             self.out.extend_from_slice(text);
         } else {
-            let text = std::str::from_utf8(text).map_err(|_| ProtoError::Utf8)?;
-            let text = quantity::canonical(text).map_err(|_| ProtoError::Value(field.name()))?;
-            self.out.extend_from_slice(text.as_bytes());
+            let text = std::str::from_utf8(text).map_err(|_| ProtoError::Quantity(quantity::FORMAT))?;
+            self.out.extend_from_slice(quantity::canonical(text).map_err(ProtoError::Quantity)?.as_bytes());
         }
         self.out.push(b'"');
         Ok(())
@@ -307,7 +312,7 @@ impl Decoder<'_> {
         }
         match kind {
             0 => self.integer(i64::from(int)),
-            1 => self.string(text)?,
+            1 => self.string(text),
             _ => return Err(ProtoError::Value(field.name())),
         }
         Ok(())
@@ -334,6 +339,17 @@ impl Decoder<'_> {
             _ => self.array(&fields[0], one, data, depth),
         }
     }
+}
+
+fn broken_string_into(data: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for chunk in data.utf8_chunks() {
+        let mut valid = Vec::with_capacity(chunk.valid().len() + 2);
+        string_into(chunk.valid(), &mut valid);
+        out.extend_from_slice(&valid[1..valid.len() - 1]);
+        out.extend(br"\ufffd".repeat(chunk.invalid().len()));
+    }
+    out.push(b'"');
 }
 
 /// Key and value of a map's entry; what is missing is empty.

@@ -19,8 +19,12 @@ pub struct Unknown<'a> {
     pub api_version: &'a str,
     /// The kind. May be empty, as in JSON.
     pub kind: &'a str,
-    /// The message.
+    /// The message, whatever the two that follow say: kube-apiserver does not look at them.
     pub raw: &'a [u8],
+    /// Empty in what Kubernetes writes.
+    pub content_encoding: &'a [u8],
+    /// Empty in what Kubernetes writes.
+    pub content_type: &'a [u8],
 }
 
 /// Appends a message in its envelope.
@@ -45,7 +49,7 @@ pub fn envelope_head_into(api_version: &str, kind: &str, raw_len: usize, out: &m
 /// Reads an envelope.
 ///
 /// # Errors
-/// The prefix is missing, the envelope is broken, or says that what it holds is not plain protobuf.
+/// The prefix is missing, nothing follows it, or the envelope is broken.
 pub fn open(bytes: &[u8]) -> Result<Unknown<'_>> {
     let bytes = bytes.strip_prefix(PREFIX).ok_or(ProtoError::Prefix)?;
     if bytes.is_empty() {
@@ -57,9 +61,8 @@ pub fn open(bytes: &[u8]) -> Result<Unknown<'_>> {
         match (number, wire) {
             (1, LEN) => (found.api_version, found.kind) = type_meta(reader.bytes()?)?,
             (2, LEN) => found.raw = reader.bytes()?,
-            (3, LEN) if reader.bytes()?.is_empty() => {}
-            (4, LEN) if matches!(reader.bytes()?, b"" | b"application/vnd.kubernetes.protobuf") => {}
-            (3 | 4, LEN) => return Err(ProtoError::Encoding),
+            (3, LEN) => found.content_encoding = reader.bytes()?,
+            (4, LEN) => found.content_type = reader.bytes()?,
             (1..=4, _) => return Err(ProtoError::WireType("Unknown")),
             _ => reader.skip(wire)?,
         }

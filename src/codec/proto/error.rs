@@ -9,9 +9,6 @@ pub enum ProtoError {
     /// Nothing after the prefix.
     #[error("empty body")]
     Empty,
-    /// What is inside the envelope is not protobuf, by its content type or encoding.
-    #[error("the protobuf envelope holds another encoding")]
-    Encoding,
     /// The bytes end inside of a field.
     #[error("unexpected EOF")]
     Truncated,
@@ -27,8 +24,8 @@ pub enum ProtoError {
     /// A message field that may stand once stands there again. (The real server would merge the two; no encoder writes them.)
     #[error("proto: field {0} is there twice")]
     Twice(&'static str),
-    /// A string that is not UTF-8.
-    #[error("proto: a string is not UTF-8")]
+    /// The kind or version of an envelope is not UTF-8. (Other strings may be what they like; JSON then shows U+FFFD.)
+    #[error("proto: the type is not UTF-8")]
     Utf8,
     /// More messages inside of each other, or arrays and objects, than [`super::DEPTH_MAX`].
     #[error("nested too deeply")]
@@ -36,7 +33,10 @@ pub enum ProtoError {
     /// A field that holds JSON holds something else.
     #[error("proto: field {0} is not JSON")]
     Raw(&'static str),
-    /// A value that its type does not have: a quantity that is none, a number that JSON cannot say.
+    /// A quantity that is none, in kube-apiserver's words.
+    #[error("{0}")]
+    Quantity(&'static str),
+    /// A value that its type does not have: a number that JSON cannot say, a third kind of int-or-string.
     #[error("proto: field {0} has a value that cannot be")]
     Value(&'static str),
     /// The text is not JSON; at this byte it cannot go on.
