@@ -56,6 +56,7 @@ impl Decoder<'_> {
         for (i, field) in message.fields.iter().enumerate() {
             let slot = self.slots[base + i];
             match (field.how, field.one) {
+                _ if slot.seen == 0 && !field.always => {}
                 (How::Inline, One::Message(inner)) => {
                     first = self.members(self.schema.message(inner), slot.of(data), depth + 1, first)?;
                 }

@@ -80,6 +80,8 @@ pub(super) struct Field {
     pub(super) omit_empty: bool,
     /// Go's `omitzero`.
     pub(super) omit_zero: bool,
+    /// Whether JSON has it when the message does not.
+    pub(super) always: bool,
     /// The first of its places among the members of its message.
     pub(super) place: u16,
 }
@@ -232,7 +234,10 @@ fn field(number: u32, words: std::str::SplitAsciiWhitespace<'static>, message: &
         name => One::Message(message(name).unwrap_or_else(|| panic!("no message {name}"))),
     };
     let has = |option| options.contains(&option);
-    Field { number, key, how, one, omit_empty: has("omitempty"), omit_zero: has("omitzero"), place: 0 }
+    let (omit_empty, omit_zero) = (has("omitempty"), has("omitzero"));
+    // What a struct is by its form is known when all are read.
+    let always = !omit_zero && (!omit_empty || how == How::Inline || how == How::Plain && matches!(one, One::Message(_)));
+    Field { number, key, how, one, omit_empty, omit_zero, always, place: 0 }
 }
 
 /// Gives fields their places and messages their indices.

@@ -11,7 +11,10 @@ use super::{
     timestamp,
     wire::{FIXED64, VARINT, varint_into},
 };
-use crate::{codec::ListMeta, model::Revision};
+use crate::{
+    codec::ListMeta,
+    model::{Revision, quantity},
+};
 
 const TEXTS: [&str; 6] = ["", "a", "name", "<&>\"\\\n\u{2028}", "za\u{17c}\u{f3}\u{142}\u{107}", "\u{1}\u{7f}"];
 const RAWS: [&str; 5] = ["{}", r#"{"a":[1,2.50,"x\u003c"]}"#, "[]", "\"t\"", "true"];
@@ -245,6 +248,8 @@ fn what_is_wrong_has_a_name() {
     assert_eq!(metadata(b"\x0a\x02\x61"), Err(ProtoError::Truncated));
     assert_eq!(json(message("autoscaling/v1", "Scale").expect("known"), b"\x12\x02\x0a\x00"), Err(ProtoError::WireType("replicas")));
     assert_eq!(metadata(b"\x8a\x01\x06\x3a\x04\x0a\x02{a"), Err(ProtoError::Raw("fieldsV1")));
+    let limits = b"\x12\x12\x0a\x10\x0a\x00\x12\x0c\x0a\x02mx\x12\x06\x0a\x04much";
+    assert_eq!(json(message("v1", "LimitRange").expect("known"), limits), Err(ProtoError::Quantity(quantity::FORMAT)));
     assert!(metadata(b"\x0a\x01a\x0a\x01b").is_ok_and(|text| text.contains(r#""name":"b""#)), "of a string the last one counts");
     for (text, error) in [
         (r#"{"metadata":{"name":1}}"#, ProtoError::Member("name")),

@@ -48,6 +48,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn varint(&mut self) -> Result<u64> {
+        // Most are tags and lengths of one byte.
+        if let Some(byte) = self.bytes.get(self.at).filter(|byte| **byte < 0x80) {
+            self.at += 1;
+            return Ok(u64::from(*byte));
+        }
         let mut value = 0;
         for (i, byte) in self.bytes[self.at..].iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * i);
