@@ -53,6 +53,11 @@ async fn protobuf_is_that_of_kube_apiserver() -> Outcome {
             }
         }
     }
+    for path in
+        ["/api/v1/namespaces/proto/pods", "/apis/apps/v1/deployments", "/apis/ex.io/v1/widgets", "/api/v1/namespaces/proto/pods/one"]
+    {
+        tally.metadata(&client, path).await?;
+    }
     tally.stored(etcd).await?;
     tally.outcome()
 }
@@ -143,7 +148,7 @@ struct Tally {
 impl Tally {
     /// Compares an answer in both forms; the JSON.
     async fn answer(&mut self, client: &Client, path: &str) -> Result<Value, Box<dyn std::error::Error>> {
-        let (text, message) = both(client, path).await?;
+        let (text, message) = both(client, path, "").await?;
         let json: Value = serde_json::from_str(&text)?;
         if json["kind"] == "Status" && json["code"] == 404 && path.ends_with("/scale") | path.ends_with("/status") {
             return Ok(json);
@@ -156,6 +161,29 @@ impl Tally {
             self.served.insert(identity(&json), json.clone());
         }
         Ok(json)
+    }
+
+    /// Compares the metadata alone. The items of such a list say their kind in JSON, which no message does; and of a whole object its metadata is taken.
+    async fn metadata(&mut self, client: &Client, path: &str) -> Outcome {
+        let kind = if path.ends_with("/one") { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
+        let (text, message) = both(client, path, &format!(";as={kind};g=meta.k8s.io;v=v1")).await?;
+        let mut made = Vec::new();
+        let of = proto::message("meta.k8s.io/v1", kind).ok_or("no message of metadata")?;
+        let unknown = proto::open(&message)?;
+        of.from_json(text.as_bytes(), &mut made)?;
+        if (unknown.api_version, unknown.kind, unknown.raw) != ("meta.k8s.io/v1", kind, &made[..]) {
+            self.wrong.push(format!("{path}: {kind} of {text}"));
+        }
+        if kind == "PartialObjectMetadata" {
+            let (whole, _) = both(client, path, "").await?;
+            made.clear();
+            of.from_json(whole.as_bytes(), &mut made)?;
+            if made != unknown.raw {
+                self.wrong.push(format!("{path}: metadata of {whole}"));
+            }
+            self.compare(path, &message, &unknown, &text);
+        }
+        Ok(())
     }
 
     fn compare(&mut self, path: &str, message: &[u8], unknown: &Unknown<'_>, text: &str) {
@@ -261,9 +289,9 @@ fn without_revision(mut object: Value) -> Value {
     object
 }
 
-/// The JSON without its newline, and the protobuf, of the same state.
-async fn both(client: &Client, path: &str) -> io::Result<(String, Vec<u8>)> {
-    let accept = |form: &str| [("Accept".to_owned(), form.to_owned())];
+/// The JSON without its newline, and the protobuf, of the same state; `parameters` of the media types.
+async fn both(client: &Client, path: &str, parameters: &str) -> io::Result<(String, Vec<u8>)> {
+    let accept = |form: &str| [("Accept".to_owned(), format!("{form}{parameters}"))];
     for _ in 0..TRIES {
         let before = client.whole("GET", path, &accept("application/json"), b"").await?;
         let message = client.whole("GET", path, &accept(PROTOBUF), b"").await?;
