@@ -95,6 +95,11 @@ fn number_into(number: &Number, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// Appends a float by that rule.
+pub(crate) fn float_into(f: f64, out: &mut Vec<u8>) {
+    out.extend_from_slice(go_float(f).as_bytes());
+}
+
 fn go_float(f: f64) -> String {
     if f != 0.0 && !(1e-6..1e21).contains(&f.abs()) {
         let text = format!("{f:e}");

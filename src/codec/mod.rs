@@ -16,6 +16,7 @@ mod job;
 mod members;
 mod partial;
 pub mod pretty;
+pub mod proto;
 mod scan;
 pub mod stored;
 pub mod yaml;

@@ -6,6 +6,7 @@ mod filter;
 pub mod invalid;
 pub(crate) mod legal;
 mod object;
+pub mod quantity;
 pub mod quote;
 mod range;
 mod resource;

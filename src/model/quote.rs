@@ -34,6 +34,17 @@ pub fn quoted_byte(byte: u8) -> String {
     }
 }
 
+/// Bytes that Go's encoder escapes, and the first one of U+2028 and U+2029.
+const MARKED: [bool; 256] = {
+    let mut marked = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        marked[byte] = byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
+        byte += 1;
+    }
+    marked
+};
+
 /// Appends `text` quoted and escaped as Go's encoder does with HTML escaping on: `< > &`, U+2028 and U+2029 as `\u` with lower-case hex,
 /// `\b \f \n \r \t` by their short names (since Go 1.22), other control characters as `\u00xx`, DEL and the rest as they are.
 pub fn json_into(text: &str, out: &mut Vec<u8>) {
@@ -42,28 +53,29 @@ pub fn json_into(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut copied = 0;
     let mut at = 0;
-    while at < bytes.len() {
+    while let Some(plain) = bytes[at..].iter().position(|byte| MARKED[usize::from(*byte)]) {
+        at += plain;
         let byte = bytes[at];
-        let separator = byte == 0xe2 && matches!(bytes.get(at + 1..at + 3), Some([0x80, 0xa8 | 0xa9]));
-        let width = if separator { 3 } else { 1 };
-        if separator || byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&') {
-            out.extend_from_slice(&bytes[copied..at]);
-            match byte {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-                0x08 => out.extend_from_slice(br"\b"),
-                0x0c => out.extend_from_slice(br"\f"),
-                b'\n' => out.extend_from_slice(br"\n"),
-                b'\r' => out.extend_from_slice(br"\r"),
-                b'\t' => out.extend_from_slice(br"\t"),
-                0xe2 => out.extend_from_slice(if bytes[at + 2] == 0xa8 { br"\u2028" } else { br"\u2029" }),
-                _ => {
-                    out.extend_from_slice(br"\u00");
-                    out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-                }
-            }
-            copied = at + width;
+        if byte == 0xe2 && !matches!(bytes.get(at + 1..at + 3), Some([0x80, 0xa8 | 0xa9])) {
+            at += 1;
+            continue;
         }
-        at += width;
+        out.extend_from_slice(&bytes[copied..at]);
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            0x08 => out.extend_from_slice(br"\b"),
+            0x0c => out.extend_from_slice(br"\f"),
+            b'\n' => out.extend_from_slice(br"\n"),
+            b'\r' => out.extend_from_slice(br"\r"),
+            b'\t' => out.extend_from_slice(br"\t"),
+            0xe2 => out.extend_from_slice(if bytes[at + 2] == 0xa8 { br"\u2028" } else { br"\u2029" }),
+            _ => {
+                out.extend_from_slice(br"\u00");
+                out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            }
+        }
+        at += if byte == 0xe2 { 3 } else { 1 };
+        copied = at;
     }
     out.extend_from_slice(&bytes[copied..]);
     out.push(b'"');

@@ -1,6 +1,5 @@
 //! A JSON tree against the type of its kind: unknown fields, nulls, wrong types (spec api-surface §3.8, §5.6). Knows no request.
 
-mod quantity;
 mod time;
 
 use base64::{
@@ -9,7 +8,10 @@ use base64::{
 };
 use serde_json::{Map, Value};
 
-use crate::catalogue::types::{Shape, TypeRef};
+use crate::{
+    catalogue::types::{Shape, TypeRef},
+    model::quantity,
+};
 
 /// More unknown fields than this are dropped without being told, as in kube-apiserver's decoder.
 const UNKNOWN_MAX: usize = 100;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver` and `kube-controller-manager` (`tests/peers/build.sh` makes it); without it these cases say so and return |
 //! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `kube-apiserver`: a second one in the place of ours, to test the cases |
+//! | `WATCHCACHE_PROTO_RECORD` | file into which the case `proto` writes the golden lines of `tests/data/proto/kube.tsv` |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
 //! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else the one in the path; without it the sessions of `session` say so and return |
 //! | `WATCHCACHE_CONTROLLERS_SECONDS` | how long kube-controller-manager works at least; one round without it |
@@ -22,6 +23,7 @@ mod pace;
 mod paging;
 mod parity;
 pub(crate) mod peers;
+mod proto;
 pub(crate) mod record;
 mod rows;
 mod session;

@@ -48,7 +48,7 @@ pub(super) fn built_ins(ns: &str) -> Vec<Creation> {
     all
 }
 
-fn config_map(ns: &str, n: usize) -> Creation {
+pub(super) fn config_map(ns: &str, n: usize) -> Creation {
     let text = if n.is_multiple_of(10) { AWKWARD.to_owned() } else { "x".repeat(n % 1_500) };
     let metadata =
         json!({"name": format!("cm-{n}"), "labels": {"app": if n.is_multiple_of(2) { "red" } else { "blue" }, "n": n.to_string()}});
@@ -67,7 +67,7 @@ pub(super) fn pod(ns: &str, name: &str, node: Option<&str>) -> Creation {
     (format!("/api/v1/namespaces/{ns}/pods"), object)
 }
 
-fn secret(ns: &str, n: usize) -> Creation {
+pub(super) fn secret(ns: &str, n: usize) -> Creation {
     let metadata = json!({"name": format!("secret-{n}"), "annotations": {"note": AWKWARD, "n": n.to_string()}});
     let object =
         json!({"metadata": metadata, "stringData": {"text": AWKWARD}, "type": if n.is_multiple_of(2) { "Opaque" } else { "ex.io/other" }});
@@ -75,7 +75,7 @@ fn secret(ns: &str, n: usize) -> Creation {
 }
 
 /// One object of many built-in kinds, small but with nested parts.
-fn few_of_many(ns: &str) -> Vec<Creation> {
+pub(super) fn few_of_many(ns: &str) -> Vec<Creation> {
     let template = json!({"metadata": {"labels": {"app": "t"}}, "spec": {"containers": [{"name": "c", "image": "none:1"}], "restartPolicy": "Always"}});
     let once = json!({"spec": {"containers": [{"name": "c", "image": "none:1"}], "restartPolicy": "Never"}});
     let selector = json!({"matchLabels": {"app": "t"}});

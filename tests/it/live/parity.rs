@@ -180,7 +180,7 @@ async fn get(ours: &Client, theirs: &Client, path: String) -> io::Result<(String
 }
 
 /// Paths of all collections that can be listed and read, from discovery.
-async fn collections(client: &Client) -> Result<BTreeSet<String>, Box<dyn std::error::Error>> {
+pub(super) async fn collections(client: &Client) -> Result<BTreeSet<String>, Box<dyn std::error::Error>> {
     let mut roots = vec!["/api/v1".to_owned()];
     let groups = json(client, "/apis").await?;
     for version in groups["groups"].as_array().into_iter().flatten().flat_map(|g| g["versions"].as_array().into_iter().flatten()) {
@@ -209,7 +209,7 @@ async fn json(client: &Client, path: &str) -> Result<Value, Box<dyn std::error::
 }
 
 /// The path of an object, from its collection's and its JSON.
-fn object_path(collection: &str, object: &Value) -> String {
+pub(super) fn object_path(collection: &str, object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap_or("").replace('%', "%25");
     match object["metadata"]["namespace"].as_str() {
         None => format!("{collection}/{name}"),

@@ -70,19 +70,19 @@ impl Site {
         Ok((self.start("etcd", command)?, client))
     }
 
-    /// Starts a kube-apiserver that stores JSON; several may share one etcd.
+    /// Starts a kube-apiserver; several may share one etcd. It stores JSON, or what `WATCHCACHE_TEST_STORAGE` says.
     pub(crate) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
-        self.apiserver_with(name, etcd, &[])
+        let media = env::var("WATCHCACHE_TEST_STORAGE").unwrap_or_else(|_| "application/json".to_owned());
+        self.apiserver_with(name, etcd, &[&format!("--storage-media-type={media}")])
     }
 
-    /// The same with further flags.
+    /// Starts a kube-apiserver with more flags.
     pub(crate) fn apiserver_with(&self, name: &str, etcd: SocketAddr, flags: &[&str]) -> io::Result<(Running, SocketAddr)> {
         let address = free_address()?;
         let file = |name: &str| self.path().join(name).display().to_string();
         let mut command = Command::new(self.programs.join("kube-apiserver"));
         for (flag, value) in [
             ("etcd-servers", format!("http://{etcd}")),
-            ("storage-media-type", "application/json".into()),
             ("secure-port", address.port().to_string()),
             ("bind-address", address.ip().to_string()),
             ("advertise-address", address.ip().to_string()),

@@ -1,7 +1,7 @@
 //! Quantities in the form in which Kubernetes writes them: `0.5` is `500m`, `1024Mi` is `1Gi`. Knows no resource.
 
 /// A text that is no quantity.
-pub(super) const FORMAT: &str = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+pub const FORMAT: &str = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const SUFFIX: &str = "unable to parse quantity's suffix";
 
 /// Digits of the largest number that is kept exactly in 64 bits: shorter ones keep their text when it is nearly normal.
@@ -25,7 +25,7 @@ enum Format {
 ///
 /// # Errors
 /// kube-apiserver's text.
-pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
+pub fn canonical(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     if text.is_empty() {
         return Err(FORMAT);
@@ -36,6 +36,17 @@ pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
         return Ok(text.to_owned());
     }
     Ok(parts.normal(exponent, format).unwrap_or_else(|| text.to_owned()))
+}
+
+/// Whether `text` is [`canonical`] at a glance, as most are: up to three digits, and a suffix that is not an exponent.
+#[must_use]
+pub fn is_plainly_canonical(text: &[u8]) -> bool {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match (digits, text.first()) {
+        (1, Some(b'0')) => text.len() == 1,
+        (1..=3, Some(b'1'..=b'9')) => matches!(&text[digits..], b"" | b"m" | b"k" | b"M" | b"G" | b"Ki" | b"Mi" | b"Gi" | b"Ti"),
+        _ => false,
+    }
 }
 
 /// A quantity taken apart: leading zeros are gone.
@@ -276,6 +287,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_normal_form_is_its_own(sent in "[+-]?[0-9]{0,12}\\.?[0-9]{0,12}(|m|k|M|Ki|Gi|e-?[0-9]{1,2})") {
+            prop_assert!(!is_plainly_canonical(sent.as_bytes()) || canonical(&sent).as_ref() == Ok(&sent));
             if let Ok(normal) = canonical(&sent) {
                 prop_assert_eq!(canonical(&normal), Ok(normal));
             }

@@ -1,0 +1,97 @@
+//! Bytes written from the end to the beginning, as gogo does it: a length stands before what it counts, and is known only after. Knows no message.
+
+use super::wire::{LEN, varint_len};
+
+/// What is written, at the end of its buffer.
+#[derive(Debug)]
+pub(super) struct Back {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Back {
+    /// With room for so many bytes.
+    pub(super) fn new(room: usize) -> Self {
+        Self { buffer: vec![0; room], start: room }
+    }
+
+    /// How much is written.
+    pub(super) fn len(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    pub(super) fn written(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
+        let end = self.start;
+        self.start -= bytes.len();
+        self.buffer[self.start..end].copy_from_slice(bytes);
+    }
+
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.reserve(1);
+        self.start -= 1;
+        self.buffer[self.start] = byte;
+    }
+
+    pub(super) fn varint(&mut self, mut value: u64) {
+        if value < 0x80 {
+            return self.byte(value as u8);
+        }
+        let length = varint_len(value);
+        self.reserve(length);
+        self.start -= length;
+        for byte in &mut self.buffer[self.start..self.start + length] {
+            *byte = value as u8 | 0x80;
+            value >>= 7;
+        }
+        self.buffer[self.start + length - 1] &= 0x7f;
+    }
+
+    pub(super) fn tag(&mut self, number: u32, wire: u8) {
+        self.varint(u64::from(number) << 3 | u64::from(wire));
+    }
+
+    /// The length of what was written since [`Self::len`] was `before`, and the tag of a field that has it.
+    pub(super) fn close(&mut self, number: u32, before: usize) {
+        self.varint((self.len() - before) as u64);
+        self.tag(number, LEN);
+    }
+
+    /// Makes room in front, twice as much as there is at least.
+    fn reserve(&mut self, length: usize) {
+        if self.start < length {
+            let more = self.buffer.len().max(length).max(64);
+            let mut buffer = vec![0; self.buffer.len() + more];
+            buffer[self.start + more..].copy_from_slice(self.written());
+            self.buffer = buffer;
+            self.start += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_at_the_front() {
+        let mut back = Back::new(0);
+        for i in (0..1000u64).rev() {
+            let before = back.len();
+            back.varint(i << (i % 50));
+            back.bytes(&[7; 3]);
+            back.close(1, before);
+        }
+        let mut forward = Vec::new();
+        for i in 0..1000u64 {
+            let mut field = vec![7; 3];
+            super::super::wire::varint_into(i << (i % 50), &mut field);
+            super::super::wire::field_into(1, &field, &mut forward);
+        }
+        assert_eq!(back.written(), forward);
+    }
+}

@@ -1,0 +1,398 @@
+//! A message's bytes as the JSON that kube-apiserver prints of them: Go's order, Go's omissions, Go's escapes. Knows no envelope.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use super::{
+    DEPTH_MAX,
+    error::{ProtoError, Result},
+    raw,
+    schema::{Field, Form, How, MessageRef, MessageType, One, SCHEMA, Schema},
+    timestamp,
+    wire::{FIXED64, LEN, Reader, VARINT},
+};
+use crate::{
+    codec::encode::{float_into, revision_into, string_into},
+    model::quantity,
+};
+
+/// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null.
+pub(super) fn members_into(message: MessageRef, is_list: bool, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let mut decoder = Decoder { schema: &SCHEMA, is_list, out, slots: Vec::with_capacity(256) };
+    decoder.members(decoder.schema.message(message), raw, 0, false).map(|_| ())
+}
+
+struct Decoder<'o> {
+    schema: &'static Schema,
+    is_list: bool,
+    out: &'o mut Vec<u8>,
+    /// What was found of the fields of the messages that are being written, the innermost last.
+    slots: Vec<Slot>,
+}
+
+/// What a message has of one field.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// How often the field is there.
+    seen: usize,
+    /// Of a number: its bits. Else where the value begins; of a repeated field the tag of the first.
+    from: u64,
+    /// Where the value, or the last of them, ends.
+    to: usize,
+}
+
+impl Slot {
+    fn of<'d>(&self, data: &'d [u8]) -> &'d [u8] {
+        &data[self.from as usize..self.to]
+    }
+}
+
+impl Decoder<'_> {
+    /// The members of a message, and whether the next one is the first.
+    fn members(&mut self, message: &'static MessageType, data: &[u8], depth: usize, mut first: bool) -> Result<bool> {
+        if depth > DEPTH_MAX {
+            return Err(ProtoError::Depth);
+        }
+        let base = self.find(message, data)?;
+        for (i, field) in message.fields.iter().enumerate() {
+            let slot = self.slots[base + i];
+            match (field.how, field.one) {
+                _ if slot.seen == 0 && !field.always => {}
+                (How::Inline, One::Message(inner)) => {
+                    first = self.members(self.schema.message(inner), slot.of(data), depth + 1, first)?;
+                }
+                _ => first = self.member(field, slot, data, depth, first)?,
+            }
+        }
+        self.slots.truncate(base);
+        Ok(first)
+    }
+
+    /// Goes through a message once and remembers where its fields are: from the slot that is returned on.
+    fn find(&mut self, message: &MessageType, data: &[u8]) -> Result<usize> {
+        let base = self.slots.len();
+        self.slots.resize(base + message.fields.len(), Slot::default());
+        let mut reader = Reader::new(data);
+        loop {
+            let start = reader.at();
+            let Some((number, wire)) = reader.tag()? else { return Ok(base) };
+            let Some(i) = message.field(number) else {
+                reader.skip(wire)?;
+                continue;
+            };
+            let field = &message.fields[i];
+            let slot = &mut self.slots[base + i];
+            let bits = match (field.one, wire) {
+                (One::Bool | One::Int32 | One::Int64, VARINT) => reader.varint()?,
+                (One::Double, FIXED64) => reader.fixed64()?,
+                (One::String | One::Bytes | One::Message(_), LEN) => {
+                    let length = reader.bytes()?.len();
+                    (reader.at() - length) as u64
+                }
+                // Packed.
+                (_, LEN) if field.how == How::Repeated => reader.bytes()?.len() as u64,
+                _ => return Err(ProtoError::WireType(field.name())),
+            };
+            match (field.how, field.one) {
+                (How::Repeated | How::Map, _) if slot.seen == 0 => slot.from = start as u64,
+                (How::Repeated | How::Map, _) => {}
+                (_, One::Message(_)) if slot.seen > 0 => return Err(ProtoError::Twice(field.name())),
+                _ => slot.from = bits,
+            }
+            slot.seen += 1;
+            slot.to = reader.at();
+        }
+    }
+
+    fn member(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize, first: bool) -> Result<bool> {
+        let nil = match field.how {
+            How::Plain => match field.one {
+                One::Bytes => slot.seen == 0,
+                One::Message(inner) => slot.seen == 0 && self.schema.message(inner).form == Form::Items,
+                _ => false,
+            },
+            _ => slot.seen == 0,
+        };
+        if field.omit_empty && (nil || self.is_empty(field, slot))
+            || field.omit_zero && time(slot.of(data))?.is_none_or(|(seconds, _)| seconds == timestamp::ZERO)
+        {
+            return Ok(first);
+        }
+        if !first {
+            self.out.push(b',');
+        }
+        self.out.extend_from_slice(field.key.as_bytes());
+        match (field.how, field.one) {
+            (How::Repeated, _) if nil && self.is_list && depth == 0 => self.out.extend_from_slice(b"[]"),
+            _ if nil => self.out.extend_from_slice(b"null"),
+            (How::Repeated, _) => self.array(field, slot, data, depth)?,
+            (How::Map, _) => self.map(field, slot, data, depth)?,
+            (_, One::String | One::Bytes | One::Message(_)) => self.value(field, slot.of(data), depth)?,
+            _ => self.number(field, slot.from)?,
+        }
+        Ok(false)
+    }
+
+    /// What Go leaves out by `omitempty` though it is there: an empty string, a zero, an empty array; but no pointer and no struct.
+    fn is_empty(&self, field: &Field, slot: Slot) -> bool {
+        match (field.how, field.one) {
+            (How::Plain, One::String | One::Bytes) => slot.from == slot.to as u64,
+            (How::Plain, One::Double) => f64::from_bits(slot.from) == 0.0,
+            (How::Plain, One::Int32) => slot.from as i32 == 0,
+            (How::Plain, One::Bool | One::Int64) => slot.from == 0,
+            (How::Plain, One::Message(inner)) => self.schema.message(inner).form == Form::Items && slot.from == slot.to as u64,
+            _ => false,
+        }
+    }
+
+    fn number(&mut self, field: &Field, bits: u64) -> Result<()> {
+        match field.one {
+            One::Bool => self.out.extend_from_slice(if bits == 0 { b"false" } else { b"true" }),
+            One::Int32 => self.integer(i64::from(bits as i32)),
+            One::Double => {
+                let value = f64::from_bits(bits);
+                if !value.is_finite() {
+                    return Err(ProtoError::Value(field.name()));
+                }
+                float_into(value, self.out);
+            }
+            _ => self.integer(bits as i64),
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self, value: i64) {
+        if value < 0 {
+            self.out.push(b'-');
+        }
+        revision_into(value.unsigned_abs(), self.out);
+    }
+
+    /// A value that has a length on the wire.
+    fn value(&mut self, field: &Field, data: &[u8], depth: usize) -> Result<()> {
+        match field.one {
+            One::Message(inner) => self.message(field, inner, data, depth),
+            One::Bytes => {
+                self.base64(data);
+                Ok(())
+            }
+            _ => {
+                self.string(data);
+                Ok(())
+            }
+        }
+    }
+
+    /// kube-apiserver takes any bytes as a string, and prints each that is not UTF-8 as `\ufffd`.
+    fn string(&mut self, data: &[u8]) {
+        match std::str::from_utf8(data) {
+            Ok(text) => string_into(text, self.out),
+            Err(_) => broken_string_into(data, self.out),
+        }
+    }
+
+    fn base64(&mut self, data: &[u8]) {
+        self.out.push(b'"');
+        let start = self.out.len();
+        self.out.resize(start + data.len().div_ceil(3) * 4, 0);
+        BASE64_STANDARD.encode_slice(data, &mut self.out[start..]).expect("there is room for all of it");
+        self.out.push(b'"');
+    }
+
+    fn array(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize) -> Result<()> {
+        let mut open = b'[';
+        let mut reader = Reader::new(slot.of(data));
+        while let Some((number, wire)) = reader.tag()? {
+            match (field.one, wire) {
+                _ if number != field.number => reader.skip(wire)?,
+                (One::String | One::Bytes | One::Message(_), _) => {
+                    self.out.push(std::mem::replace(&mut open, b','));
+                    self.value(field, reader.bytes()?, depth)?;
+                }
+                (_, LEN) => {
+                    let mut packed = Reader::new(reader.bytes()?);
+                    while !packed.is_at_end() {
+                        let bits = if field.one == One::Double { packed.fixed64()? } else { packed.varint()? };
+                        self.out.push(std::mem::replace(&mut open, b','));
+                        self.number(field, bits)?;
+                    }
+                }
+                _ => {
+                    let bits = if field.one == One::Double { reader.fixed64()? } else { reader.varint()? };
+                    self.out.push(std::mem::replace(&mut open, b','));
+                    self.number(field, bits)?;
+                }
+            }
+        }
+        if open == b'[' {
+            self.out.push(b'[');
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    /// Sorted by key; of equal keys the last one counts.
+    fn map(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize) -> Result<()> {
+        let mut entries: Vec<(&[u8], &[u8])> = Vec::with_capacity(slot.seen);
+        let mut reader = Reader::new(slot.of(data));
+        while let Some((number, wire)) = reader.tag()? {
+            if number == field.number {
+                entries.push(entry(field, reader.bytes()?)?);
+            } else {
+                reader.skip(wire)?;
+            }
+        }
+        entries.sort_by_key(|(key, _)| *key);
+        let mut open = b'{';
+        for (i, (key, value)) in entries.iter().enumerate() {
+            if entries.get(i + 1).is_some_and(|(next, _)| next == key) {
+                continue;
+            }
+            self.out.push(std::mem::replace(&mut open, b','));
+            self.string(key);
+            self.out.push(b':');
+            self.value(field, value, depth)?;
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn message(&mut self, field: &Field, inner: MessageRef, data: &[u8], depth: usize) -> Result<()> {
+        let inner = self.schema.message(inner);
+        match inner.form {
+            Form::Object => {
+                self.out.push(b'{');
+                self.members(inner, data, depth + 1, true)?;
+                self.out.push(b'}');
+                return Ok(());
+            }
+            Form::Items | Form::OrBool | Form::OrList => return self.form(inner, data, depth + 1),
+            Form::Time => match time(data)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
+                Some((seconds, _)) => timestamp::text_into(seconds, None, self.out),
+                None => self.out.extend_from_slice(b"null"),
+            },
+            Form::MicroTime => match time(data)?.filter(|(seconds, nanos)| *seconds != timestamp::ZERO || *nanos / 1000 != 0) {
+                Some((seconds, nanos)) => timestamp::text_into(seconds, Some(nanos), self.out),
+                None => self.out.extend_from_slice(b"null"),
+            },
+            Form::Quantity => match only(data)? {
+                Some(text) => self.quantity(text)?,
+                None => self.out.extend_from_slice(b"\"0\""),
+            },
+            Form::IntOrString => self.int_or_string(field, data)?,
+            Form::Raw => match only(data)?.filter(|raw| !raw.is_empty()) {
+                Some(json) => raw::compact_into(json, self.out).ok_or(ProtoError::Raw(field.name()))?,
+                None => self.out.extend_from_slice(b"null"),
+            },
+        }
+        Ok(())
+    }
+
+    fn quantity(&mut self, text: &[u8]) -> Result<()> {
+        self.out.push(b'"');
+        if quantity::is_plainly_canonical(text) {
+            self.out.extend_from_slice(text);
+        } else {
+            let text = std::str::from_utf8(text).map_err(|_| ProtoError::Quantity(quantity::FORMAT))?;
+            self.out.extend_from_slice(quantity::canonical(text).map_err(ProtoError::Quantity)?.as_bytes());
+        }
+        self.out.push(b'"');
+        Ok(())
+    }
+
+    fn int_or_string(&mut self, field: &Field, data: &[u8]) -> Result<()> {
+        let (mut kind, mut int, mut text) = (0, 0, &[][..]);
+        let mut reader = Reader::new(data);
+        while let Some((number, wire)) = reader.tag()? {
+            match (number, wire) {
+                (1, VARINT) => kind = reader.varint()?,
+                (2, VARINT) => int = reader.varint()? as i32,
+                (3, LEN) => text = reader.bytes()?,
+                (1..=3, _) => return Err(ProtoError::WireType(field.name())),
+                _ => reader.skip(wire)?,
+            }
+        }
+        match kind {
+            0 => self.integer(i64::from(int)),
+            1 => self.string(text),
+            _ => return Err(ProtoError::Value(field.name())),
+        }
+        Ok(())
+    }
+
+    /// A message that has fields, but is no object.
+    fn form(&mut self, message: &'static MessageType, data: &[u8], depth: usize) -> Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(ProtoError::Depth);
+        }
+        let base = self.find(message, data)?;
+        let (one, other) = (self.slots[base], self.slots.get(base + 1).copied().unwrap_or_default());
+        self.slots.truncate(base);
+        let fields = &message.fields;
+        match message.form {
+            Form::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), depth),
+            Form::OrBool => self.number(&fields[0], one.from),
+            Form::OrList if other.seen > 0 => self.array(&fields[1], other, data, depth),
+            Form::OrList if one.seen > 0 => self.value(&fields[0], one.of(data), depth),
+            Form::OrList => {
+                self.out.extend_from_slice(b"null");
+                Ok(())
+            }
+            _ => self.array(&fields[0], one, data, depth),
+        }
+    }
+}
+
+fn broken_string_into(data: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for chunk in data.utf8_chunks() {
+        let mut valid = Vec::with_capacity(chunk.valid().len() + 2);
+        string_into(chunk.valid(), &mut valid);
+        out.extend_from_slice(&valid[1..valid.len() - 1]);
+        out.extend(br"\ufffd".repeat(chunk.invalid().len()));
+    }
+    out.push(b'"');
+}
+
+/// Key and value of a map's entry; what is missing is empty.
+fn entry<'d>(field: &Field, data: &'d [u8]) -> Result<(&'d [u8], &'d [u8])> {
+    let (mut key, mut value) = (&[][..], &[][..]);
+    let mut reader = Reader::new(data);
+    while let Some((number, wire)) = reader.tag()? {
+        match (number, wire) {
+            (1, LEN) => key = reader.bytes()?,
+            (2, LEN) => value = reader.bytes()?,
+            (1 | 2, _) => return Err(ProtoError::WireType(field.name())),
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok((key, value))
+}
+
+/// The value of field 1 of a message that has no other.
+fn only(data: &[u8]) -> Result<Option<&[u8]>> {
+    let mut found = None;
+    let mut reader = Reader::new(data);
+    while let Some((number, wire)) = reader.tag()? {
+        match (number, wire) {
+            (1, LEN) => found = Some(reader.bytes()?),
+            (1, _) => return Err(ProtoError::Tag),
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Seconds and nanoseconds; none for an empty message, which is Go's zero time.
+fn time(data: &[u8]) -> Result<Option<(i64, i32)>> {
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut reader = Reader::new(data);
+    while let Some((number, wire)) = reader.tag()? {
+        match (number, wire) {
+            (1, VARINT) => seconds = reader.varint()? as i64,
+            (2, VARINT) => nanos = reader.varint()? as i32,
+            (1 | 2, _) => return Err(ProtoError::Tag),
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok((!data.is_empty()).then_some((seconds, nanos)))
+}

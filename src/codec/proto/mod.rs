@@ -1,0 +1,87 @@
+//! Kubernetes' protobuf and JSON, each made of the other, for every kind that has a message. Knows no request and no media type.
+//!
+//! ```text
+//! k8s\0 envelope → open → Unknown { kind, raw }      message(apiVersion, kind) → Message
+//! raw  → Message::to_json   → the JSON that kube-apiserver prints of it
+//! JSON → Message::from_json → the bytes that Go's generated code makes of it
+//! ```
+
+mod back;
+mod decode;
+mod encode;
+mod envelope;
+mod error;
+mod raw;
+mod schema;
+mod tape;
+mod timestamp;
+mod wire;
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;
+
+pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, list_meta_into, open};
+pub use error::ProtoError;
+pub use wire::field_into;
+
+use schema::{KindOf, SCHEMA};
+
+use super::encode::string_into;
+
+/// How deep messages, and JSON's arrays and objects, may stand inside of each other: what the reader of JSON allows too.
+pub(crate) const DEPTH_MAX: usize = 128;
+
+/// The message of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message(&'static KindOf);
+
+/// Finds the message of a kind; none for custom resources and for kinds that have no protobuf (`Table`).
+#[must_use]
+pub fn message(api_version: &str, kind: &str) -> Option<Message> {
+    SCHEMA.kind(api_version, kind).map(|index| Message(&SCHEMA.kinds[index]))
+}
+
+impl Message {
+    /// Appends the object as compact JSON, kind and apiVersion first, without a newline.
+    ///
+    /// # Errors
+    /// The bytes are no such message. What was appended by then is taken back.
+    pub fn to_json(self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
+        let start = out.len();
+        out.extend_from_slice(b"{\"kind\":");
+        string_into(self.0.kind, out);
+        if !self.0.api_version.is_empty() {
+            out.extend_from_slice(b",\"apiVersion\":");
+            string_into(self.0.api_version, out);
+        }
+        let done = decode::members_into(self.0.message, self.0.is_list(), raw, out);
+        match done {
+            Ok(()) => out.push(b'}'),
+            Err(_) => out.truncate(start),
+        }
+        done
+    }
+
+    /// Appends the message of an object; members that it does not have, kind and apiVersion among them, are left out. Of a member that stands there
+    /// twice the last one counts. (Go merges the two, where they are objects.)
+    ///
+    /// # Errors
+    /// No JSON, or a member that cannot be what it is in the message. Nothing is appended then.
+    pub fn from_json(self, json: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
+        encode::message_into(self.0.message, json, out)
+    }
+
+    /// The kind, as found.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        self.0.kind
+    }
+
+    /// Group and version, as found.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        self.0.api_version
+    }
+}

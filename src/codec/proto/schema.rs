@@ -1,0 +1,324 @@
+//! The messages of Kubernetes' protobuf, read once from `schema.txt`: numbers, JSON names, types. Knows no bytes.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+/// The whole file, parsed once. Every name in it lives as long as the program.
+pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("schema.txt")));
+
+/// Messages and the kinds that they are.
+#[derive(Debug)]
+pub(super) struct Schema {
+    messages: Vec<MessageType>,
+    /// Sorted.
+    pub(super) kinds: Vec<KindOf>,
+}
+
+/// A kind and its message. Sorted by kind, then by version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KindOf {
+    pub(super) kind: &'static str,
+    pub(super) api_version: &'static str,
+    pub(super) message: MessageRef,
+}
+
+impl KindOf {
+    /// Whether it is the list of a resource.
+    pub(super) fn is_list(&self) -> bool {
+        SCHEMA.message(self.message).members.contains(&"items")
+    }
+}
+
+/// The index of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MessageRef(u16);
+
+/// A message: its fields in the order in which Go prints them as JSON.
+#[derive(Debug)]
+pub(super) struct MessageType {
+    pub(super) form: Form,
+    pub(super) fields: Box<[Field]>,
+    /// Indices of the fields, in the order of their numbers: the order on the wire.
+    pub(super) by_number: Box<[u8]>,
+    /// For each number the index of its field, plus one.
+    index: Box<[u8]>,
+    /// Names of the members that JSON has for it, in order: those of its fields, and in the place of an inline field those of its message.
+    pub(super) members: Box<[&'static str]>,
+}
+
+/// What a message is in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// An object with a member for each field.
+    Object,
+    /// An array: the message has one repeated field.
+    Items,
+    /// A string: RFC 3339 with seconds.
+    Time,
+    /// A string: RFC 3339 with six digits of a second.
+    MicroTime,
+    /// A string, in the form of [`crate::model::quantity`].
+    Quantity,
+    /// A number or a string.
+    IntOrString,
+    /// Whatever JSON its only field holds.
+    Raw,
+    /// A boolean, or the message of its second field.
+    OrBool,
+    /// The message of its first field, or an array of its second.
+    OrList,
+}
+
+/// One field of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    pub(super) number: u32,
+    /// The JSON name in quotes with its colon; empty when it is inline or its message has a form of its own.
+    pub(super) key: &'static str,
+    pub(super) how: How,
+    pub(super) one: One,
+    /// Go's `omitempty`.
+    pub(super) omit_empty: bool,
+    /// Go's `omitzero`.
+    pub(super) omit_zero: bool,
+    /// Whether JSON has it when the message does not.
+    pub(super) always: bool,
+    /// The first of its places among the members of its message.
+    pub(super) place: u16,
+}
+
+/// How often a field stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Once; a zero value when it is missing.
+    Plain,
+    /// A pointer in Go: once, or missing.
+    Optional,
+    Repeated,
+    /// Entries with a string as key.
+    Map,
+    /// Its members stand in the object around it.
+    Inline,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum One {
+    String,
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    Bytes,
+    Message(MessageRef),
+}
+
+impl Field {
+    /// For errors.
+    pub(super) fn name(&self) -> &'static str {
+        self.key.get(1..self.key.len().saturating_sub(2)).unwrap_or_default()
+    }
+}
+
+impl MessageType {
+    /// The index of the field of this number.
+    pub(super) fn field(&self, number: u32) -> Option<usize> {
+        self.index.get(number as usize).and_then(|index| usize::from(*index).checked_sub(1))
+    }
+}
+
+impl Schema {
+    pub(super) fn message(&self, message: MessageRef) -> &MessageType {
+        &self.messages[usize::from(message.0)]
+    }
+
+    /// The message of a kind.
+    pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
+        self.kinds.binary_search_by(|known| (known.kind, known.api_version).cmp(&(kind, api_version))).ok()
+    }
+
+    fn parse(text: &'static str) -> Self {
+        let refs = names(text);
+        let (mut messages, mut kinds): (Vec<Draft>, Vec<KindOf>) = (Vec::with_capacity(refs.len()), Vec::new());
+        let mut package = "";
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let mut words = line.split_ascii_whitespace();
+            match (line.as_bytes().first(), words.next()) {
+                (Some(b' '), Some(number)) => {
+                    let number = number.parse().unwrap_or_else(|_| panic!("a number of a field: {line}"));
+                    let last = messages.last_mut().unwrap_or_else(|| panic!("a message before {line}"));
+                    last.fields.push(field(number, words, &|name| match name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) {
+                        Some((package, name)) => refs.get(&(package, name)).copied(),
+                        None => refs.get(&(package, name)).copied(),
+                    }));
+                }
+                (Some(b'p'), _) => package = words.next().unwrap_or_default(),
+                (Some(b'm'), _) => {
+                    let message = MessageRef(u16::try_from(messages.len()).expect("some 1500 messages"));
+                    words.next();
+                    let mut form = Form::Object;
+                    while let Some(word) = words.next() {
+                        match word.rsplit_once('/') {
+                            Some((api_version, kind)) => kinds.push(KindOf { kind, api_version, message }),
+                            None => form = form_of(words.next().unwrap_or_default()),
+                        }
+                    }
+                    messages.push(Draft { form, fields: Vec::new() });
+                }
+                _ => panic!("a line of the schema: {line}"),
+            }
+        }
+        kinds.sort_unstable();
+        Self { messages: finish(messages), kinds }
+    }
+}
+
+/// A message whose lines are being read.
+struct Draft {
+    form: Form,
+    fields: Vec<Field>,
+}
+
+/// Package and name of every message, in the order of the file.
+fn names(text: &'static str) -> HashMap<(&'static str, &'static str), MessageRef> {
+    let mut found = HashMap::new();
+    let mut package = "";
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        match (words.next(), words.next()) {
+            (Some("package"), Some(name)) => package = name,
+            (Some("message"), Some(name)) => {
+                let next = MessageRef(u16::try_from(found.len()).expect("some 1500 messages"));
+                found.insert((package, name), next);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn form_of(word: &str) -> Form {
+    match word {
+        "items" => Form::Items,
+        "time" => Form::Time,
+        "micro-time" => Form::MicroTime,
+        "quantity" => Form::Quantity,
+        "int-or-string" => Form::IntOrString,
+        "raw" => Form::Raw,
+        "or-bool" => Form::OrBool,
+        "or-array" | "or-strings" => Form::OrList,
+        _ => panic!("no form {word}"),
+    }
+}
+
+/// The rest of a field's line.
+fn field(number: u32, words: std::str::SplitAsciiWhitespace<'static>, message: &dyn Fn(&'static str) -> Option<MessageRef>) -> Field {
+    let mut words = words.peekable();
+    let key = words.next_if(|word| word.starts_with('"')).unwrap_or_default();
+    let inline = words.next_if_eq(&"inline").is_some();
+    let shape = words.next().unwrap_or_default();
+    let options: Vec<&str> = words.collect();
+    let (how, name) = match shape.as_bytes() {
+        [b'*', ..] => (How::Optional, &shape[1..]),
+        [b'[', b']', ..] => (How::Repeated, &shape[2..]),
+        [b'{', b'}', ..] => (How::Map, &shape[2..]),
+        _ if inline => (How::Inline, shape),
+        _ => (How::Plain, shape),
+    };
+    let one = match name {
+        "string" => One::String,
+        "bool" => One::Bool,
+        "int32" => One::Int32,
+        "int64" => One::Int64,
+        "double" => One::Double,
+        "bytes" => One::Bytes,
+        name => One::Message(message(name).unwrap_or_else(|| panic!("no message {name}"))),
+    };
+    let has = |option| options.contains(&option);
+    let (omit_empty, omit_zero) = (has("omitempty"), has("omitzero"));
+    // What a struct is by its form is known when all are read.
+    let always = !omit_zero && (!omit_empty || how == How::Inline || how == How::Plain && matches!(one, One::Message(_)));
+    Field { number, key, how, one, omit_empty, omit_zero, always, place: 0 }
+}
+
+/// Gives fields their places and messages their indices.
+fn finish(drafts: Vec<Draft>) -> Vec<MessageType> {
+    let members: Vec<Vec<&'static str>> = (0..drafts.len()).map(|at| members(&drafts, at)).collect();
+    let mut finished = Vec::with_capacity(drafts.len());
+    for (draft, names) in drafts.into_iter().zip(&members) {
+        let mut fields = draft.fields;
+        let mut place = 0;
+        for field in &mut fields {
+            field.place = place;
+            place += match (field.how, field.one) {
+                (How::Inline, One::Message(inner)) => members[usize::from(inner.0)].len() as u16,
+                _ => 1,
+            };
+        }
+        let mut by_number: Vec<u8> = (0..fields.len()).map(|i| u8::try_from(i).expect("a message has fewer than 255 fields")).collect();
+        by_number.sort_unstable_by_key(|i| fields[usize::from(*i)].number);
+        let mut index = vec![0; fields.iter().map(|field| field.number as usize + 1).max().unwrap_or(0)];
+        for (i, field) in (1..).zip(&fields) {
+            index[field.number as usize] = i;
+        }
+        finished.push(MessageType {
+            form: draft.form,
+            fields: fields.into(),
+            by_number: by_number.into(),
+            index: index.into(),
+            members: names.as_slice().into(),
+        });
+    }
+    finished
+}
+
+/// The names of the members of a message, in order.
+fn members(drafts: &[Draft], at: usize) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for field in &drafts[at].fields {
+        match (field.how, field.one) {
+            (How::Inline, One::Message(inner)) => names.extend(members(drafts, usize::from(inner.0))),
+            _ => names.push(field.name()),
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_whole() {
+        assert!(SCHEMA.messages.len() > 1100 && SCHEMA.kinds.len() > 380, "{} {}", SCHEMA.messages.len(), SCHEMA.kinds.len());
+        for message in &SCHEMA.messages {
+            let fields = &message.fields;
+            for (i, field) in fields.iter().enumerate() {
+                assert_eq!(message.field(field.number), Some(i), "{}", field.name());
+                assert!(field.number > 0 && field.key.is_empty() == (message.form != Form::Object || field.how == How::Inline));
+                assert!(field.how != How::Inline || matches!(field.one, One::Message(inner) if SCHEMA.message(inner).form == Form::Object));
+            }
+            assert!(
+                fields.iter().all(|field| field.how != How::Map || matches!(field.one, One::String | One::Bytes | One::Message(_))),
+                "lengths only"
+            );
+            assert!(message.by_number.is_sorted_by_key(|i| fields[usize::from(*i)].number));
+            assert!(message.fields.iter().all(|field| field.number < 256), "the index by number is small");
+        }
+        assert!(SCHEMA.kinds.is_sorted_by(|a, b| (a.kind, a.api_version) < (b.kind, b.api_version)), "no kind twice");
+    }
+
+    #[test]
+    fn inline_members_stand_in_their_place() {
+        let kind = |api_version, kind| SCHEMA.message(SCHEMA.kinds[SCHEMA.kind(api_version, kind).expect("known")].message);
+        let of = |message: &'static MessageType, name: &str| {
+            let field = message.fields.iter().find(|field| field.name() == name).expect("known");
+            let One::Message(inner) = field.one else { panic!("{name} is a message") };
+            (field, SCHEMA.message(inner))
+        };
+        let (_, spec) = of(kind("v1", "Pod"), "spec");
+        let (field, volume) = of(spec, "volumes");
+        assert_eq!((field.how, field.number, volume.members[0], volume.members[1]), (How::Repeated, 1, "name", "hostPath"));
+        assert_eq!(volume.fields.len(), 2);
+        assert_eq!((volume.fields[1].how, volume.fields[1].place, volume.fields[1].number), (How::Inline, 1, 2));
+    }
+}
