@@ -95,7 +95,8 @@ fn number_into(number: &Number, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn go_float(f: f64) -> String {
+/// A float by Go's rule for JSON.
+pub(super) fn go_float(f: f64) -> String {
     if f != 0.0 && !(1e-6..1e21).contains(&f.abs()) {
         let text = format!("{f:e}");
         match text.split_once('e') {

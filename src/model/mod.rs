@@ -14,5 +14,5 @@ pub mod shard;
 pub use change::{Batch, Change, Feed};
 pub use filter::{Filter, Kind, Outcome};
 pub use object::{Broken, Event, Object};
-pub use resource::{FieldPath, ResourceId, Shape, Storage};
+pub use resource::{FieldPath, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};
