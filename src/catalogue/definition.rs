@@ -547,6 +547,16 @@ mod tests {
     }
 
     #[test]
+    fn columns_are_those_of_the_version() {
+        let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1});
+        let object = two_versions(json!({"additionalPrinterColumns": [column]}));
+        let columns = &served(&object, "v2").printer_columns;
+        let expect = ("Size", "integer", "", "", 1, ".spec.size");
+        let told: Vec<_> = columns.iter().map(|c| (&*c.name, &*c.kind, &*c.format, &*c.description, c.priority, &*c.path)).collect();
+        assert_eq!((told, served(&object, "v1").printer_columns.len()), (vec![expect], 0));
+    }
+
+    #[test]
     fn a_deprecated_version_names_the_one_to_use() {
         let version = |name: &str, more: &str| format!(r#"{{"name":"{name}","served":true,"storage":{}{more}}}"#, name == "v1");
         let versions = [

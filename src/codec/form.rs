@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use super::{
     encode, event_v1,
     partial::{Cut, MetaVersion},
+    stored::shown,
     table::{Clock, Include, Rows, Table},
 };
 use crate::model::{Kind, Object, Revision, Storage};
@@ -123,6 +125,24 @@ impl Form {
             return self.rows_into(object.revision, Some(rows.columns()), out, |out| rows.row_into(object, object.revision, out));
         }
         self.body_into(object, object.revision, out);
+    }
+
+    /// The body that answers a write: a tree in the order of its kind, or the Table of it.
+    #[must_use]
+    pub fn written(&self, custom: bool, object: &Value) -> Vec<u8> {
+        let Style::Table(rows) = &self.style else { return shown(custom, object) };
+        let mut out = self.head.clone();
+        // What a dry run has created has no revision.
+        out.extend_from_slice(b"\"metadata\":{");
+        if let Some(revision) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok()) {
+            revision_member_into(Revision(revision), &mut out);
+        }
+        out.extend_from_slice(b"},");
+        columns_into(Some(rows.columns()), &mut out);
+        out.extend_from_slice(b"\"rows\":[");
+        rows.written_into(custom, object, &mut out);
+        out.extend_from_slice(b"]}");
+        out
     }
 
     /// Appends the object as an item of a list.
@@ -302,6 +322,11 @@ impl Form {
         out.extend_from_slice(b"\"rows\":[");
         row(out);
         out.extend_from_slice(b"]}");
+    }
+
+    /// Whether objects are shown in another form than the one in which they are stored and printers read them.
+    pub(super) fn is_events_v1(&self) -> bool {
+        matches!(self.style, Style::EventsV1)
     }
 
     /// The whole object under a revision; an event's Table.

@@ -1,5 +1,6 @@
 //! The column definitions of built-in resources, as kube-apiserver 1.36.3 answers them. Knows no object.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Lines of `group/resource`, a tab and the JSON array; recorded by `tests/data/table/record.py`. `custom` are those of a custom resource whose
@@ -19,6 +20,17 @@ pub(super) fn custom(named: &[String]) -> String {
     let own = own.iter().map(|column| column.get());
     let all: Vec<&str> = if named.is_empty() { own.collect() } else { own.take(1).chain(named.iter().map(String::as_str)).collect() };
     format!("[{}]", all.join(","))
+}
+
+/// What is told of the `Age` of a custom resource: the description of its creation timestamp.
+pub(super) fn age_description() -> String {
+    let all: Vec<Told> = find("custom").and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    all.into_iter().nth(1).map_or_else(String::new, |column| column.description)
+}
+
+#[derive(Deserialize)]
+struct Told {
+    description: String,
 }
 
 fn find(name: &str) -> Option<&'static str> {

@@ -19,6 +19,8 @@ mod golden;
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::{Value, json};
+
 use self::{
     age::Moment,
     cell::Row,
@@ -26,7 +28,7 @@ use self::{
     node::{Node, Want},
     printers::Printer,
 };
-use super::{form::Form, partial::MetaVersion};
+use super::{encode, event_v1, form::Form, partial::MetaVersion, stored::shown};
 use crate::model::{Object, PrinterColumn, Revision, Shape, Storage};
 
 /// The time since 1970-01-01 UTC, to the nanosecond: ages are truncated, so seconds alone would tell some of them wrong.
@@ -103,6 +105,30 @@ impl Table {
         Self { columns: columns::custom(&named).into(), want: cells.want(), cells: Cells::Custom(cells), storage }
     }
 
+    /// That of a Scale, which is no stored object: for [`Form::written`] alone. Those of built-ins have a printer, those of custom resources
+    /// columns that apiextensions makes up (`getScaleColumnsForVersion`).
+    #[must_use]
+    pub fn of_scale(custom: bool) -> Self {
+        let (group, resource) = ("autoscaling".to_owned(), "scales".to_owned());
+        let kind = "Scale".to_owned();
+        let shape = if custom {
+            Shape::Custom { kind, api_versions: Vec::new() }
+        } else {
+            Shape::BuiltIn { kind, api_version: "autoscaling/v1".to_owned() }
+        };
+        let storage = Storage { id: "scales".into(), group, resource, namespaced: true, shape, fields: Vec::new() };
+        let column = |name: &str, kind: &str, description: &str, path: &str| {
+            let [name, kind, description, path] = [name, kind, description, path].map(str::to_owned);
+            PrinterColumn { name, kind, description, path, ..PrinterColumn::default() }
+        };
+        let columns = [
+            column("Desired", "integer", "Number of desired replicas", ".spec.replicas"),
+            column("Available", "integer", "Number of actual replicas", ".status.replicas"),
+            column("Age", "date", &columns::age_description(), ".metadata.creationTimestamp"),
+        ];
+        Self::of(&storage, &columns)
+    }
+
     /// Sorts one page of a list as its rows are sorted: flow schemas by precedence, everything else as it is (kubernetes' `printFlowSchemaList`).
     /// Their JSON is read for it, and they are few.
     pub(super) fn arrange(&self, page: &mut [Arc<Object>]) {
@@ -127,6 +153,7 @@ pub(super) struct Rows {
     table: Arc<Table>,
     include: Include,
     base: Arc<Form>,
+    version: MetaVersion,
     partial: Form,
     now: Clock,
 }
@@ -134,7 +161,7 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn new(version: MetaVersion, table: Arc<Table>, include: Include, base: Arc<Form>, now: Clock) -> Self {
         let partial = Form::metadata_only(version, &table.storage);
-        Self { table, include, base, partial, now }
+        Self { table, include, base, version, partial, now }
     }
 
     /// The definitions of the columns.
@@ -171,6 +198,25 @@ impl Rows {
         out.push(b'}');
     }
 
+    /// Appends the row of an object that was just written, as the version that was asked for shows it.
+    pub(super) fn written_into(&self, custom: bool, object: &Value, out: &mut Vec<u8>) {
+        let whole = shown(custom, object);
+        match object {
+            Value::Object(event) if self.base.is_events_v1() => self.open_into(&encode::builtin_order(&event_v1::core_of(event)), out),
+            _ => self.open_into(&whole, out),
+        }
+        match self.include {
+            Include::Metadata => {
+                let metadata = object.get("metadata").unwrap_or(&Value::Null);
+                let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": self.version.api_version(), "metadata": metadata});
+                out.extend_from_slice(&shown(false, &partial));
+            }
+            Include::Object => out.extend_from_slice(&whole),
+            Include::None => out.extend_from_slice(b"null"),
+        }
+        out.push(b'}');
+    }
+
     /// Appends the row of a bookmark: the cells of an object that has nothing.
     pub(super) fn bookmark_row_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
         let mut json = Vec::new();
@@ -199,5 +245,60 @@ impl Rows {
             out.extend_from_slice(conditions.as_bytes());
         }
         out.extend_from_slice(b",\"object\":");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::codec::error_event;
+
+    fn form(include: Include) -> Form {
+        let shape = Shape::BuiltIn { kind: "ConfigMap".to_owned(), api_version: "v1".to_owned() };
+        let (group, resource) = (String::new(), "configmaps".to_owned());
+        let storage = Storage { id: "configmaps".into(), group, resource, namespaced: true, shape, fields: Vec::new() };
+        let base = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+        Form::table(MetaVersion::V1, Arc::new(Table::of(&storage, &[])), include, base, || Duration::from_secs(1 << 30))
+    }
+
+    #[test]
+    fn only_the_first_event_of_a_frame_tells_the_columns() {
+        let form = form(Include::None);
+        let one = form.bookmark(Revision(7), true);
+        let first = form.first_event(&one);
+        assert!(first.len() > one.len() + 900 && first.ends_with(&one[one.len() - 90..]));
+        let frame = Bytes::from([&one[..], &one[..]].concat());
+        assert_eq!(form.first_event(&frame), [&first[..], &one[..]].concat());
+        let failed = Bytes::from([&error_event(b"{}")[..], &one[..]].concat());
+        assert_eq!(form.first_event(&failed), failed, "a Status has no columns");
+        let plain = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
+        assert_eq!(plain.first_event(&one), one);
+    }
+
+    #[test]
+    fn what_may_be_included() {
+        let all = ["", "Metadata", "Object", "None", "none"].map(Include::parse);
+        assert_eq!(all, [Some(Include::Metadata), Some(Include::Metadata), Some(Include::Object), Some(Include::None), None]);
+    }
+
+    /// Recorded from kube-apiserver 1.36.3: `/scale` of a custom resource and of a Deployment, both without `spec.replicas`.
+    #[test]
+    fn scales_of_custom_resources_have_columns_of_their_own() {
+        let scale =
+            json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "b"}, "spec": {}, "status": {"replicas": 2}});
+        let check = |custom: bool, columns: &str, row: &str| {
+            let table = Arc::new(Table::of_scale(custom));
+            assert!(table.columns.contains(columns), "{}", table.columns);
+            let base = Arc::new(Form::built_in("autoscaling/v1", "Scale", "ScaleList", ""));
+            let form = Form::table(MetaVersion::V1, table, Include::Object, base, || Duration::ZERO);
+            let text = String::from_utf8(form.written(false, &scale)).expect("UTF-8");
+            assert!(text.contains(row), "{text}");
+        };
+        let age = r#"{"name":"Age","type":"date","format":"","description":"CreationTimestamp is"#;
+        check(true, age, r#""rows":[{"cells":["b",null,2,null],"object":{"kind":"Scale","#);
+        let desired = r#"{"name":"Desired","type":"integer","format":"","description":"replicas is"#;
+        check(false, desired, r#""rows":[{"cells":["b",0,2,"\u003cunknown\u003e"],"object":{"kind":"Scale","#);
     }
 }

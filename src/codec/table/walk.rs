@@ -9,13 +9,16 @@ use super::{
 
 type Found<'n> = Vec<&'n Node<'n>>;
 
+/// Values that a step may find: several `..` in one path multiply. kube-apiserver has no such limit; no cell needs more than the first.
+const FOUND_MAX: usize = 100_000;
+
 /// Why a walk ended. It has the values where it did, because a filter that only asks for existence takes them.
 pub(super) struct Failed<'n>(Found<'n>);
 
 /// Walks from a value along the steps. Members are visited sorted, which in Go is left to chance.
 ///
 /// # Errors
-/// A step that does not fit its value, as an index out of bounds.
+/// A step that does not fit its value, as an index out of bounds, or that finds too much.
 pub(super) fn walk<'n>(from: &'n Node<'n>, steps: &'n [Step]) -> Result<Found<'n>, Failed<'n>> {
     steps.iter().try_fold(vec![from], |found, step| one(found, step))
 }
@@ -29,7 +32,7 @@ fn one<'n>(from: Found<'n>, step: &'n Step) -> Result<Found<'n>, Failed<'n>> {
         Step::Recursive => {
             let mut all = Vec::new();
             from.into_iter().for_each(|node| descend(node, &mut all));
-            Ok(all)
+            if all.len() < FOUND_MAX { Ok(all) } else { Err(Failed(all)) }
         }
         Step::Union(parts) => union(from, parts),
         // A text stands for itself once, the others once for each value.
@@ -53,6 +56,9 @@ fn children<'n>(node: &'n Node<'n>) -> Found<'n> {
 
 /// The value and all in it that have something in them; a text has its characters.
 fn descend<'n>(node: &'n Node<'n>, all: &mut Found<'n>) {
+    if all.len() >= FOUND_MAX {
+        return;
+    }
     let inside = children(node);
     if !inside.is_empty() || !node.text().is_empty() {
         all.push(node);
@@ -201,5 +207,13 @@ mod tests {
         check(".s[?(@.n == 1)]", "failed");
         check(".a[?(@.t[0])].n", "[1,2]");
         check(".m range", "failed");
+    }
+
+    #[test]
+    fn what_multiplies_ends() {
+        let deep = format!("{}1{}", r#"{"a":["#.repeat(60), "]}".repeat(60));
+        let object = Node::read(&deep, &Want::whole()).expect("JSON");
+        let steps = parse("..a..a..a..a..a..a..a..a").expect("a path");
+        assert!(walk(&object, &steps).is_err());
     }
 }

@@ -6,7 +6,9 @@ The kube-apiserver must store JSON (--storage-media-type=application/json) and i
 Each case is a file of lines, `what payload`: `resource` (what the tests need to know of it), `now` (the server's Date when the Tables were made,
 seconds), `stored key revision value` of each object; then what a client gets: `list` of all of them, `page` (limit=2), `empty`, and of the first
 object alone `object` (as it is), `partial` (its metadata), `get INCLUDE VERSION` and `watch INCLUDE VERSION` (two events and the annotated
-bookmark, or one), `second` (of a watch of all of them), `plain` (a bookmark that ends nothing) and `deleted`. Columns stand as `@columns`, the object as `@object`, the metadata as `@partial`.
+bookmark, or one), `second` (of a watch of all of them), `plain` (a bookmark that ends nothing) and `deleted`.
+Some have what a POST answers besides, `posted NOW`, `posted-object NOW` and `dry NOW`, each followed by the tree that it tells of (`-whole`).
+Columns stand as `@columns`, the object as `@object`, the metadata as `@partial`.
 """
 import base64, concurrent.futures, email.utils, json, pathlib, ssl, sys, time, urllib.error, urllib.request
 
@@ -20,6 +22,8 @@ TLS = ssl.create_default_context()
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 NS = "table"
 SET = "labelSelector=set%3Dtable"
+# What is recorded in every way; of the others there are not all combinations.
+SOME = ("configmaps", "columns", "events")
 
 
 def call(method, path, accept="application/json", body=None):
@@ -89,6 +93,23 @@ class Case:
             payload = payload.replace('"object":' + self.partial.replace("meta.k8s.io/v1", "meta.k8s.io/" + version) + "}]", '"object":@partial}]')
         return payload
 
+    def write(self, like):
+        """What a POST answers, beside the object that it made: as a Table, and as a Table of what a dry run would make."""
+        like["metadata"] = {"name": "posted", "labels": {"set": "posted"}}
+        if "regarding" in like:  # one of events.k8s.io, which may not have what is deprecated
+            like = {key: value for key, value in like.items() if not key.startswith("deprecated")}
+            like |= {"eventTime": objects.MICRO, "reportingController": "table.io/x", "reportingInstance": "x-1", "action": "Act", "note": "Noted"}
+        for what, query in [("posted", "includeObject=Metadata"), ("posted-object", "includeObject=Object"), ("dry", "dryRun=All")]:
+            made, now = call("POST", f"{self.root}?{query}", "application/json;as=Table;v=v1;g=meta.k8s.io", like)
+            told = json.loads(made)["rows"][0]["object"]["metadata"]
+            whole = made if what == "dry" else call("GET", f"{self.root}/posted")[0]
+            if what == "dry":
+                whole = json.dumps({**like, "metadata": told}, ensure_ascii=False, separators=(",", ":"))
+            else:
+                call("DELETE", f"{self.root}/posted")
+            self.line(f"{what} {now}", made.replace(f'"columnDefinitions":{self.columns}', '"columnDefinitions":@columns'))
+            self.line(f"{what}-whole", whole)
+
     def record(self, deletes=True):
         first = self.keys[0].rsplit("/", 1)[1]
         name = f"fieldSelector=metadata.name%3D{first}"
@@ -103,10 +124,13 @@ class Case:
         self.line("object", self.object)
         self.line("partial", self.partial)
         self.line("list", self.short(listed))
-        self.line("page", self.short(table(f"{self.root}?{SET}&includeObject=None&limit=2")[0]))
+        if len(self.keys) > 2:
+            self.line("page", self.short(table(f"{self.root}?{SET}&includeObject=None&limit=2")[0]))
         self.line("empty", self.short(table(f"{self.root}?fieldSelector=metadata.name%3Dabsent")[0]))
         for include, version in [("Metadata", "v1"), ("Metadata", "v1beta1"), ("Object", "v1"), ("None", "v1")]:
             self.line(f"get {include} {version}", self.short(table(f"{self.root}/{first}?includeObject={include}", version)[0]))
+            if version == "v1beta1" and self.root.split("/")[-1] not in SOME:
+                continue
             initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=1&watch=1"
             frames = frames_of(f"{self.root}?{initial}&{name}&includeObject={include}", version, 2)
             for frame in frames[:2]:
@@ -119,6 +143,8 @@ class Case:
             etcd("put", key="/registry/configmaps/other/x", value='{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"other"}}')
             frames = frames_of(f"{self.root}?watch=1&allowWatchBookmarks=1&timeoutSeconds=6&{name}&includeObject=None&resourceVersion={start}")
             self.line("plain", self.short(frames[-1]))
+        if self.root.split("/")[-1] in SOME:
+            self.write(json.loads(self.object))
         assert [read(key) for key in self.keys] == before, f"{self.root}: somebody else writes these objects"
         if deletes:
             start = json.loads(listed)["metadata"]["resourceVersion"]
@@ -150,11 +176,15 @@ def built_ins(wanted):
         rest = [r for r in served if r["resource"] != "events"]
         last = sorted((r for r in served if r["resource"] == "events"), key=lambda r: r["group"] == "")
         found = dict(at_once.map(lambda r: (name(r), built_in(r, placed[name(r)])), rest)) | {name(r): built_in(r, placed[name(r)]) for r in last}
+    if "apps/deployments" in found:  # a Scale is no resource of its own
+        scale = table(f"/apis/apps/v1/namespaces/{NS}/deployments/b/scale")[0]
+        found["autoscaling/scales"] = scale[scale.index('"columnDefinitions":') + 20:scale.index(',"rows":')]
     return found
 
 
 def known(r):
-    return {key: r.get(key) for key in ["group", "version", "resource", "kind", "list_kind", "namespaced", "prefix", "stored_as", "bookmark_zero", "bookmark_annotations", "conversion"]}
+    told = ["group", "version", "resource", "kind", "list_kind", "namespaced", "prefix", "stored_as", "bookmark_zero", "bookmark_annotations", "conversion"]
+    return {key: r[key] for key in told if r.get(key) is not None}
 
 
 def built_in(r, keys):
@@ -209,7 +239,7 @@ def custom():
 def keep(found):
     """Merges columns into the file of the program."""
     file = ROOT / "src/codec/table/columns.txt"
-    all_known = dict(line.split("\t", 1) for line in file.read_text().splitlines()) | found
+    all_known = dict(line.split("\t", 1) for line in file.read_text().strip().split("\n")) | found
     file.write_text("".join(f"{name}\t{columns}\n" for name, columns in sorted(all_known.items())))
 
 

@@ -42,6 +42,7 @@ pub(super) const PRINTERS: &[(&str, Printer)] = &[
     ("batch/jobs", printer(job)),
     ("batch/cronjobs", Printer { paths: &[], print: cron_job }),
     ("autoscaling/horizontalpodautoscalers", Printer { paths: &[], print: autoscaler }),
+    ("autoscaling/scales", Printer { paths: &[], print: scale }),
     ("policy/poddisruptionbudgets", Printer { paths: &[], print: disruption_budget }),
 ];
 
@@ -147,6 +148,10 @@ fn cron_job(object: &Node<'_>, row: &mut Row<'_>) {
     row.count(status.at("active").len()).text(&last).age(object);
     containers(row, spec.path("jobTemplate.spec.template.spec.containers"));
     row.text(&selector_or_none(spec.path("jobTemplate.spec.selector")));
+}
+
+fn scale(object: &Node<'_>, row: &mut Row<'_>) {
+    row.name(object).int(object.path("spec.replicas").int()).int(object.path("status.replicas").int()).age(object);
 }
 
 fn disruption_budget(object: &Node<'_>, row: &mut Row<'_>) {
