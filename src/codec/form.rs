@@ -44,7 +44,7 @@ enum Style {
     Table(Box<Rows>),
 }
 
-/// What stands in a Table of which the columns are known.
+/// What a Table has in place of its columns from the second event of a stream on.
 const NO_COLUMNS: &[u8] = br#""columnDefinitions":null,"#;
 
 /// What a list says about itself.
@@ -122,7 +122,7 @@ impl Form {
     /// Appends the body of a GET: compact, without a newline (kube-apiserver ends it with one).
     pub fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
         if let Style::Table(rows) = &self.style {
-            return self.rows_into(object.revision, Some(rows.columns()), out, |out| rows.row_into(object, object.revision, out));
+            return self.rows_into(Some(object.revision), Some(rows.columns()), out, |out| rows.row_into(object, object.revision, out));
         }
         self.body_into(object, object.revision, out);
     }
@@ -131,17 +131,10 @@ impl Form {
     #[must_use]
     pub fn written(&self, custom: bool, object: &Value) -> Vec<u8> {
         let Style::Table(rows) = &self.style else { return shown(custom, object) };
-        let mut out = self.head.clone();
         // What a dry run has created has no revision.
-        out.extend_from_slice(b"\"metadata\":{");
-        if let Some(revision) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok()) {
-            revision_member_into(Revision(revision), &mut out);
-        }
-        out.extend_from_slice(b"},");
-        columns_into(Some(rows.columns()), &mut out);
-        out.extend_from_slice(b"\"rows\":[");
-        rows.written_into(custom, object, &mut out);
-        out.extend_from_slice(b"]}");
+        let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok());
+        let mut out = Vec::new();
+        self.rows_into(revision.map(Revision), Some(rows.columns()), &mut out, |out| rows.written_into(custom, object, out));
         out
     }
 
@@ -201,7 +194,7 @@ impl Form {
         let mut out = Vec::with_capacity(160 + self.head.len() + self.bookmark.len());
         frame_into(Kind::Bookmark, &mut out);
         if let Style::Table(rows) = &self.style {
-            self.rows_into(revision, None, &mut out, |out| rows.bookmark_row_into(revision, annotated, out));
+            self.rows_into(Some(revision), None, &mut out, |out| rows.bookmark_row_into(revision, annotated, out));
         } else {
             self.bookmark_object_into(revision, annotated, &mut out);
         }
@@ -313,10 +306,12 @@ impl Form {
     }
 
     /// A Table without more about its list than the revision: what a GET and an event have.
-    fn rows_into(&self, revision: Revision, columns: Option<&str>, out: &mut Vec<u8>, row: impl FnOnce(&mut Vec<u8>)) {
+    fn rows_into(&self, revision: Option<Revision>, columns: Option<&str>, out: &mut Vec<u8>, row: impl FnOnce(&mut Vec<u8>)) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(b"\"metadata\":{");
-        revision_member_into(revision, out);
+        if let Some(revision) = revision {
+            revision_member_into(revision, out);
+        }
         out.extend_from_slice(b"},");
         columns_into(columns, out);
         out.extend_from_slice(b"\"rows\":[");
@@ -332,7 +327,7 @@ impl Form {
     /// The whole object under a revision; an event's Table.
     pub(super) fn body_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
         if let Style::Table(rows) = &self.style {
-            return self.rows_into(revision, None, out, |out| rows.row_into(object, revision, out));
+            return self.rows_into(Some(revision), None, out, |out| rows.row_into(object, revision, out));
         }
         let start = out.len();
         out.extend_from_slice(&self.head);
