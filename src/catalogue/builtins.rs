@@ -147,6 +147,7 @@ impl Row {
             stored_as: self.stored_as.clone(),
             scale: None,
             storage_version_hash: self.hash.clone(),
+            printer_columns: Vec::new(),
             rules: self.rules,
             verbs: self.verbs.clone(),
             subresources: self.subresources.clone(),

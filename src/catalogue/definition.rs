@@ -14,7 +14,7 @@ use super::{
     schema::keeps,
     served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
-use crate::model::{FieldPath, Shape, Storage, quote::quoted};
+use crate::model::{FieldPath, PrinterColumn, Shape, Storage, quote::quoted};
 
 /// Verbs of a custom resource, in the order that discovery has (spec api-surface §2.1).
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -98,6 +98,7 @@ impl Definition {
             verbs: owned(if self.terminating { TERMINATING_VERBS } else { VERBS }),
             subresources: self.subresources(version),
             labels: self.labels(version, storage),
+            printer_columns: version.columns.clone(),
         }
     }
 
@@ -202,6 +203,8 @@ struct Version {
     selectable: Vec<String>,
     status: bool,
     scale: Option<ScalePaths>,
+    /// `additionalPrinterColumns`.
+    columns: Vec<PrinterColumn>,
 }
 
 impl Version {
@@ -271,6 +274,7 @@ struct RawVersion {
 struct RawCommon {
     subresources: Option<RawSubresources>,
     selectable_fields: Option<Vec<RawSelectable>>,
+    additional_printer_columns: Option<Vec<PrinterColumn>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -377,6 +381,7 @@ impl RawVersion {
         let subresources = self.common.subresources.as_ref().or(spec.common.subresources.as_ref());
         let selectable = self.common.selectable_fields.as_ref().or(spec.common.selectable_fields.as_ref());
         let schema = self.schema.open_api.as_ref().or(spec.validation.open_api.as_ref());
+        let columns = self.common.additional_printer_columns.as_ref().or(spec.common.additional_printer_columns.as_ref());
         let label = |field: &RawSelectable| field.path.strip_prefix('.').unwrap_or(&field.path).to_owned();
         Version {
             name: self.name.clone(),
@@ -386,6 +391,7 @@ impl RawVersion {
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),
+            columns: columns.cloned().unwrap_or_default(),
         }
     }
 }
@@ -538,6 +544,16 @@ mod tests {
     fn hashes_are_those_of_the_real_server() {
         assert_eq!(storage_version_hash("", "v1", "Pod"), "xPOwRZ+Yhw8=");
         assert_eq!(storage_version_hash("ex.io", "v1", "Widget"), "RDFwhYKgK0s=");
+    }
+
+    #[test]
+    fn columns_are_those_of_the_version() {
+        let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1});
+        let object = two_versions(json!({"additionalPrinterColumns": [column]}));
+        let columns = &served(&object, "v2").printer_columns;
+        let expect = ("Size", "integer", "", "", 1, ".spec.size");
+        let told: Vec<_> = columns.iter().map(|c| (&*c.name, &*c.kind, &*c.format, &*c.description, c.priority, &*c.path)).collect();
+        assert_eq!((told, served(&object, "v1").printer_columns.len()), (vec![expect], 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::rules::Rules;
-use crate::model::{Storage, quote::quoted, selector::Field};
+use crate::model::{PrinterColumn, Storage, quote::quoted, selector::Field};
 
 /// One resource of one group and version, as clients see it.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct Served {
     pub warning: String,
     /// Hash of the stored group, version and kind for discovery (spec api-surface §2.1); empty when the storage version is not served.
     pub storage_version_hash: String,
+    /// Columns of its Table that its definition names; none for a built-in, whose columns `codec` knows.
+    pub printer_columns: Vec<PrinterColumn>,
     /// How it is written.
     pub rules: Rules,
     pub(super) verbs: Vec<String>,

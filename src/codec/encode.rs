@@ -100,7 +100,8 @@ pub(crate) fn float_into(f: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(go_float(f).as_bytes());
 }
 
-fn go_float(f: f64) -> String {
+/// A float by Go's rule for JSON.
+pub(super) fn go_float(f: f64) -> String {
     if f != 0.0 && !(1e-6..1e21).contains(&f.abs()) {
         let text = format!("{f:e}");
         match text.split_once('e') {

@@ -1,10 +1,15 @@
 //! How one served resource is written: GET bodies, list items and envelopes, watch frames. Constants are made once; objects are copied.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use serde_json::Value;
 
 use super::{
     encode, event_v1,
     partial::{Cut, MetaVersion},
+    stored::shown,
+    table::{Clock, Include, Rows, Table},
 };
 use crate::model::{Kind, Object, Revision, Storage};
 
@@ -25,7 +30,7 @@ pub struct Form {
     annotations: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Style {
     /// The order of Go structs; list items without a head.
     BuiltIn,
@@ -35,7 +40,12 @@ enum Style {
     EventsV1,
     /// The metadata alone, of whatever resource; list items are whole objects.
     Partial(Cut),
+    /// Cells, of whatever resource; list items are rows.
+    Table(Box<Rows>),
 }
+
+/// What a Table has in place of its columns from the second event of a stream on.
+const NO_COLUMNS: &[u8] = br#""columnDefinitions":null,"#;
 
 /// What a list says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,20 +111,65 @@ impl Form {
         Self { style: Style::Partial(Cut::of(storage)), ..whole }
     }
 
+    /// A resource as a `Table` (spec api-surface §4). `base` is how the whole object is written, for the rows that include it and for the
+    /// paths of a custom resource's columns.
+    #[must_use]
+    pub fn table(version: MetaVersion, table: Arc<Table>, include: Include, base: Arc<Self>, now: Clock) -> Self {
+        let whole = Self::built_in(version.api_version(), "Table", "Table", "");
+        Self { style: Style::Table(Box::new(Rows::new(version, table, include, base, now))), ..whole }
+    }
+
     /// Appends the body of a GET: compact, without a newline (kube-apiserver ends it with one).
     pub fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
+        if let Style::Table(rows) = &self.style {
+            return self.rows_into(Some(object.revision), Some(rows.columns()), out, |out| rows.row_into(object, object.revision, out));
+        }
         self.body_into(object, object.revision, out);
+    }
+
+    /// The body that answers a write: a tree in the order of its kind, or the Table of it.
+    #[must_use]
+    pub fn written(&self, custom: bool, object: &Value) -> Vec<u8> {
+        let Style::Table(rows) = &self.style else { return shown(custom, object) };
+        // What a dry run has created has no revision.
+        let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok());
+        let mut out = Vec::new();
+        self.rows_into(revision.map(Revision), Some(rows.columns()), &mut out, |out| rows.written_into(custom, object, out));
+        out
     }
 
     /// Appends the object as an item of a list.
     pub fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
-        match self.style {
+        match &self.style {
+            Style::Table(rows) => rows.row_into(object, object.revision, out),
             Style::Custom | Style::Partial(_) => self.object_into(object, out),
             Style::BuiltIn | Style::EventsV1 => {
                 out.push(b'{');
                 self.tail_into(object, object.revision, out);
             }
         }
+    }
+
+    /// A page of objects in the order in which a list of this form has them: that of the page, but for the Table of flow schemas.
+    pub fn arrange(&self, page: &mut [Arc<Object>]) {
+        if let Style::Table(rows) = &self.style {
+            rows.arrange(page);
+        }
+    }
+
+    /// The frame that a stream starts with: a Table tells its columns in the first event only (spec api-surface §4.3). Of several events in one
+    /// frame that is the first one.
+    #[must_use]
+    pub fn first_event(&self, frame: &Bytes) -> Bytes {
+        let Style::Table(rows) = &self.style else { return frame.clone() };
+        // The columns come before anything that an object could have written.
+        let event = &frame[..frame.iter().position(|byte| *byte == b'\n').unwrap_or(frame.len())];
+        let Some(at) = memchr::memmem::find(event, NO_COLUMNS) else { return frame.clone() };
+        let mut out = Vec::with_capacity(frame.len() + rows.columns().len());
+        out.extend_from_slice(&frame[..at]);
+        columns_into(Some(rows.columns()), &mut out);
+        out.extend_from_slice(&frame[at + NO_COLUMNS.len()..]);
+        Bytes::from(out)
     }
 
     /// One watch frame with its newline. The body shows `revision`: the object's own, but for DELETED that of the deletion (spec list-watch §5.1).
@@ -126,7 +181,7 @@ impl Form {
         frame_into(kind, &mut out);
         self.body_into(object, revision, &mut out);
         out.extend_from_slice(b"}\n");
-        if let Style::Partial(_) = self.style {
+        if let Style::Partial(_) | Style::Table(_) = self.style {
             // Logs keep frames for a while: not with the room that the whole object would have taken.
             out.shrink_to_fit();
         }
@@ -138,28 +193,39 @@ impl Form {
     pub fn bookmark(&self, revision: Revision, annotated: bool) -> Bytes {
         let mut out = Vec::with_capacity(160 + self.head.len() + self.bookmark.len());
         frame_into(Kind::Bookmark, &mut out);
+        if let Style::Table(rows) = &self.style {
+            self.rows_into(Some(revision), None, &mut out, |out| rows.bookmark_row_into(revision, annotated, out));
+        } else {
+            self.bookmark_object_into(revision, annotated, &mut out);
+        }
+        out.extend_from_slice(b"}\n");
+        Bytes::from(out)
+    }
+
+    /// Appends the object of a bookmark.
+    pub(super) fn bookmark_object_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
+        let custom = matches!(self.style, Style::Custom);
         out.extend_from_slice(&self.head);
-        if self.style == Style::Custom {
+        if custom {
             out.extend_from_slice(&self.bookmark);
         }
         out.extend_from_slice(b"\"metadata\":{");
         // `annotations` sorts before `resourceVersion`, and follows it in the order of the Go struct.
         let annotations = self.annotations(annotated);
-        if let (Some(annotations), true) = (&annotations, self.style == Style::Custom) {
+        if let (Some(annotations), true) = (&annotations, custom) {
             out.extend_from_slice(annotations);
             out.push(b',');
         }
-        revision_member_into(revision, &mut out);
-        if let (Some(annotations), false) = (&annotations, self.style == Style::Custom) {
+        revision_member_into(revision, out);
+        if let (Some(annotations), false) = (&annotations, custom) {
             out.push(b',');
             out.extend_from_slice(annotations);
         }
         out.push(b'}');
-        if self.style != Style::Custom {
+        if !custom {
             out.extend_from_slice(&self.bookmark);
         }
-        out.extend_from_slice(b"}}\n");
-        Bytes::from(out)
+        out.push(b'}');
     }
 
     /// The annotations member of a bookmark, if it has one.
@@ -171,7 +237,7 @@ impl Form {
 
     /// Appends what stands before the first item of a list. Items are joined by `,`.
     pub fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        if self.style == Style::Custom {
+        if matches!(self.style, Style::Custom) {
             out.extend_from_slice(&self.head);
         } else {
             out.extend_from_slice(b"{\"kind\":");
@@ -190,12 +256,16 @@ impl Form {
                 remaining_into(remaining, out);
             }
             // Lists of custom resources, and of metadata alone, are shards without saying so, as the real server makes them.
-            if let (Some(shard), Style::BuiltIn | Style::EventsV1) = (&meta.shard, self.style) {
+            if let (Some(shard), Style::BuiltIn | Style::EventsV1) = (&meta.shard, &self.style) {
                 out.extend_from_slice(b",\"shardInfo\":{\"selector\":");
                 encode::string_into(shard, out);
                 out.push(b'}');
             }
             out.extend_from_slice(b"},");
+        }
+        if let Style::Table(rows) = &self.style {
+            columns_into(Some(rows.columns()), out);
+            return out.extend_from_slice(b"\"rows\":[");
         }
         out.extend_from_slice(b"\"items\":[");
     }
@@ -203,7 +273,7 @@ impl Form {
     /// Appends what stands after the last item of a list, without a newline (kube-apiserver ends it with one).
     pub fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         out.push(b']');
-        if self.style == Style::Custom {
+        if matches!(self.style, Style::Custom) {
             out.extend_from_slice(b",\"kind\":");
             out.extend_from_slice(&self.list_kind);
             out.extend_from_slice(b",\"metadata\":{");
@@ -219,18 +289,46 @@ impl Form {
         out.push(b'}');
     }
 
-    /// Appends a list without items. Of metadata alone they are `null`, as kube-apiserver makes them: its empty page is a nil slice.
+    /// Appends a list without items. Of metadata alone, and in the default Table, they are `null`, as kube-apiserver makes them: its empty page is
+    /// a nil slice.
     pub fn empty_list_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         self.list_open_into(meta, out);
         self.list_close_into(meta, out);
-        if let Style::Partial(_) = self.style {
+        let is_nil = match &self.style {
+            Style::Partial(_) => true,
+            Style::Table(rows) => rows.are_nil_when_empty(),
+            Style::BuiltIn | Style::Custom | Style::EventsV1 => false,
+        };
+        if is_nil {
             out.truncate(out.len() - "[]}".len());
             out.extend_from_slice(b"null}");
         }
     }
 
-    /// The whole object under a revision.
-    fn body_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
+    /// A Table without more about its list than the revision: what a GET and an event have.
+    fn rows_into(&self, revision: Option<Revision>, columns: Option<&str>, out: &mut Vec<u8>, row: impl FnOnce(&mut Vec<u8>)) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(b"\"metadata\":{");
+        if let Some(revision) = revision {
+            revision_member_into(revision, out);
+        }
+        out.extend_from_slice(b"},");
+        columns_into(columns, out);
+        out.extend_from_slice(b"\"rows\":[");
+        row(out);
+        out.extend_from_slice(b"]}");
+    }
+
+    /// Whether objects are shown in another form than the one in which they are stored and printers read them.
+    pub(super) fn is_events_v1(&self) -> bool {
+        matches!(self.style, Style::EventsV1)
+    }
+
+    /// The whole object under a revision; an event's Table.
+    pub(super) fn body_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
+        if let Style::Table(rows) = &self.style {
+            return self.rows_into(Some(revision), None, out, |out| rows.row_into(object, revision, out));
+        }
         let start = out.len();
         out.extend_from_slice(&self.head);
         if let Style::Partial(cut) = self.style {
@@ -241,14 +339,14 @@ impl Form {
         self.tail_into(object, revision, out);
         // Members that sort before `apiVersion` change places with the head, between its brace and them.
         let early = object.head_at as usize;
-        if early > 0 && self.style == Style::Custom {
+        if early > 0 && matches!(self.style, Style::Custom) {
             let head = self.head.len();
             out[start + 1..start + head + early].rotate_left(head - 1);
         }
     }
 
     fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        if self.style == Style::EventsV1 {
+        if matches!(self.style, Style::EventsV1) {
             let mut core = Vec::with_capacity(object.tail.len() + 21);
             core.push(b'{');
             stored_tail_into(object, revision, &mut core);
@@ -284,6 +382,14 @@ fn frame_into(kind: Kind, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_str().as_bytes());
     out.extend_from_slice(b"\",\"object\":");
+}
+
+/// Appends the column definitions of a Table, or `null`.
+fn columns_into(columns: Option<&str>, out: &mut Vec<u8>) {
+    let Some(columns) = columns else { return out.extend_from_slice(NO_COLUMNS) };
+    out.extend_from_slice(b"\"columnDefinitions\":");
+    out.extend_from_slice(columns.as_bytes());
+    out.push(b',');
 }
 
 fn revision_member_into(revision: Revision, out: &mut Vec<u8>) {

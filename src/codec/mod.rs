@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! etcd value → ingest → Object { tail, labels, fields }        once per write
-//! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1 and metadata alone)
+//! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1, metadata alone, tables)
 //! ```
 
 mod defaults;
@@ -19,6 +19,7 @@ pub mod pretty;
 pub mod proto;
 mod scan;
 pub mod stored;
+mod table;
 pub mod yaml;
 
 #[cfg(test)]
@@ -27,3 +28,4 @@ mod golden;
 pub use form::{Form, ListMeta, error_event};
 pub use ingest::ingest;
 pub use partial::MetaVersion;
+pub use table::{Clock, Include, Table};

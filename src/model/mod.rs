@@ -18,5 +18,5 @@ pub use change::{Batch, Change, Feed};
 pub use filter::{Filter, Kind, Outcome};
 pub use object::{Broken, Event, Object};
 pub use range::KeyRange;
-pub use resource::{FieldPath, ResourceId, Shape, Storage};
+pub use resource::{FieldPath, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};

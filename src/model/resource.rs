@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 /// The storage prefix that names a keeper: `configmaps`, `services/specs`, `ex.io/widgets`.
 pub type ResourceId = Arc<str>;
 
@@ -41,6 +43,28 @@ pub enum Shape {
     },
     /// CustomResourceDefinitions: stored as `apiextensions.k8s.io/v1beta1`, kept here as v1 (spec api-surface §10.2).
     Definition,
+}
+
+/// A column that a definition adds to the Table of its custom resources (`additionalPrinterColumns`, spec api-surface §4.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct PrinterColumn {
+    /// The header.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its OpenAPI format; mostly empty.
+    #[serde(default)]
+    pub format: String,
+    /// What it tells; when empty the path stands for it.
+    #[serde(default)]
+    pub description: String,
+    /// Above 0 it is shown on wide screens only.
+    #[serde(default)]
+    pub priority: i32,
+    /// The JSONPath of the value, `.spec.replicas`. `JSONPath` in v1beta1.
+    #[serde(rename = "jsonPath", alias = "JSONPath")]
+    pub path: String,
 }
 
 /// Where the value of a selectable field is found in the stored JSON, and how it is written (spec list-watch §7.3).

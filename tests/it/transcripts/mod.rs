@@ -94,7 +94,7 @@ async fn on_etcd() -> Outcome {
     let sieve = sieve(&themes, etcd.1).await?;
     let mut late = None;
     if let Some(sieve) = &sieve {
-        let flags = ["--storage-initialization-timeout=1s"];
+        let flags = ["--storage-media-type=application/json", "--storage-initialization-timeout=1s"];
         let (running, address) = site.apiserver_with("kube-apiserver-late", sieve.address, &flags)?;
         let client = site.client(address);
         running.ready_by(&client, READY_BUT_LATE).await?;

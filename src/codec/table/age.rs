@@ -1,0 +1,167 @@
+//! Times and how long ago they were, as tables tell them. Knows no clock: now comes in.
+
+use std::time::Duration;
+
+use crate::model::calendar;
+
+/// Nanoseconds since 1970-01-01 UTC. Seconds are not enough: ages are truncated, and some times have microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(i128);
+
+const SECOND: i128 = 1_000_000_000;
+
+/// Go's `time.Time{}`, which prints as 0001-01-01T00:00:00Z and counts as unset.
+const ZERO: Moment = Moment(-62_135_596_800 * SECOND);
+
+impl Moment {
+    /// A time given as its distance from 1970.
+    pub(super) fn since_epoch(elapsed: Duration) -> Self {
+        Self(i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX))
+    }
+
+    /// Reads an RFC 3339 time as Go's `time.Parse` does; `None` when it is none.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (date, rest) = text.split_at_checked(19)?;
+        let number = |range: std::ops::Range<usize>| digits(date.get(range)?);
+        let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+        if separators.iter().any(|(at, byte)| date.as_bytes()[*at] != *byte) {
+            return None;
+        }
+        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+        let valid = (1..=12).contains(&month) && (1..=calendar::month_days(year, month)).contains(&day);
+        if !valid || hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let (nanos, zone) = fraction(rest)?;
+        let seconds = calendar::days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
+        Some(Self(i128::from(seconds) * SECOND + nanos))
+    }
+
+    /// Whether Go's `IsZero` says so.
+    pub(super) fn is_zero(self) -> bool {
+        self == ZERO
+    }
+
+    /// The text for the time from `self` until `end` (apimachinery `duration.HumanDuration`).
+    pub(super) fn until(self, end: Self) -> String {
+        human(end.0 - self.0)
+    }
+}
+
+fn digits(text: &str) -> Option<i64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// `.123456` as nanoseconds (Go also reads a comma), and what follows it.
+fn fraction(text: &str) -> Option<(i128, &str)> {
+    let Some(rest) = text.strip_prefix(['.', ',']) else { return Some((0, text)) };
+    let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (shown, zone) = rest.split_at(length);
+    let nanos: String = shown.chars().chain("000000000".chars()).take(9).collect();
+    (length > 0).then_some(())?;
+    Some((i128::from(digits(&nanos)?), zone))
+}
+
+/// `Z` or `+02:00`, in seconds.
+fn offset(zone: &str) -> Option<i64> {
+    if zone == "Z" {
+        return Some(0);
+    }
+    let sign = match zone.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = (digits(zone.get(1..3)?)?, digits(zone.get(4..)?)?);
+    (zone.len() == 6 && zone.as_bytes()[3] == b':' && hours <= 24 && minutes < 60).then(|| sign * (hours * 3600 + minutes * 60))
+}
+
+/// Two or three significant figures (spec api-surface §4.2). Go truncates towards zero.
+fn human(nanos: i128) -> String {
+    // Go's Duration ends at 292 years.
+    let nanos = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+    let seconds = nanos / SECOND;
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |first: i128, unit: char, second: i128, smaller: char| {
+        if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{smaller}") }
+    };
+    match () {
+        () if seconds < -1 => "<invalid>".to_owned(),
+        () if seconds < 0 => "0s".to_owned(),
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
+        () if hours < 48 => format!("{hours}h"),
+        () if days < 8 => two(days, 'd', hours % 24, 'h'),
+        () if hours < 24 * 365 * 2 => format!("{days}d"),
+        () if years < 8 => two(years, 'y', days % 365, 'd'),
+        () => format!("{years}y"),
+    }
+}
+
+/// A number of seconds as a duration (`expirationSeconds` of a certificate request).
+pub(super) fn human_seconds(seconds: i64) -> String {
+    human(i128::from(seconds) * SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_those_of_human_duration() {
+        for (seconds, text) in [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (121, "2m1s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (3 * 3600 - 1, "179m"),
+            (3 * 3600, "3h"),
+            (3 * 3600 + 60, "3h1m"),
+            (8 * 3600, "8h"),
+            (48 * 3600 - 1, "47h"),
+            (48 * 3600, "2d"),
+            (49 * 3600, "2d1h"),
+            (8 * 86_400, "8d"),
+            (730 * 86_400 - 1, "729d"),
+            (730 * 86_400, "2y"),
+            (731 * 86_400, "2y1d"),
+            (8 * 365 * 86_400, "8y"),
+            (i64::MAX, "292y"),
+        ] {
+            assert_eq!(human_seconds(seconds), text, "{seconds}");
+        }
+        assert_eq!(human(-1_999_999_999), "0s", "truncated towards zero");
+    }
+
+    #[test]
+    fn times_are_read_as_go_reads_them() {
+        let check = |text: &str, expect: Option<i128>| assert_eq!(Moment::parse(text), expect.map(Moment), "{text}");
+        check("1970-01-01T00:00:01Z", Some(SECOND));
+        check("1970-01-01T02:00:00.5+02:00", Some(SECOND / 2));
+        check("1969-12-31T23:59:59.999999Z", Some(-1000));
+        check("0001-01-01T00:00:00Z", Some(ZERO.0));
+        for wrong in [
+            "",
+            "1970-01-01",
+            "1970-01-01 00:00:00Z",
+            "1970-02-30T00:00:00Z",
+            "1970-01-01T24:00:00Z",
+            "1970-01-01T00:00:00",
+            "1970-01-01T00:00:00.Z",
+            "1970-01-01T00:00:00+0200",
+            "x970-01-01T00:00:00Z",
+            "1970-01-01T00:00:00Zé",
+            "197é-01-01T00:00:0Z",
+        ] {
+            check(wrong, None);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The cells of custom resources: columns that a definition names by JSONPath (spec api-surface §4.2). Knows no built-in.
+
+use super::{
+    age::Moment,
+    cell::Row,
+    node::{Node, Want},
+    path::{self, Step},
+    walk::walk,
+};
+use crate::{codec::encode, model::PrinterColumn};
+
+/// The columns of one served version.
+#[derive(Debug)]
+pub(super) struct Columns(Vec<Column>);
+
+#[derive(Debug)]
+struct Column {
+    steps: Vec<Step>,
+    kind: Kind,
+}
+
+/// The types of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    Date,
+    /// A type that does not exist: its cells are null.
+    Other,
+}
+
+impl Columns {
+    /// Those that a definition names, up to the first path that is none; gives how many of them there are.
+    pub(super) fn parse(named: &[PrinterColumn]) -> Self {
+        let parsed = |column: &PrinterColumn| Some(Column { steps: path::parse(&column.path).ok()?, kind: Kind::of(&column.kind) });
+        Self(named.iter().map_while(parsed).collect())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The parts of an object that the cells are made of.
+    pub(super) fn want(&self) -> Want {
+        let mut want = Want::paths(&["metadata.name"]);
+        for column in &self.0 {
+            want.add(column.steps.iter().map_while(|step| match step {
+                Step::Field(name) => Some(&**name),
+                _ => None,
+            }));
+        }
+        want
+    }
+
+    /// Writes the cells.
+    pub(super) fn print(&self, object: &Node<'_>, row: &mut Row<'_>) {
+        row.name(object);
+        for column in &self.0 {
+            match walk(object, &column.steps).ok().and_then(|found| found.first().copied()) {
+                Some(value) => cell(column.kind, value, row),
+                None => {
+                    row.null();
+                }
+            }
+        }
+    }
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "string" => Self::Text,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            "date" => Self::Date,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn cell(kind: Kind, value: &Node<'_>, row: &mut Row<'_>) {
+    match (kind, value) {
+        (Kind::Text, value) => row.text(&printed(value)),
+        (Kind::Integer, Node::Int(n)) => row.int(*n),
+        (Kind::Integer, Node::Float(f)) => row.int(truncated(*f)),
+        #[expect(clippy::cast_precision_loss, reason = "Go converts the int64 to a float64 as well")]
+        (Kind::Number, Node::Int(n)) => row.float(*n as f64),
+        (Kind::Number, Node::Float(f)) => row.float(*f),
+        (Kind::Boolean, Node::Bool(value)) => row.flag(*value),
+        (Kind::Date, Node::Text(text)) => {
+            let age = date(text, row);
+            row.text(&age)
+        }
+        _ => row.null(),
+    };
+}
+
+/// Go's `int64(f)` on amd64: what does not fit becomes the smallest one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the range is tested")]
+fn truncated(f: f64) -> i64 {
+    if (i64::MIN as f64..i64::MAX as f64).contains(&f) { f as i64 } else { i64::MIN }
+}
+
+/// An empty text is Go's zero time.
+fn date(text: &str, row: &Row<'_>) -> String {
+    if matches!(text, "" | "null") {
+        return row.elapsed(None).into_owned();
+    }
+    match Moment::parse(text) {
+        Some(moment) => row.elapsed(Some(moment).filter(|moment| !moment.is_zero())).into_owned(),
+        None => "<invalid>".to_owned(),
+    }
+}
+
+/// A value as Go's `fmt.Fprint` tells it, arrays and objects as JSON.
+fn printed(value: &Node<'_>) -> String {
+    match value {
+        Node::Null => "<no value>".to_owned(),
+        Node::Bool(value) => value.to_string(),
+        Node::Int(n) => n.to_string(),
+        Node::Float(f) => fprint(*f),
+        Node::Text(text) => text.to_string(),
+        Node::Array(_) | Node::Object(_) => {
+            let mut out = Vec::new();
+            value.json_into(&mut out);
+            String::from_utf8(out).expect("the encoder writes UTF-8")
+        }
+    }
+}
+
+/// `%v` of a float: the shortest digits, an exponent of two digits below 1e-4 and from 1e21 on.
+fn fprint(f: f64) -> String {
+    if f == 0.0 || (1e-4..1e21).contains(&f.abs()) {
+        return format!("{f}");
+    }
+    let text = format!("{f:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
+}
+
+/// One column definition as JSON.
+pub(super) fn definition(column: &PrinterColumn) -> String {
+    let told = format!("Custom resource definition column (in JSONPath format): {}", column.path);
+    let description = if column.description.is_empty() { &told } else { &column.description };
+    let mut out = Vec::new();
+    for (name, value) in
+        [("{\"name\":", &column.name), (",\"type\":", &column.kind), (",\"format\":", &column.format), (",\"description\":", description)]
+    {
+        out.extend_from_slice(name.as_bytes());
+        encode::string_into(value, &mut out);
+    }
+    out.extend_from_slice(format!(",\"priority\":{}}}", column.priority).as_bytes());
+    String::from_utf8(out).expect("the encoder writes UTF-8")
+}
