@@ -217,7 +217,7 @@ async fn readiness(api: Arc<Api>, shelf: Arc<ArcSwap<Shelf>>) {
     let resources: Vec<_> = shelf.load().resources().cloned().collect();
     for resource in resources {
         while resource.handle.published.wait_until(crate::cache::view::Known::is_ready, READY_LOOK).await.is_err() {
-            tracing::warn!(resource = %resource.form_name, "not ready: still loading from etcd");
+            tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);
             }

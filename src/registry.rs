@@ -2,7 +2,11 @@
 //!
 //! Readers look at an immutable [`Shelf`]; one task replaces it whole. Knows no HTTP.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use arc_swap::ArcSwap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
@@ -14,7 +18,7 @@ use crate::{
     etcd::Etcd,
     keeper::{Handle, keeper},
     model::{ResourceId, Storage},
-    read::target::{MetadataForms, Resource},
+    read::{shown::Forms, target::Resource},
     source::{driver::Command, load::load, machine::LoadAt},
     telemetry::{Metrics, ResourceMetrics},
 };
@@ -159,15 +163,18 @@ impl Registry {
             return Some(same.clone());
         }
         Some(Arc::new(Resource {
-            form: Arc::new(form(served)),
-            form_name: format!("{}/{}", served.api_version(), served.resource).into(),
-            metadata: MetadataForms::of(&served.storage),
+            forms: Forms::new(form(served), served.clone(), since_epoch),
             handle: handle.clone(),
             metrics: metrics.clone(),
             requests: Arc::new(self.parts.metrics.served(&group, &version, &resource)),
             served: served.clone(),
         }))
     }
+}
+
+/// The clock of ages in Tables.
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn name(served: &Served) -> (String, String, String) {

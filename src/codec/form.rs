@@ -7,9 +7,11 @@ use serde_json::Value;
 
 use super::{
     encode, event_v1,
+    media::{Media, Unencodable},
     partial::{Cut, MetaVersion},
     stored::shown,
     table::{Clock, Include, Rows, Table},
+    wire::{self, Wire},
 };
 use crate::model::{Kind, Object, Revision, Storage};
 
@@ -17,7 +19,7 @@ use crate::model::{Kind, Object, Revision, Storage};
 const INITIAL_EVENTS_END: &str = r#""k8s.io/initial-events-end":"true""#;
 
 /// How one served resource is written. A stored object under several versions has one form each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Form {
     style: Style,
     /// `{"kind":K,"apiVersion":V,` or, custom, `{"apiVersion":V,`.
@@ -28,9 +30,11 @@ pub struct Form {
     bookmark: Vec<u8>,
     /// Built-in: members that the annotations of every bookmark have besides the one that ends the initial events; sorted before it.
     annotations: Vec<u8>,
+    /// Set when lists and watch frames are protobuf; what is written one object at a time is JSON all the same, see [`Media::encode`].
+    wire: Option<Wire>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Style {
     /// The order of Go structs; list items without a head.
     BuiltIn,
@@ -76,6 +80,7 @@ impl Form {
             list_kind: quoted(list_kind),
             bookmark: bookmark_zero.as_bytes().to_vec(),
             annotations: Vec::new(),
+            wire: None,
         }
     }
 
@@ -94,7 +99,7 @@ impl Form {
         let mut bookmark = b"\"kind\":".to_vec();
         encode::string_into(kind, &mut bookmark);
         bookmark.push(b',');
-        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark, annotations: Vec::new() }
+        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark, annotations: Vec::new(), wire: None }
     }
 
     /// events.k8s.io/v1, shown from stored core/v1 Events. Every object is read and rewritten each time it is shown,
@@ -109,6 +114,34 @@ impl Form {
     pub fn metadata_only(version: MetaVersion, storage: &Storage) -> Self {
         let whole = Self::built_in(version.api_version(), "PartialObjectMetadata", "PartialObjectMetadataList", "");
         Self { style: Style::Partial(Cut::of(storage)), ..whole }
+    }
+
+    /// The same in protobuf, as this kind; `None` when protobuf does not know it.
+    #[must_use]
+    pub fn in_protobuf(&self, api_version: &str, kind: &str, list_kind: &str) -> Option<Self> {
+        let wire = Wire::of(api_version, kind, list_kind)?;
+        Some(Self { wire: Some(wire), ..self.clone() })
+    }
+
+    /// How lists and watch frames are encoded.
+    #[must_use]
+    pub fn media(&self) -> Media {
+        if self.wire.is_some() { Media::Protobuf } else { Media::Json }
+    }
+
+    /// A whole list in protobuf: its envelope tells the length, so it cannot be written piece by piece.
+    ///
+    /// # Errors
+    /// The first object that is not as its message wants it.
+    pub fn protobuf_list<'a>(&self, meta: &ListMeta, objects: impl Iterator<Item = &'a Object>) -> Result<Vec<u8>, Unencodable> {
+        let Some(wire) = &self.wire else { return Err(Unencodable::not_this_form()) };
+        let (mut json, mut items) = (Vec::new(), Vec::new());
+        for object in objects {
+            json.clear();
+            self.object_into(object, &mut json);
+            wire.item_into(&json, &mut items).map_err(|error| Unencodable::of(object, &error))?;
+        }
+        Ok(wire.list(meta, &items))
     }
 
     /// A resource as a `Table` (spec api-surface §4). `base` is how the whole object is written, for the rows that include it and for the
@@ -173,8 +206,14 @@ impl Form {
     }
 
     /// One watch frame with its newline. The body shows `revision`: the object's own, but for DELETED that of the deletion (spec list-watch §5.1).
+    /// Empty when the object cannot be shown in protobuf.
     #[must_use]
     pub fn event(&self, kind: Kind, object: &Object, revision: Revision) -> Bytes {
+        if let Some(wire) = &self.wire {
+            let mut json = Vec::with_capacity(self.head.len() + object.tail.len());
+            self.body_into(object, revision, &mut json);
+            return wire.event(kind, &json).unwrap_or_default();
+        }
         const AROUND: usize = r#"{"type":"MODIFIED","object":}"#.len() + 1;
         let digits = encode::revision_len(revision.0);
         let mut out = Vec::with_capacity(AROUND + self.head.len() + object.tail.len() + digits);
@@ -192,9 +231,13 @@ impl Form {
     #[must_use]
     pub fn bookmark(&self, revision: Revision, annotated: bool) -> Bytes {
         let mut out = Vec::with_capacity(160 + self.head.len() + self.bookmark.len());
+        if let Some(wire) = &self.wire {
+            self.bookmark_object_into(revision, annotated, &mut out);
+            return wire.event(Kind::Bookmark, &out).unwrap_or_default();
+        }
         frame_into(Kind::Bookmark, &mut out);
         if let Style::Table(rows) = &self.style {
-            self.rows_into(Some(revision), None, &mut out, |out| rows.bookmark_row_into(revision, annotated, out));
+            self.rows_into(Some(revision), rows.columns_of_events(), &mut out, |out| rows.bookmark_row_into(revision, annotated, out));
         } else {
             self.bookmark_object_into(revision, annotated, &mut out);
         }
@@ -226,6 +269,18 @@ impl Form {
             out.extend_from_slice(&self.bookmark);
         }
         out.push(b'}');
+    }
+
+    /// An ERROR frame around a Status (spec list-watch §4.7): of this form's encoding.
+    #[must_use]
+    pub fn error(&self, status_json: &[u8]) -> Bytes {
+        match self.media() {
+            Media::Json | Media::Yaml => error_event(status_json),
+            // A Status is always one.
+            Media::Protobuf => {
+                wire::frame(Kind::Error, &Media::Protobuf.encode(status_json.trim_ascii_end().to_vec(), false).unwrap_or_default())
+            }
+        }
     }
 
     /// The annotations member of a bookmark, if it has one.
@@ -327,7 +382,7 @@ impl Form {
     /// The whole object under a revision; an event's Table.
     pub(super) fn body_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
         if let Style::Table(rows) = &self.style {
-            return self.rows_into(Some(revision), None, out, |out| rows.row_into(object, revision, out));
+            return self.rows_into(Some(revision), rows.columns_of_events(), out, |out| rows.row_into(object, revision, out));
         }
         let start = out.len();
         out.extend_from_slice(&self.head);

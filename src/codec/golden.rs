@@ -252,7 +252,8 @@ fn broken(storage: &Storage, key: &'static str, value: &[u8]) -> String {
 fn what_cannot_be_served_says_why() {
     let storage = built_in("ConfigMap", "v1");
     for (value, why) in [
-        (&b"k8s\0\n\x0f"[..], "a protobuf value (k8s\\0): start kube-apiserver with --storage-media-type=application/json"),
+        (&b"k8s\0\n\x0f"[..], "a protobuf value (k8s\\0) that cannot be read: unexpected EOF"),
+        (b"k8s\0\n\x07\n\x02v1\x12\x01X\x12\x00", "a protobuf value of a kind that is not known: v1 \"X\""),
         (b"k8s:enc:aescbc:v1:key1:\xff\x00", "an encrypted value (k8s:enc:aescbc:)"),
         (b"", "an empty value"),
         (b" \n", "an empty value"),

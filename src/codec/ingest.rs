@@ -9,6 +9,7 @@ use super::{
     defaults, definition, encode, field,
     members::Members,
     pretty,
+    proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
 use crate::model::{Broken, Object, Revision, Shape, Storage, shard::hash};
@@ -24,7 +25,7 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 /// clients found it.
 ///
 /// # Errors
-/// [`Broken`] with what was found and what to do: protobuf, encrypted, no valid JSON, another kind or apiVersion than the shape has, a key
+/// [`Broken`] with what was found and what to do: encrypted, neither valid JSON nor valid protobuf, another kind or apiVersion than the shape has, a key
 /// with too few or too many parts.
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
     let made = parts(storage.namespaced, prefix_len, &key).and_then(|at| Ok((at, body(storage, value, revision)?)));
@@ -61,6 +62,7 @@ fn parts(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<(u16, u16), 
 
 fn body(storage: &Storage, value: &[u8], revision: Revision) -> Result<Body, String> {
     let text = readable(value)?;
+    let text = text.as_ref();
     let paths = field::paths(&storage.fields);
     let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, revision);
     match &storage.shape {
@@ -84,12 +86,10 @@ fn body(storage: &Storage, value: &[u8], revision: Revision) -> Result<Body, Str
     }
 }
 
-/// The value as text, unless it is of a form we do not serve.
-fn readable(value: &[u8]) -> Result<&str, String> {
-    if value.starts_with(b"k8s\0") {
-        return Err("a protobuf value (k8s\\0): start kube-apiserver with --storage-media-type=application/json and rewrite the objects; \
-            protobuf values are not served yet"
-            .to_owned());
+/// The value as JSON, unless it is of a form we do not serve.
+fn readable(value: &[u8]) -> Result<Cow<'_, str>, String> {
+    if value.starts_with(proto::PREFIX) {
+        return from_protobuf(value).map(Cow::Owned);
     }
     if value.starts_with(b"k8s:enc:") {
         let provider = value.split(|b| *b == b':').nth(2).map(String::from_utf8_lossy).unwrap_or_default();
@@ -101,7 +101,19 @@ fn readable(value: &[u8]) -> Result<&str, String> {
     if value.trim_ascii().is_empty() {
         return Err("an empty value: delete the key or write the object again".to_owned());
     }
-    std::str::from_utf8(value.trim_ascii_end()).map_err(|e| format!("not UTF-8 (byte {}): write the object again", e.valid_up_to()))
+    let text = std::str::from_utf8(value.trim_ascii_end());
+    text.map(Cow::Borrowed).map_err(|e| format!("not UTF-8 (byte {}): write the object again", e.valid_up_to()))
+}
+
+/// What kube-apiserver stores of built-in types unless it is told otherwise (spec api-surface §10.2), as the JSON that it would print.
+fn from_protobuf(value: &[u8]) -> Result<String, String> {
+    let failed = |error: ProtoError| format!("a protobuf value (k8s\\0) that cannot be read: {error}");
+    let unknown = proto::open(value).map_err(failed)?;
+    let message = proto::message(unknown.api_version, unknown.kind)
+        .ok_or_else(|| format!("a protobuf value of a kind that is not known: {} {:?}", unknown.api_version, unknown.kind))?;
+    let mut json = Vec::with_capacity(value.len() * 2);
+    message.to_json(unknown.raw, &mut json).map_err(failed)?;
+    String::from_utf8(json).map_err(|_| "a protobuf value whose text is not UTF-8".to_owned())
 }
 
 /// The type head that a canonical value starts with.

@@ -13,19 +13,24 @@ mod field;
 pub mod form;
 pub mod ingest;
 mod job;
+pub mod media;
 mod members;
 mod partial;
 pub mod pretty;
+mod printed;
 pub mod proto;
 mod scan;
 pub mod stored;
 mod table;
+mod wire;
 pub mod yaml;
 
 #[cfg(test)]
 mod golden;
 
-pub use form::{Form, ListMeta, error_event};
+pub use form::{Form, ListMeta};
 pub use ingest::ingest;
+pub use media::{Media, Unencodable};
 pub use partial::MetaVersion;
+pub use printed::normalize;
 pub use table::{Clock, Include, Table};

@@ -1,8 +1,8 @@
 //! A tree that was written becomes the bytes that etcd keeps, and the bytes that the writer is shown (spec api-surface §10.2, §10.4).
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{definition, encode, event_v1};
+use super::{definition, encode, event_v1, partial::MetaVersion, printed::built_in};
 use crate::model::{Shape, Storage};
 
 /// The stored value of an object: another `apiVersion` where the storage has one, no `resourceVersion` and no `selfLink`, the member order of its kind
@@ -19,7 +19,7 @@ pub fn stored(storage: &Storage, stored_as: &str, events_v1: bool, object: &Map<
         Shape::Definition => return definition::to_stored(&Value::Object(object)),
         Shape::BuiltIn { .. } => {
             object.insert("apiVersion".into(), stored_as.into());
-            encode::builtin_order(&object)
+            built_in(&object)
         }
         Shape::Custom { .. } => {
             object.insert("apiVersion".into(), stored_as.into());
@@ -36,7 +36,7 @@ pub fn stored(storage: &Storage, stored_as: &str, events_v1: bool, object: &Map<
 #[must_use]
 pub fn shown(custom: bool, object: &Value) -> Vec<u8> {
     match object {
-        Value::Object(members) if !custom => encode::builtin_order(members),
+        Value::Object(members) if !custom => built_in(members),
         value => {
             let mut out = Vec::new();
             encode::value_into(value, &mut out);
@@ -45,10 +45,15 @@ pub fn shown(custom: bool, object: &Value) -> Vec<u8> {
     }
 }
 
+/// The `PartialObjectMetadata` of an object.
+#[must_use]
+pub fn only_metadata(version: MetaVersion, object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": object["metadata"]})
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use serde_json::json;
 
     use super::*;
     use crate::{codec::ingest::ingest, model::Revision};
@@ -88,8 +93,9 @@ mod tests {
         let event = json!({"kind": "Event", "apiVersion": "events.k8s.io/v1", "metadata": {"name": "e"}, "regarding": {"kind": "Pod"},
             "note": "hello", "reportingController": "c", "deprecatedCount": 2, "eventTime": "2026-01-01T00:00:00.000000Z", "reason": "R"});
         let bytes = stored(&storage(shape), "v1", true, &members(event));
-        let text = "{\"kind\":\"Event\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"e\"},\"count\":2,\"eventTime\":\"2026-01-01T00:00:00.000000Z\",\
-            \"involvedObject\":{\"kind\":\"Pod\"},\"message\":\"hello\",\"reason\":\"R\",\"reportingComponent\":\"c\"}\n";
+        let text = "{\"kind\":\"Event\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"e\"},\"involvedObject\":{\"kind\":\"Pod\"},\"reason\":\"R\",\"message\":\"hello\",\
+            \"source\":{},\"firstTimestamp\":null,\"lastTimestamp\":null,\"count\":2,\"eventTime\":\"2026-01-01T00:00:00.000000Z\",\
+            \"reportingComponent\":\"c\",\"reportingInstance\":\"\"}\n";
         assert_eq!(String::from_utf8(bytes).expect("UTF-8"), text);
     }
 }

@@ -1,50 +1,58 @@
-//! What a client accepts and what we answer with: JSON, indented or not, whole or the metadata alone, and the aggregated form of discovery (spec
-//! api-surface §3, list-watch §4.3). Clauses for YAML, protobuf and Table are skipped, as a server skips what it cannot do; the 406 texts name what is
-//! left.
-//!
-//! Deviations until those forms are served: the texts list `application/json` only (kube-apiserver adds YAML and protobuf, and for watches protobuf's stream
-//! form); `Accept: application/yaml` alone gets the router's 406, where kube-apiserver answers (or, for a watch, gives the other text, in YAML).
+//! What a client accepts and what we answer with: JSON, indented or not, YAML, protobuf; whole, the metadata alone or as a Table; and the aggregated
+//! form of discovery (spec api-surface §3, list-watch §4.3). Encodes nothing.
 
-use http::HeaderMap;
-use http::header::{ACCEPT, USER_AGENT};
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
 
 use super::status::Status;
-use crate::codec::MetaVersion;
-
-const JSON: &str = "application/json";
-const JSON_STREAM: &str = "application/json;stream=watch";
+use crate::codec::{Media, MetaVersion};
 
 /// What is being asked for; decides which clauses fit and which 406 text is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// GET, LIST or a write of a built-in resource.
+    /// GET or a write of a built-in resource.
     BuiltIn,
-    /// GET, LIST or a write of a custom resource: the router's check does not apply (spec api-surface §3.3).
+    /// LIST of a built-in resource: the router does not tell it from a watch.
+    BuiltInList,
+    /// GET, LIST or a write of a custom resource: the router's check does not apply (spec api-surface §3.3), and there is no protobuf of it.
     Custom,
     /// Watch of a built-in resource.
     BuiltInWatch,
     /// Watch of a custom resource.
     CustomWatch,
-    /// An API object that is no resource's, under a path that the router guards: it has one form.
+    /// `/version`, which is JSON only.
+    JsonDocument,
+    /// An API object that is no resource's, under a path that the router guards: it has one shape.
     RoutedDocument,
-    /// The same where the router does not look.
+    /// The same where the router does not look; every failure is one.
     Document,
     /// `/api` and `/apis`, which have an aggregated form too.
     Discovery,
 }
 
 /// The form of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
+    /// How it is encoded.
+    pub media: Media,
     /// JSON with two spaces and no newline at its end. Watches ignore it (spec list-watch §1.2).
     pub pretty: bool,
     /// `APIGroupDiscoveryList` v2 instead of the plain document (spec api-surface §2.2); only for `Asked::Discovery`.
     pub aggregated: bool,
-    /// The metadata alone; only for resources. Writes do not look at it yet: they answer with the whole object.
-    pub partial: Option<Partial>,
-    /// Whether failures are indented: no clause that asks for another kind of object fits them, and without one that fits they are indented (spec
-    /// api-surface §3.4).
-    pub errors_pretty: bool,
+    /// As what an object is shown; only for resources.
+    pub shape: Shape,
+}
+
+/// As what an object is shown: the parameters `as`, `g` and `v`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Itself.
+    #[default]
+    Whole,
+    /// `as=PartialObjectMetadata` or `as=PartialObjectMetadataList`.
+    Partial(Partial),
+    /// `as=Table`.
+    Table(MetaVersion),
 }
 
 /// `as=PartialObjectMetadata` or `as=PartialObjectMetadataList`.
@@ -56,35 +64,68 @@ pub struct Partial {
     pub list: bool,
 }
 
-impl Form {
-    fn plain(pretty: bool) -> Self {
-        Self { pretty, aggregated: false, partial: None, errors_pretty: pretty }
+/// In kube-apiserver's order.
+const MEDIA: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
+/// What the 406 texts name.
+const TYPES: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// Chooses the form of the answer. `wants_pretty`: see [`is_pretty`].
+///
+/// # Errors
+/// The 406.
+pub fn negotiate(accept: Option<&HeaderValue>, wants_pretty: bool, asked: Asked) -> Result<Form, Status> {
+    let clauses = clauses(accepted(accept));
+    if let Some(media) = asked.guarded()
+        && !clauses.iter().any(|clause| clause.routes(media))
+    {
+        let streams: &[&str] = if matches!(asked, Asked::BuiltInList | Asked::BuiltInWatch) { &STREAMS } else { &[] };
+        return Err(Status::not_acceptable_routed(&[&TYPES[..media.len()], streams].concat()));
+    }
+    let form = best(&clauses, asked).ok_or_else(|| Status::not_acceptable(&TYPES))?;
+    if asked.is_watch() && form.media == Media::Yaml {
+        return Err(Status::not_acceptable(&STREAMS));
+    }
+    Ok(Form { pretty: form.pretty || wants_pretty, ..form })
+}
+
+/// How a failure is encoded, and whether it is indented: it has a negotiation of its own, and where that comes to nothing it is indented JSON
+/// (spec api-surface §3.4).
+pub fn of_failure(accept: Option<&HeaderValue>, wants_pretty: bool) -> (Media, bool) {
+    match best(&clauses(accepted(accept)), Asked::Document) {
+        Some(form) => (form.media, form.pretty || wants_pretty),
+        None => (Media::Json, true),
     }
 }
 
-/// Chooses the form of the answer from the `Accept` and `User-Agent` headers and the `pretty` parameter (`None` when absent).
-///
-/// # Errors
-/// The 406. It is sent indented when `Accept` could not be met (spec api-surface §3.4).
-pub fn negotiate(headers: &HeaderMap, pretty: Option<&str>, asked: Asked) -> Result<Form, Status> {
-    let accept = match headers.get(ACCEPT) {
-        Some(value) => value.to_str().unwrap_or("unreadable"),
-        None => "",
-    };
-    let wants_pretty = is_pretty(headers, pretty);
-    if accept.is_empty() {
-        return Ok(Form::plain(wants_pretty));
+/// The header; without one anything is accepted.
+fn accepted(accept: Option<&HeaderValue>) -> &str {
+    let accept = accept.map_or("", |value| value.to_str().unwrap_or("unreadable"));
+    if accept.is_empty() { "*/*" } else { accept }
+}
+
+/// The first form that fits: clauses in their order, for each of them the media types in ours.
+fn best(clauses: &[Clause<'_>], asked: Asked) -> Option<Form> {
+    clauses.iter().find_map(|clause| MEDIA.into_iter().filter(|media| clause.names(*media)).find_map(|media| clause.form(asked, media)))
+}
+
+impl Asked {
+    /// The media types that the router of built-ins lets pass; it does not look at anything else.
+    fn guarded(self) -> Option<&'static [Media]> {
+        match self {
+            Self::BuiltIn | Self::BuiltInList | Self::BuiltInWatch | Self::RoutedDocument => Some(&MEDIA),
+            Self::JsonDocument => Some(&MEDIA[..1]),
+            Self::Custom | Self::CustomWatch | Self::Document | Self::Discovery => None,
+        }
     }
-    let clauses = clauses(accept);
-    if matches!(asked, Asked::BuiltIn | Asked::BuiltInWatch | Asked::RoutedDocument) && !clauses.iter().any(Clause::routes) {
-        let types: &[&str] = if asked == Asked::BuiltInWatch { &[JSON, JSON_STREAM] } else { &[JSON] };
-        return Err(Status::not_acceptable_routed(types));
+
+    fn is_watch(self) -> bool {
+        matches!(self, Self::BuiltInWatch | Self::CustomWatch)
     }
-    let fitting = |asked| clauses.iter().filter(|clause| clause.names_json()).find_map(|clause| clause.form(asked));
-    let Some(form) = fitting(asked) else { return Err(Status::not_acceptable(&[JSON])) };
-    let errors = if form.partial.is_some() || form.aggregated { fitting(Asked::Document) } else { Some(form) };
-    let errors_pretty = errors.is_none_or(|errors| errors.pretty || wants_pretty);
-    Ok(Form { pretty: form.pretty || wants_pretty, errors_pretty, ..form })
+
+    fn is_resource(self) -> bool {
+        matches!(self, Self::BuiltIn | Self::BuiltInList | Self::Custom) || self.is_watch()
+    }
 }
 
 /// Whether JSON is indented, `Accept: …;pretty=1` apart (spec api-surface §3.5): the parameter decides, else a client that a person looks through.
@@ -136,42 +177,53 @@ impl<'a> Clause<'a> {
     }
 
     /// Passes the router of built-in resources: an exact type, or `*/*`; not `application/*`.
-    fn routes(&self) -> bool {
-        (self.kind, self.subkind) == ("*", "*") || (self.kind, self.subkind) == ("application", "json")
+    fn routes(&self, known: &[Media]) -> bool {
+        (self.kind, self.subkind) == ("*", "*") || (self.subkind != "*" && known.iter().any(|media| self.names(*media)))
     }
 
-    fn names_json(&self) -> bool {
-        (self.kind == "*" && self.subkind == "*") || (self.kind == "application" && matches!(self.subkind, "json" | "*"))
+    fn names(&self, media: Media) -> bool {
+        (self.kind == "*" && self.subkind == "*")
+            || media
+                .content_type()
+                .split_once('/')
+                .is_some_and(|(kind, subkind)| kind == self.kind && ["*", subkind].contains(&self.subkind))
     }
 
     fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    /// The form that the parameters ask for; `None` when we cannot give it.
-    fn form(&self, asked: Asked) -> Option<Form> {
-        let pretty = self.parameter("pretty") == Some("1");
+    /// The form that the parameters ask for; `None` when there is none in this encoding.
+    fn form(&self, asked: Asked, media: Media) -> Option<Form> {
         if self.parameter("stream").is_some_and(|stream| !stream.is_empty() && stream != "watch") {
             return None;
         }
         if self.parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
             return None;
         }
-        let plain = Form::plain(pretty);
+        if asked == Asked::JsonDocument && media != Media::Json {
+            return None;
+        }
+        let plain = Form { media, pretty: self.parameter("pretty") == Some("1"), aggregated: false, shape: Shape::Whole };
+        let custom = matches!(asked, Asked::Custom | Asked::CustomWatch);
         match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
-            (None, None, None) => Some(plain),
+            (None, None, None) => (media != Media::Protobuf || !custom).then_some(plain),
             (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) if asked == Asked::Discovery => {
-                Some(Form { aggregated: true, ..plain })
+                (media == Media::Json).then_some(Form { aggregated: true, ..plain })
             }
-            (Some(kind @ ("PartialObjectMetadata" | "PartialObjectMetadataList")), Some("meta.k8s.io"), Some(version))
-                if !matches!(asked, Asked::Document | Asked::RoutedDocument | Asked::Discovery) =>
-            {
+            (Some(kind), Some("meta.k8s.io"), Some(version)) if asked.is_resource() => {
                 let version = match version {
                     "v1" => MetaVersion::V1,
                     "v1beta1" => MetaVersion::V1Beta1,
                     _ => return None,
                 };
-                Some(Form { partial: Some(Partial { version, list: kind.ends_with("List") }), ..plain })
+                let shape = match kind {
+                    "Table" if media != Media::Protobuf => Shape::Table(version),
+                    "PartialObjectMetadata" => Shape::Partial(Partial { version, list: false }),
+                    "PartialObjectMetadataList" => Shape::Partial(Partial { version, list: true }),
+                    _ => return None,
+                };
+                Some(Form { shape, ..plain })
             }
             _ => None,
         }
@@ -180,23 +232,25 @@ impl<'a> Clause<'a> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
 
     fn ask(accept: &str, asked: Asked) -> Result<Form, String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_str(accept).expect("a header value"));
-        negotiate(&headers, None, asked).map_err(|status| status.message)
+        let accept = HeaderValue::from_str(accept).expect("a header value");
+        negotiate(Some(&accept), false, asked).map_err(|status| status.message)
     }
 
-    const PLAIN: Form = Form { pretty: false, aggregated: false, partial: None, errors_pretty: false };
+    const PLAIN: Form = Form { media: Media::Json, pretty: false, aggregated: false, shape: Shape::Whole };
+    const YAML: Form = Form { media: Media::Yaml, ..PLAIN };
+    const PROTOBUF: Form = Form { media: Media::Protobuf, ..PLAIN };
+    const TABLE: Form = Form { shape: Shape::Table(MetaVersion::V1), ..PLAIN };
     const KUBECTL: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
     const CLIENT_GO_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+    const RESOURCES: [Asked; 4] = [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch];
 
     #[test]
-    fn what_we_can_do_is_found_among_what_we_cannot() {
+    fn json_unless_something_else_is_asked_for() {
         for accept in [
             "",
             "*/*",
@@ -205,35 +259,64 @@ mod tests {
             " application/json ; charset=utf-8",
             "application/json;stream=watch",
             "application/json;sv=v1",
-            KUBECTL,
-            "application/vnd.kubernetes.protobuf,application/json",
-            "application/yaml;q=0.9,application/json;q=0.1",
+            "application/yaml;q=0.1,application/json;q=0.9",
             "text/html,application/xml;q=0.9,*/*;q=0.8",
         ] {
-            for asked in [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch, Asked::Discovery] {
+            for asked in RESOURCES.into_iter().chain([Asked::Discovery]) {
                 assert_eq!(ask(accept, asked), Ok(PLAIN), "{accept:?} {asked:?}");
             }
         }
         assert_eq!(ask("application/*", Asked::Custom), Ok(PLAIN));
-        assert_eq!(ask("application/json;pretty=1", Asked::BuiltIn), Ok(Form { pretty: true, errors_pretty: true, ..PLAIN }));
+        assert_eq!(ask("application/json;pretty=1", Asked::BuiltIn), Ok(Form { pretty: true, ..PLAIN }));
+    }
+
+    #[test]
+    fn protobuf_is_for_built_ins() {
+        let go = "application/vnd.kubernetes.protobuf,application/json";
+        for asked in [Asked::BuiltIn, Asked::BuiltInWatch, Asked::Document, Asked::RoutedDocument] {
+            assert_eq!(ask(go, asked), Ok(PROTOBUF), "{asked:?}");
+        }
+        for asked in [Asked::Custom, Asked::CustomWatch] {
+            assert_eq!(ask(go, asked), Ok(PLAIN), "{asked:?}");
+            assert!(ask("application/vnd.kubernetes.protobuf", asked).is_err());
+        }
+        assert_eq!(ask("application/vnd.kubernetes.protobuf;stream=watch", Asked::BuiltInWatch), Ok(PROTOBUF));
+    }
+
+    #[test]
+    fn yaml_is_for_what_is_whole() {
+        for asked in [Asked::BuiltIn, Asked::Custom, Asked::Document] {
+            assert_eq!(ask("application/yaml", asked), Ok(YAML));
+        }
+        let streams =
+            "only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        for asked in [Asked::BuiltInWatch, Asked::CustomWatch] {
+            assert_eq!(ask("application/yaml", asked), Err(streams.to_owned()));
+        }
     }
 
     #[test]
     fn the_texts_of_406() {
-        let routed = "406: Not Acceptable\n\nAvailable representations: application/json";
-        let negotiated = "only the following media types are accepted: application/json";
-        for accept in ["text/plain", "application/*", "APPLICATION/JSON", "nonsense", "application/yaml"] {
-            assert_eq!(ask(accept, Asked::BuiltIn), Err(routed.to_owned()), "{accept}");
+        let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let routed = format!("406: Not Acceptable\n\nAvailable representations: {types}");
+        let negotiated = format!("only the following media types are accepted: {types}");
+        for accept in ["text/plain", "application/*", "APPLICATION/JSON", "nonsense"] {
+            assert_eq!(ask(accept, Asked::BuiltIn), Err(routed.clone()), "{accept}");
         }
-        assert_eq!(ask("text/plain", Asked::BuiltInWatch), Err(format!("{routed}, application/json;stream=watch")));
-        assert_eq!(ask("text/plain", Asked::Custom), Err(negotiated.to_owned()));
-        for accept in ["application/json;stream=foo", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;sv=v9"] {
-            assert_eq!(ask(accept, Asked::BuiltIn), Err(negotiated.to_owned()), "{accept}");
+        let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        for asked in [Asked::BuiltInList, Asked::BuiltInWatch] {
+            assert_eq!(ask("text/plain", asked), Err(format!("{routed}, {streams}")));
         }
-        assert_eq!(
-            ask("application/json;as=APIGroupDiscoveryList;v=v2beta1;g=apidiscovery.k8s.io", Asked::Discovery),
-            Err(negotiated.to_owned())
-        );
+        let json = "406: Not Acceptable\n\nAvailable representations: application/json";
+        assert_eq!(ask("application/yaml", Asked::JsonDocument), Err(json.to_owned()));
+        assert_eq!(ask("text/plain", Asked::Custom), Err(negotiated.clone()));
+        for accept in
+            ["application/json;stream=foo", "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "application/json;sv=v9"]
+        {
+            assert_eq!(ask(accept, Asked::BuiltIn), Err(negotiated.clone()), "{accept}");
+        }
+        let old = "application/json;as=APIGroupDiscoveryList;v=v2beta1;g=apidiscovery.k8s.io";
+        assert_eq!(ask(old, Asked::Discovery), Err(negotiated));
     }
 
     #[test]
@@ -242,29 +325,37 @@ mod tests {
         assert_eq!(ask(CLIENT_GO_DISCOVERY, Asked::BuiltIn), Ok(PLAIN));
         assert_eq!(
             ask("application/json;as=APIGroupDiscoveryList;profile=nopeer;v=v2;g=apidiscovery.k8s.io", Asked::Discovery),
-            Ok(Form { aggregated: true, errors_pretty: true, ..PLAIN })
+            Ok(Form { aggregated: true, ..PLAIN })
         );
         let json_first = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.5,application/json";
         assert_eq!(ask(json_first, Asked::Discovery), Ok(PLAIN));
     }
 
     #[test]
+    fn tables_are_for_resources_in_text() {
+        for asked in RESOURCES {
+            assert_eq!(ask(KUBECTL, asked), Ok(TABLE));
+        }
+        assert_eq!(ask(KUBECTL, Asked::Document), Ok(PLAIN));
+        let yaml = "application/yaml;as=Table;v=v1beta1;g=meta.k8s.io";
+        assert_eq!(ask(yaml, Asked::Custom), Ok(Form { shape: Shape::Table(MetaVersion::V1Beta1), ..YAML }));
+    }
+
+    #[test]
     fn metadata_alone_is_chosen_for_resources() {
-        const GO: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-        let partial = |version, list| Some(Partial { version, list });
-        let one = Form { partial: partial(MetaVersion::V1, false), ..PLAIN };
-        let resources = [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch];
-        for asked in resources {
+        const GO: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let partial = |version, list| Shape::Partial(Partial { version, list });
+        let one = Form { shape: partial(MetaVersion::V1, false), ..PROTOBUF };
+        for asked in RESOURCES {
             assert_eq!(ask(GO, asked), Ok(one));
             let list = "application/json;q=0.5, */*;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1;stream=watch";
-            assert_eq!(ask(list, asked), Ok(Form { partial: partial(MetaVersion::V1Beta1, true), ..PLAIN }));
+            assert_eq!(ask(list, asked), Ok(Form { shape: partial(MetaVersion::V1Beta1, true), ..PLAIN }));
             assert_eq!(ask("application/json,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", asked), Ok(PLAIN));
             for unknown in ["g=meta.k8s.io;v=v2", "g=apps;v=v1", "v=v1", "g=meta.k8s.io"] {
                 assert_eq!(ask(&format!("application/json;as=PartialObjectMetadata;{unknown},application/json"), asked), Ok(PLAIN));
             }
         }
         for asked in [Asked::Document, Asked::RoutedDocument, Asked::Discovery] {
-            assert_eq!(ask(GO, asked), Ok(PLAIN));
             assert!(ask("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", asked).is_err());
         }
     }
@@ -272,11 +363,14 @@ mod tests {
     #[test]
     fn failures_have_a_negotiation_of_their_own() {
         let alone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        let pretty = |accept: &str| ask(accept, Asked::BuiltIn).map(|form| (form.pretty, form.errors_pretty));
-        assert_eq!(pretty(alone), Ok((false, true)));
-        assert_eq!(pretty(&format!("{alone},application/yaml,*/*")), Ok((false, false)));
-        assert_eq!(pretty(&format!("{alone};pretty=1,application/json")), Ok((true, false)));
-        assert_eq!(pretty(&format!("{alone},application/json;pretty=1")), Ok((false, true)));
+        let failure = |accept: &str| of_failure(Some(&HeaderValue::from_str(accept).expect("a header value")), false);
+        assert_eq!(failure(alone), (Media::Json, true));
+        assert_eq!(failure("text/plain"), (Media::Json, true));
+        assert_eq!(failure(&format!("{alone},application/yaml,*/*")), (Media::Yaml, false));
+        assert_eq!(failure(&format!("{alone};pretty=1,application/json")), (Media::Json, false));
+        assert_eq!(failure(&format!("{alone},application/json;pretty=1")), (Media::Json, true));
+        assert_eq!(failure("application/vnd.kubernetes.protobuf"), (Media::Protobuf, false));
+        assert_eq!(of_failure(None, true), (Media::Json, true));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use http_body_util::Full;
 use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
-    accept::{self, Asked},
+    accept::Asked,
     guard, gzip, health,
     listen::{ConnInfo, Door},
     openapi,
@@ -38,7 +38,6 @@ use crate::{
         Catalogue,
         discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
     },
-    codec::pretty::indent,
     config::{Gates, Times, duration},
     read::{options::Query, serve::Reader},
     registry::Shelf,
@@ -89,11 +88,8 @@ pub fn router(api: Arc<Api>) -> Router {
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
 async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
-    let mut reply = Reply::new(request.method(), request.headers(), indent);
     let query = Query::parse(request.uri().query().unwrap_or(""));
-    if let Some(pretty) = query.first("pretty") {
-        reply.set_pretty(accept::is_pretty(request.headers(), Some(pretty)));
-    }
+    let mut reply = Reply::new(request.method(), request.headers(), query.first("pretty"));
     let is_watch = is_long_running(&request, &query);
     if is_watch {
         reply.never_gzip();
@@ -164,7 +160,7 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
         // The aggregator asks for no method here, the router of built-in groups does.
         Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
         Route::Group(group) => match catalogue.api_group(&group) {
-            Some(found) => document(reply, &request, Asked::Document, &found),
+            Some(found) => document(reply, Asked::Document, &found),
             None => whole(reply.page_not_found()),
         },
         Route::Resources { group, version } => {
@@ -173,12 +169,12 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
                 Some(_) if asked == Asked::RoutedDocument && request.method() != Method::GET => {
                     whole(reply.status(&Status::method_not_allowed()))
                 }
-                Some(found) => document(reply, &request, asked, &found),
+                Some(found) => document(reply, asked, &found),
                 None => whole(not_found(&reply, catalogue, Some(&(group, version)))),
             }
         }
         _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
-        Route::Version => match negotiated(&mut reply, &request, Asked::RoutedDocument) {
+        Route::Version => match reply.negotiate(Asked::JsonDocument) {
             Ok(_) => whole(reply.whole(StatusCode::OK, "application/json", version())),
             Err(status) => whole(reply.status(&status)),
         },
@@ -207,12 +203,12 @@ fn discovery<'a>(
     plain: impl FnOnce() -> Bytes,
     aggregated: impl FnOnce() -> &'a Aggregated,
 ) -> Response {
-    let form = match negotiated(&mut reply, request, Asked::Discovery) {
+    let form = match reply.negotiate(Asked::Discovery) {
         Ok(form) => form,
         Err(status) => return whole(reply.status(&status)),
     };
     if !form.aggregated {
-        return whole(reply.json(StatusCode::OK, without_newline(&plain())));
+        return whole(reply.object(StatusCode::OK, without_newline(&plain())));
     }
     let document = aggregated();
     let etag = HeaderValue::from_str(&format!("\"{}\"", document.etag)).expect("hex digits in quotes");
@@ -223,20 +219,11 @@ fn discovery<'a>(
 }
 
 /// A discovery document of one group or version.
-fn document(mut reply: Reply, request: &Request, asked: Asked, document: &Bytes) -> Response {
-    match negotiated(&mut reply, request, asked) {
-        Ok(_) => whole(reply.json(StatusCode::OK, without_newline(document))),
+fn document(mut reply: Reply, asked: Asked, document: &Bytes) -> Response {
+    match reply.negotiate(asked) {
+        Ok(_) => whole(reply.object(StatusCode::OK, without_newline(document))),
         Err(status) => whole(reply.status(&status)),
     }
-}
-
-/// Negotiates, and makes the reply indent if that came out: what is asked for, and failures, which have a negotiation of their own.
-pub(super) fn negotiated(reply: &mut Reply, request: &Request, asked: Asked) -> Result<accept::Form, Status> {
-    let query = Query::parse(request.uri().query().unwrap_or(""));
-    let form = accept::negotiate(request.headers(), query.first("pretty"), asked).inspect_err(|_| reply.set_errors_pretty(true))?;
-    reply.set_pretty(form.pretty);
-    reply.set_errors_pretty(form.errors_pretty);
-    Ok(form)
 }
 
 /// 404 inside a built-in group, whatever the version, is a Status, elsewhere text (spec api-surface §1.1).

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::status::Status;
 use crate::{
-    codec::{Form, error_event},
+    codec::Form,
     dispatch::{Step, Subscription},
     read::{failure::ReadError, serve::List, target::Resource},
     telemetry::{RequestTimer, Scope},
@@ -130,6 +130,9 @@ impl Body for ListBody {
 pub(super) struct WatchBody {
     source: WatchSource,
     resource: Arc<Resource>,
+    form: Arc<Form>,
+    /// Whether an event has been written.
+    begun: bool,
     /// See [`WatchTimes::mute`].
     mute: bool,
     deadline: Instant,
@@ -170,6 +173,8 @@ pub(super) struct WatchTimes {
     pub(super) annotated: bool,
     /// What the request spans.
     pub(super) scope: Scope,
+    /// How it is written.
+    pub(super) form: Arc<Form>,
     /// Whether nothing but a failure can be shown: the client asked for each object as a list. kube-apiserver ends such a stream at its first event.
     pub(super) mute: bool,
 }
@@ -198,6 +203,8 @@ impl WatchBody {
         let mut body = Self {
             source,
             resource,
+            form: times.form.clone(),
+            begun: false,
             mute: times.mute,
             deadline,
             bookmarks,
@@ -243,13 +250,27 @@ impl WatchBody {
             self.source = WatchSource::Over;
             self.out.clear();
         }
+        if let Some(unshown) = self.out.iter().position(Bytes::is_empty) {
+            self.out.truncate(unshown);
+            return self.fail(ReadError::InStream("an object cannot be encoded as protobuf".to_owned()));
+        }
+        self.tell_columns();
         Poll::Ready(!self.mute)
     }
 
     fn fail(&mut self, error: ReadError) -> Poll<bool> {
         self.source = WatchSource::Over;
-        self.out.push(error_event(&Status::from(error).to_json()));
+        self.out.push(self.form.error(&Status::from(error).to_json()));
+        self.tell_columns();
         Poll::Ready(true)
+    }
+
+    /// A Table's columns are in the first event of a stream only; the frames, which are shared, have none.
+    fn tell_columns(&mut self) {
+        if let Some(first) = self.out.first_mut().filter(|_| !self.begun) {
+            *first = self.form.first_event(first);
+            self.begun = true;
+        }
     }
 
     /// Something was written: was it the end of the initial events?
@@ -305,7 +326,7 @@ impl WatchBody {
             Step::Pending => {
                 if due {
                     let send = candidate.filter(|revision| subscription.bookmark(*revision));
-                    let bookmark = send.map(|revision| subscription.group().form().bookmark(revision, false));
+                    let bookmark = send.map(|revision| this.form.bookmark(revision, false));
                     this.bookmarks = next_bookmark(Instant::now(), BOOKMARK_EVERY, this.deadline);
                     this.set_alarm();
                     if let Some(bookmark) = bookmark {

@@ -10,14 +10,13 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::{
     accept::Asked,
-    api::{connection, negotiated, whole},
-    body::ListBody,
+    api::{connection, whole},
     listen::Door,
-    partial,
     resource::Call,
     status::Status,
 };
 use crate::{
+    codec::stored,
     model::quote::quoted,
     read::options::{Query, parse_query},
     telemetry::{RequestTimer, Scope, Verb},
@@ -30,7 +29,7 @@ use crate::{
 };
 
 /// Media types of a body that is an object.
-const BODY_TYPES: &str = "application/json, application/yaml";
+const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// What the path and the method ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +78,9 @@ impl Call<'_> {
         let mut timer = self.resource.requests.request(write.verb(), scope);
         let media = self.media(write, &request);
         let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
-        let accepted = negotiated(&mut self.arrived.reply, &request, asked);
+        let accepted = self.arrived.reply.negotiate(asked);
         // PATCH looks at the type of the body first, PUT only after everything else.
-        self.partial = accepted.as_ref().ok().and_then(|form| form.partial);
+        self.form = accepted.as_ref().ok().copied().unwrap_or_default();
         let early = if write.is_patch() { media.as_ref().err().cloned().or(accepted.err()) } else { accepted.err() };
         let early = early.or_else(|| media.as_ref().err().filter(|_| write == Write::Create).cloned());
         if let Some(status) = early {
@@ -147,6 +146,8 @@ impl Call<'_> {
             None | Some("") if connection(request).door == Door::Plain && has_body(request.headers()) => None,
             None | Some("" | "application/json") => Some(Syntax::Json),
             Some("application/yaml") => Some(Syntax::Yaml),
+            // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
+            Some("application/vnd.kubernetes.protobuf") if !self.resource.served.custom || is_deletion(write) => Some(Syntax::Protobuf),
             Some(_) => None,
         };
         syntax.map(Media::Object).ok_or_else(|| Status::unsupported_media_type(BODY_TYPES))
@@ -174,7 +175,7 @@ impl Call<'_> {
         body: &[u8],
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        if matches!(write, Write::Delete | Write::DeleteCollection) {
+        if is_deletion(write) {
             return self.deleted(write, raw_query, media, body, told).await;
         }
         let query = Query::parse(raw_query);
@@ -237,7 +238,7 @@ impl Call<'_> {
                 Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = Written { object, created: false }.json(served);
+                let body = stored::shown(served.custom, &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
             Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false }),
@@ -261,29 +262,22 @@ impl Call<'_> {
 
     fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
         let (code, body) = match answer {
-            Answer::List(list) => {
-                let body = ListBody::new(list, self.resource.form.clone(), timer).whole();
-                return whole(self.reply().json(StatusCode::OK, body));
-            }
+            Answer::List(list) => return self.listed(list, self.resource.forms.shown(self.shown()).form, timer),
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
                 // It is written all the same: so does kube-apiserver, which finds out when it converts the answer.
-                if let Some(status) = partial::mismatch(self.partial, &self.resource.served, false) {
+                if let Some(status) = self.unfit(false) {
                     return self.failed(&status, &mut timer);
                 }
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
-                let body = match self.partial {
-                    Some(partial) => written.only_metadata(partial.version.api_version()).built_in_json(),
-                    None if is_scale => written.built_in_json(),
-                    None => written.json(&self.resource.served),
-                };
+                let body = self.shaped(is_scale, &written.object);
                 (code, body)
             }
         };
         timer.set_code(code.as_u16());
         timer.add_bytes(body.len());
-        whole(self.reply().json(code, body))
+        whole(self.reply().object(code, body))
     }
 }
 
@@ -302,6 +296,10 @@ async fn read_whole(request: Request) -> Result<Bytes, Status> {
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
         Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
     }
+}
+
+fn is_deletion(write: Write) -> bool {
+    matches!(write, Write::Delete | Write::DeleteCollection)
 }
 
 fn has_body(headers: &HeaderMap) -> bool {

@@ -118,7 +118,7 @@ mod tests {
             request = request.header(name, *value);
         }
         let request = request.body(Body::empty()).expect("a request");
-        let reply = Reply::new(&Method::GET, request.headers(), |compact| compact.to_vec());
+        let reply = Reply::new(&Method::GET, request.headers(), None);
         let rest = request.uri().path().strip_prefix("/openapi/").expect("its route");
         answer(&reply, &request, &Catalogue::new(&[]), rest)
     }

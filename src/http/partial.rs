@@ -1,12 +1,14 @@
-//! What a client is told that asks for the metadata of a list as of one object, or the other way round (spec api-surface §3.3).
+//! What a client is told that asks for the metadata of a list as of one object, or the other way round (spec api-surface §3.3), or for a Table in words
+//! that are none.
 
-use super::{accept::Partial, status::Status};
-use crate::catalogue::Served;
+use super::{accept::Shape, status::Status};
+use crate::{catalogue::Served, model::quote::quoted};
 
 /// The failure of an answer that is there, but is not of the kind that was asked for. It comes after every other failure: kube-apiserver finds out
 /// when it converts the answer. Its texts name its Go types.
-pub(super) fn mismatch(asked: Option<Partial>, served: &Served, is_list: bool) -> Option<Status> {
-    match (asked?.list, is_list) {
+pub(super) fn mismatch(asked: Shape, served: &Served, is_list: bool) -> Option<Status> {
+    let Shape::Partial(asked) = asked else { return None };
+    match (asked.list, is_list) {
         (true, true) | (false, false) => None,
         (false, true) => {
             let go = if served.custom { "*unstructured.UnstructuredList".to_owned() } else { format!("{}List", go_type(served)) };
@@ -23,6 +25,12 @@ pub(super) fn mismatch(asked: Option<Partial>, served: &Served, is_list: bool) -
     }
 }
 
+/// 400 for an `includeObject` that is none (spec api-surface §4.1). It too is found out when the answer is converted.
+pub(super) fn no_such_include(word: &str) -> Status {
+    let why = "must be 'Metadata', 'Object', 'None', or empty";
+    Status::bad_request(format!("Unable to convert to Table as requested: includeObject: Invalid value: {}: {why}", quoted(word)))
+}
+
 /// kube-apiserver's internal type of a built-in: its package is named like the group's first word, and Events of both groups are core's.
 fn go_type(served: &Served) -> String {
     let package = match served.group.as_str() {
@@ -35,7 +43,7 @@ fn go_type(served: &Served) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalogue::Catalogue, codec::MetaVersion};
+    use crate::{catalogue::Catalogue, codec::MetaVersion, http::accept::Partial};
 
     /// Recorded from kube-apiserver 1.36.3.
     #[test]
@@ -43,7 +51,7 @@ mod tests {
         let catalogue = Catalogue::new(&[]);
         let check = |group: &str, resource: &str, list: bool, expect: Option<&str>| {
             let served = catalogue.served(group, "v1", resource).expect("a built-in");
-            let told = mismatch(Some(Partial { version: MetaVersion::V1, list }), served, !list);
+            let told = mismatch(Shape::Partial(Partial { version: MetaVersion::V1, list }), served, !list);
             assert_eq!(told.map(|status| (status.code, status.message)), expect.map(|text| (406, text.to_owned())));
         };
         let list = "you requested PartialObjectMetadata, but the requested object is a list";
@@ -63,8 +71,8 @@ mod tests {
         let catalogue = Catalogue::new(&[]);
         let served = catalogue.served("", "v1", "pods").expect("a built-in");
         for list in [true, false] {
-            assert!(mismatch(Some(Partial { version: MetaVersion::V1Beta1, list }), served, list).is_none());
-            assert!(mismatch(None, served, list).is_none());
+            assert!(mismatch(Shape::Partial(Partial { version: MetaVersion::V1Beta1, list }), served, list).is_none());
+            assert!(mismatch(Shape::Whole, served, list).is_none());
         }
     }
 }

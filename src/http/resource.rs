@@ -5,11 +5,12 @@ use std::{future::Future, sync::Arc, time::Duration};
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header::WARNING};
 use rand::Rng;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    accept::{Asked, Partial},
-    api::{Api, Arrived, arrived, negotiated, not_found, whole},
+    accept::{Asked, Form, Shape},
+    api::{Api, Arrived, arrived, not_found, whole},
     body::{ListBody, WatchBody, WatchTimes},
     partial,
     path::ResourcePath,
@@ -19,20 +20,19 @@ use super::{
 };
 use crate::{
     catalogue::Conversion,
-    codec::{MetaVersion, stored::shown},
+    codec::{self, Include, Media, stored},
     model::quote::quoted,
     read::{
         failure::ReadError,
         options::{ListOptions, Query, parse_query},
         plan::Refusal,
-        serve::Watching,
+        serve::{List, Watching},
+        shown::{self, Shown},
         target::{Resource, Target, Wanted},
     },
     telemetry::{RequestTimer, Scope, Verb},
     write::{failure::WriteError, scale},
 };
-
-const JSON: &str = "application/json";
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Response {
@@ -66,7 +66,8 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 /// Answers a request for a resource that is served.
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
-    let call = Call { api, path, resource, arrived: arrived(&request), partial: None };
+    let call = Call { api, path, resource, arrived: arrived(&request), form: Form::default(), include: Ok(Include::default()) };
+    let call = call.including(request.uri().query().unwrap_or(""));
     if let Err(status) = call.has_path() {
         return whole(reply.status(&status));
     }
@@ -82,18 +83,19 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     let query = request.uri().query().unwrap_or("");
     let is_watch = path.legacy_watch || (path.name.is_none() && Query::parse(query).is_true("watch"));
     let asked = match (call.resource.served.custom, is_watch) {
-        (false, false) => Asked::BuiltIn,
+        (false, false) if call.path.name.is_some() => Asked::BuiltIn,
+        (false, false) => Asked::BuiltInList,
         (false, true) => Asked::BuiltInWatch,
         (true, false) => Asked::Custom,
         (true, true) => Asked::CustomWatch,
     };
-    let form = match negotiated(&mut reply, &request, asked) {
+    let form = match reply.negotiate(asked) {
         Ok(form) => form,
         Err(status) => return whole(reply.status(&status)),
     };
-    let call = Call { arrived: Arrived { reply, ..call.arrived }, partial: form.partial, ..call };
+    let call = Call { arrived: Arrived { reply, ..call.arrived }, form, ..call };
     // The metadata of a built-in is the same in every version.
-    let needs_conversion = call.resource.served.custom || form.partial.is_none();
+    let needs_conversion = call.resource.served.custom || !matches!(form.shape, Shape::Partial(_));
     if let (Conversion::Refused(why), true) = (&call.resource.served.conversion, needs_conversion) {
         return whole(call.arrived.reply.status(&Status::internal(why.clone())));
     }
@@ -131,8 +133,10 @@ pub(super) struct Call<'a> {
     pub(super) path: &'a ResourcePath,
     pub(super) resource: Arc<Resource>,
     pub(super) arrived: Arrived,
-    /// Set when only the metadata is asked for.
-    pub(super) partial: Option<Partial>,
+    /// How it is answered.
+    pub(super) form: Form,
+    /// What rows of a Table include; the word when it is none.
+    include: Result<Include, String>,
 }
 
 impl Call<'_> {
@@ -151,16 +155,18 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
-        let target = target.shown_as(self.metadata());
+        let is_scale = self.path.subresource.as_deref() == Some("scale");
+        // A Scale is made of the whole object.
+        let target = if is_scale { target } else { target.shown(self.shown()) };
         let read = async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) };
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
-                if let Some(status) = partial::mismatch(self.partial, &self.resource.served, false) {
+                if let Some(status) = self.unfit(false) {
                     return self.failed(&status, &mut timer);
                 }
                 let mut body = Vec::with_capacity(object.tail.len() + 64);
                 target.form().object_into(&object, &mut body);
-                if self.path.subresource.as_deref() == Some("scale") {
+                if is_scale {
                     body = match self.scale(&body) {
                         Ok(scale) => scale,
                         Err(error) => return self.failed(&error.into(), &mut timer),
@@ -168,7 +174,7 @@ impl Call<'_> {
                 }
                 timer.set_code(200);
                 timer.add_bytes(body.len());
-                whole(self.reply().json(StatusCode::OK, body))
+                whole(self.reply().object(StatusCode::OK, body))
             }
             Err(response) => response,
         }
@@ -177,7 +183,17 @@ impl Call<'_> {
     /// The `/scale` of this object.
     fn scale(&self, object: &[u8]) -> Result<Vec<u8>, WriteError> {
         let object = serde_json::from_slice(object).map_err(|error| WriteError::Undecodable(error.to_string()))?;
-        Ok(shown(false, &scale::of(&self.resource.served, &object)?))
+        Ok(self.shaped(true, &scale::of(&self.resource.served, &object)?))
+    }
+
+    /// An object that is no stored one, or not yet read back, as JSON in the shape that is asked for.
+    pub(super) fn shaped(&self, is_scale: bool, object: &Value) -> Vec<u8> {
+        let (forms, custom) = (&self.resource.forms, self.resource.served.custom);
+        match self.form.shape {
+            Shape::Partial(partial) => stored::shown(false, &stored::only_metadata(partial.version, object)),
+            Shape::Whole | Shape::Table(_) if is_scale => forms.scale(self.shown()).written(false, object),
+            Shape::Whole | Shape::Table(_) => forms.shown(self.shown()).form.written(custom, object),
+        }
     }
 
     async fn list(&self, options: &ListOptions) -> Response {
@@ -197,14 +213,10 @@ impl Call<'_> {
             Ok(list) => list,
             Err(response) => return response,
         };
-        if let Some(status) = partial::mismatch(self.partial, &self.resource.served, true) {
+        if let Some(status) = self.unfit(true) {
             return self.failed(&status, &mut timer);
         }
-        let mut body = ListBody::new(list, target.form().clone(), timer);
-        if self.reply().is_pretty() || body.is_small() {
-            return whole(self.reply().json(StatusCode::OK, body.whole()));
-        }
-        self.reply().stream(JSON, Body::new(body))
+        self.listed(list, target.form().clone(), timer)
     }
 
     async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>) -> Response {
@@ -223,7 +235,8 @@ impl Call<'_> {
             bookmarks: options.allow_bookmarks,
             annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
             scope,
-            mute: self.partial.is_some_and(|partial| partial.list),
+            form: target.form().clone(),
+            mute: matches!(self.form.shape, Shape::Partial(partial) if partial.list),
         };
         // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
         let body = match self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await {
@@ -231,9 +244,14 @@ impl Call<'_> {
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
+        if let (Shape::Table(_), Err(word)) = (self.form.shape, &self.include) {
+            // It was told as 200 when it was begun.
+            return whole(self.reply().status(&partial::no_such_include(word)));
+        }
+        let media_type = target.form().media().stream_type();
         match upgrade {
-            Some(upgrade) => upgrade.answer(body, JSON),
-            None => self.reply().stream(JSON, Body::new(body)),
+            Some(upgrade) => upgrade.answer(body, media_type),
+            None => self.reply().stream(media_type, Body::new(body)),
         }
     }
 
@@ -258,11 +276,52 @@ impl Call<'_> {
             let wrong = options.validate();
             if wrong.is_empty() { Ok(()) } else { Err(Refusal::Invalid(wrong)) }
         })?;
-        Ok(target.shown_as(self.metadata()))
+        Ok(target.shown(self.shown()))
     }
 
-    fn metadata(&self) -> Option<MetaVersion> {
-        self.partial.map(|partial| partial.version)
+    /// What was negotiated, in the words of `read`.
+    pub(super) fn shown(&self) -> Shown {
+        let shape = match self.form.shape {
+            Shape::Whole => shown::Shape::Whole,
+            Shape::Partial(partial) => shown::Shape::Metadata(partial.version),
+            Shape::Table(version) => shown::Shape::Table(version, self.include.as_ref().copied().unwrap_or_default()),
+        };
+        Shown { shape, protobuf: self.form.media == Media::Protobuf }
+    }
+
+    /// Why an answer that is there is not what was asked for.
+    pub(super) fn unfit(&self, is_list: bool) -> Option<Status> {
+        match (self.form.shape, &self.include) {
+            (Shape::Table(_), Err(word)) => Some(partial::no_such_include(word)),
+            (shape, _) => partial::mismatch(shape, &self.resource.served, is_list),
+        }
+    }
+
+    fn including(mut self, query: &str) -> Self {
+        let query = Query::parse(query);
+        let word = query.first("includeObject").unwrap_or("");
+        self.include = Include::parse(word).ok_or_else(|| word.to_owned());
+        self
+    }
+
+    /// A list, in pieces if it is long.
+    pub(super) fn listed(&self, mut list: List, form: Arc<codec::Form>, mut timer: RequestTimer) -> Response {
+        form.arrange(&mut list.objects);
+        if form.media() == Media::Protobuf {
+            return match form.protobuf_list(&list.meta, list.objects.iter().map(|object| &**object)) {
+                Ok(body) => {
+                    timer.set_code(200);
+                    timer.add_bytes(body.len());
+                    whole(self.reply().encoded(StatusCode::OK, Media::Protobuf, body))
+                }
+                Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
+            };
+        }
+        let mut body = ListBody::new(list, form, timer);
+        if !self.reply().is_compact_json() || body.is_small() {
+            return whole(self.reply().object(StatusCode::OK, body.whole()));
+        }
+        self.reply().stream(Media::Json.content_type(), Body::new(body))
     }
 
     /// Runs a request within the request's time (spec list-watch §2.14).

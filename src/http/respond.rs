@@ -1,62 +1,64 @@
 //! Answers get their headers here: Audit-Id, Cache-Control, Content-Type, Retry-After (spec api-surface §3.7). Knows no resource.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
 use super::{
+    accept::{self, Asked},
     gzip::{self, Offer},
     status::{Status, TIMED_OUT_BODY},
 };
+use crate::codec::{Media, pretty::indent};
 
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-
-/// Indents compact JSON by two spaces, without a newline at its end; the codec room has one.
-pub type Indent = fn(&[u8]) -> Vec<u8>;
 
 /// What answers to one request have in common.
 #[derive(Clone, Debug)]
 pub struct Reply {
     audit_id: HeaderValue,
     head: bool,
+    /// The client's `Accept`: failures have a negotiation of their own (spec api-surface §3.4).
+    accept: Option<HeaderValue>,
+    /// Whether the `pretty` parameter or the client wants indented JSON, whatever it accepts.
+    wants_pretty: bool,
+    media: Media,
     pretty: bool,
-    /// Whether failures are indented: their own negotiation may come to something else (spec api-surface §3.4).
-    errors_pretty: bool,
-    indent: Indent,
     /// Whether objects and lists may be compressed when they are large.
     gzip: bool,
 }
 
 impl Reply {
-    /// For a request with this method and these headers. The client's `Audit-ID` is echoed, else one is made (spec api-surface §0).
-    pub fn new(method: &Method, headers: &HeaderMap, indent: Indent) -> Reply {
+    /// For a request with this method, these headers and this `pretty` parameter. The client's `Audit-ID` is echoed, else one is made
+    /// (spec api-surface §0).
+    pub fn new(method: &Method, headers: &HeaderMap, pretty: Option<&str>) -> Reply {
         let audit_id = headers
             .get(&AUDIT_ID)
             .filter(|id| !id.is_empty())
             .cloned()
             .unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is ASCII"));
-        let pretty = super::accept::is_pretty(headers, None);
-        Reply { audit_id, head: method == Method::HEAD, pretty, errors_pretty: pretty, indent, gzip: gzip::is_accepted(headers) }
+        let wants_pretty = accept::is_pretty(headers, pretty);
+        let (accept, gzip) = (headers.get(ACCEPT).cloned(), gzip::is_accepted(headers));
+        Reply { audit_id, head: method == Method::HEAD, accept, wants_pretty, media: Media::Json, pretty: wants_pretty, gzip }
     }
 
-    /// Whether JSON bodies are indented.
-    pub fn is_pretty(&self) -> bool {
-        self.pretty
+    /// Finds the form of the answer among what the client accepts; from here on objects are encoded so.
+    ///
+    /// # Errors
+    /// The 406.
+    pub fn negotiate(&mut self, asked: Asked) -> Result<accept::Form, Status> {
+        let form = accept::negotiate(self.accept.as_ref(), self.wants_pretty, asked)?;
+        (self.media, self.pretty) = (form.media, form.pretty);
+        Ok(form)
     }
 
-    /// From here on JSON bodies are indented, or not: what negotiation and the `pretty` parameter said.
-    pub fn set_pretty(&mut self, pretty: bool) {
-        self.pretty = pretty;
-        self.errors_pretty = pretty;
-    }
-
-    /// From here on failures are indented, or not.
-    pub fn set_errors_pretty(&mut self, pretty: bool) {
-        self.errors_pretty = pretty;
+    /// Whether a JSON document can be sent as it is, piece by piece.
+    pub fn is_compact_json(&self) -> bool {
+        self.media == Media::Json && !self.pretty
     }
 
     /// From here on nothing is compressed: the answer is a watch (spec api-surface §3.6).
@@ -64,30 +66,33 @@ impl Reply {
         self.gzip = false;
     }
 
-    /// An object as compact JSON without a newline; this adds the newline, or indents.
-    pub fn json(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
-        self.encoded(code, compact, self.pretty)
+    /// An object as compact JSON without a newline, in the form that was negotiated. Large ones are compressed if the client takes that.
+    pub fn object(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
+        match self.media.encode(compact, self.pretty) {
+            Ok(body) => self.encoded(code, self.media, body),
+            Err(why) => self.status(&Status::internal(why.to_string())),
+        }
     }
 
-    fn encoded(&self, code: StatusCode, compact: Vec<u8>, pretty: bool) -> Response<Full<Bytes>> {
-        let body = if pretty { (self.indent)(&compact) } else { with_newline(compact) };
-        self.object(code, JSON, body.into())
-    }
-
-    /// An encoded object or list of any media type, as negotiated. Large ones are compressed if the client takes that.
-    pub(super) fn object(&self, code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-        self.offered(self.whole(code, content_type, body))
+    /// An object or list that is encoded already.
+    pub(super) fn encoded(&self, code: StatusCode, media: Media, body: Vec<u8>) -> Response<Full<Bytes>> {
+        self.offered(self.whole(code, media.content_type(), body.into()))
     }
 
     /// An object that is always indented, such as `/version` and `/` (spec api-surface §1.4).
     pub fn json_indented(&self, code: StatusCode, compact: &[u8]) -> Response<Full<Bytes>> {
-        self.whole(code, JSON, (self.indent)(compact).into())
+        self.whole(code, JSON, indent(compact).into())
     }
 
     /// A failure.
     pub fn status(&self, status: &Status) -> Response<Full<Bytes>> {
         let code = StatusCode::from_u16(status.code).expect("every constructor of Status has a valid code");
-        let mut response = self.encoded(code, status.to_json(), self.errors_pretty);
+        let (media, pretty) = accept::of_failure(self.accept.as_ref(), self.wants_pretty);
+        let mut response = match media.encode(status.to_json(), pretty) {
+            Ok(body) => self.encoded(code, media, body),
+            // Not reached: every encoding knows a Status.
+            Err(_) => self.whole(code, JSON, status.to_json().into()),
+        };
         if let Some(seconds) = status.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -137,7 +142,7 @@ impl Reply {
 
     /// An aggregated discovery document: its own type, a tag, cacheable (spec api-surface §2.2).
     pub fn tagged(&self, content_type: &'static str, etag: &HeaderValue, compact: Vec<u8>) -> Response<Full<Bytes>> {
-        let mut response = self.json(StatusCode::OK, compact);
+        let mut response = self.object(StatusCode::OK, compact);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         cacheable(response.headers_mut(), etag);
         response
@@ -188,11 +193,6 @@ fn no_sniff<B>(response: &mut Response<B>) {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-fn with_newline(mut json: Vec<u8>) -> Vec<u8> {
-    json.push(b'\n');
-    json
-}
-
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
@@ -201,7 +201,7 @@ mod tests {
 
     fn reply(method: &Method, headers: &[(&'static str, &'static str)]) -> Reply {
         let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
-        Reply::new(method, &headers, |compact| [b"indented:", compact].concat())
+        Reply::new(method, &headers, None)
     }
 
     fn body(response: Response<Full<Bytes>>) -> String {
@@ -233,15 +233,22 @@ mod tests {
 
     #[test]
     fn indentation_replaces_the_newline() {
-        let mut for_curl = reply(&Method::GET, &[("user-agent", "curl/8")]);
-        assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "indented:{}");
-        for_curl.set_pretty(false);
-        assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "{}\n");
+        let of = |accept: &'static str| reply(&Method::GET, &[("user-agent", "curl/8"), ("accept", accept)]);
+        let plain = reply(&Method::GET, &[]);
+        assert_eq!(body(plain.object(StatusCode::OK, b"{\"a\":1}".to_vec())), "{\"a\":1}\n");
+        assert_eq!(body(of("*/*").object(StatusCode::OK, b"{\"a\":1}".to_vec())), "{\n  \"a\": 1\n}");
         let refused = Status::not_acceptable(&["x"]);
-        assert!(body(for_curl.status(&refused)).starts_with("{"));
-        for_curl.set_errors_pretty(true);
-        assert!(body(for_curl.status(&refused)).starts_with("indented:"));
-        assert_eq!(body(for_curl.json(StatusCode::OK, b"{}".to_vec())), "{}\n");
+        assert!(body(plain.status(&refused)).ends_with("}\n"));
+        assert!(body(reply(&Method::GET, &[("accept", "text/plain")]).status(&refused)).ends_with("\n}"));
+    }
+
+    #[test]
+    fn failures_are_encoded_as_the_client_accepts_them() {
+        let of = |accept: &'static str| reply(&Method::GET, &[("accept", accept)]).status(&Status::unauthorized());
+        assert_eq!(of("application/yaml").headers()["content-type"], "application/yaml");
+        let protobuf = of("application/vnd.kubernetes.protobuf,application/json");
+        assert_eq!(protobuf.headers()["content-type"], "application/vnd.kubernetes.protobuf");
+        assert_eq!(of("application/json;as=Table;v=v1;g=meta.k8s.io").headers()["content-type"], "application/json");
     }
 
     #[test]
@@ -257,7 +264,7 @@ mod tests {
         let mut takes = reply(&Method::GET, &[("accept-encoding", "gzip")]);
         let tag = HeaderValue::from_static("\"AB\"");
         for response in [
-            takes.json(StatusCode::OK, b"{}".to_vec()),
+            takes.object(StatusCode::OK, b"{}".to_vec()),
             takes.status(&Status::forbidden("no")),
             takes.tagged("application/json;g=x", &tag, b"{}".to_vec()),
             takes.stream("application/json", Full::default()),
@@ -269,7 +276,7 @@ mod tests {
         }
         takes.never_gzip();
         assert!(!offers(&takes.stream("application/json", Full::default())));
-        assert!(!offers(&reply(&Method::GET, &[]).json(StatusCode::OK, b"{}".to_vec())));
+        assert!(!offers(&reply(&Method::GET, &[]).object(StatusCode::OK, b"{}".to_vec())));
     }
 
     #[test]

@@ -5,5 +5,6 @@ pub mod failure;
 pub mod options;
 pub mod plan;
 pub mod serve;
+pub mod shown;
 pub mod target;
 pub mod token;

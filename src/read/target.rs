@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::plan::{Refusal, Scope};
+use super::{
+    plan::{Refusal, Scope},
+    shown::{Forms, Named, Shown},
+};
 use crate::{
     catalogue::Served,
-    codec::{Form, MetaVersion},
+    codec::Form,
     dispatch::GroupKey,
     keeper::Handle,
     model::{
-        Filter, Storage,
+        Filter,
         selector::{Field, FieldSelector, FieldTerm, LabelSelector, parse},
         shard::Shard,
     },
@@ -23,32 +26,13 @@ pub struct Resource {
     /// What clients see.
     pub served: Arc<Served>,
     /// How it is written.
-    pub form: Arc<Form>,
-    /// Names the form in group keys: `apps/v1/deployments`.
-    pub form_name: Arc<str>,
-    /// How its metadata alone is written.
-    pub metadata: MetadataForms,
+    pub forms: Forms,
     /// Its keeper.
     pub handle: Handle,
     /// Figures of the stored resource.
     pub metrics: Arc<ResourceMetrics>,
     /// Figures of the served version.
     pub requests: Arc<ServedMetrics>,
-}
-
-/// `PartialObjectMetadata` in its two versions. The versions of one stored resource have the same bytes, and so the same groups of watchers.
-pub struct MetadataForms {
-    v1: Arc<Form>,
-    v1beta1: Arc<Form>,
-}
-
-impl MetadataForms {
-    /// Those of a stored resource.
-    #[must_use]
-    pub fn of(storage: &Storage) -> Self {
-        let form = |version| Arc::new(Form::metadata_only(version, storage));
-        Self { v1: form(MetaVersion::V1), v1beta1: form(MetaVersion::V1Beta1) }
-    }
 }
 
 /// One request's target.
@@ -66,8 +50,8 @@ pub struct Target {
     pub filter: Filter,
     /// Whether a label or field selector was given, also one that became the scope; a shard is none (spec list-watch §11).
     selects: bool,
-    /// Set when only the metadata is asked for.
-    metadata: Option<MetaVersion>,
+    /// How it is shown.
+    named: Named,
 }
 
 /// Scope of a request as the path and the query name it.
@@ -165,23 +149,20 @@ impl Target {
             Some(name) if scope.is_some() || !namespaced => Some(Bytes::from(format!("{prefix}{name}"))),
             _ => None,
         };
-        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, metadata: None }
+        let named = resource.forms.whole().clone();
+        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, named }
     }
 
-    /// The same, of which only the metadata is shown, if a version is given.
+    /// The same, shown so.
     #[must_use]
-    pub fn shown_as(self, metadata: Option<MetaVersion>) -> Self {
-        Self { metadata, ..self }
+    pub fn shown(self, shown: Shown) -> Self {
+        Self { named: self.resource.forms.shown(shown), ..self }
     }
 
     /// How what is asked for is written.
     #[must_use]
     pub fn form(&self) -> &Arc<Form> {
-        match self.metadata {
-            None => &self.resource.form,
-            Some(MetaVersion::V1) => &self.resource.metadata.v1,
-            Some(MetaVersion::V1Beta1) => &self.resource.metadata.v1beta1,
-        }
+        &self.named.form
     }
 
     /// What the plan needs to know of the scope.
@@ -193,8 +174,7 @@ impl Target {
     /// Its group of watchers.
     #[must_use]
     pub fn group_key(&self) -> GroupKey {
-        let form = self.metadata.map_or_else(|| self.resource.form_name.clone(), |version| version.api_version().into());
-        GroupKey { form, filter: self.filter.clone() }
+        GroupKey { form: self.named.name.clone(), filter: self.filter.clone() }
     }
 }
 
@@ -218,9 +198,11 @@ pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
     let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
     let (_, handle, _) = keeper(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
     Resource {
-        form: Arc::new(Form::built_in(&served.api_version(), &served.kind, &served.list_kind, "")),
-        form_name: served.api_version().into(),
-        metadata: MetadataForms::of(&served.storage),
+        forms: Forms::new(
+            Form::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),
+            served.clone(),
+            std::time::Duration::default,
+        ),
         handle,
         metrics: figures,
         requests: Arc::new(metrics.served(group, "v1", resource)),

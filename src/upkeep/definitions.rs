@@ -53,7 +53,7 @@ async fn look(upkeep: &Upkeep, resource: &Arc<Resource>, known: &Known) -> Resul
         .scan(b"", b"")
         .filter_map(|object| {
             let mut json = Vec::new();
-            resource.form.object_into(object, &mut json);
+            resource.forms.whole().form.object_into(object, &mut json);
             // One that is too deep for a tree is not served either: the registry says so.
             serde_json::from_slice(&json).ok()
         })

@@ -2,6 +2,7 @@
 
 mod identity;
 mod json;
+mod protobuf;
 mod told;
 mod yaml;
 
@@ -31,6 +32,8 @@ pub enum Syntax {
     Json,
     /// YAML 1.1 as Kubernetes reads it.
     Yaml,
+    /// `k8s\0` and `runtime.Unknown` (spec api-surface §10.3).
+    Protobuf,
 }
 
 /// A body that could be read.
@@ -73,7 +76,8 @@ pub(crate) struct BodyError(pub(crate) String);
 pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Result<Tree, BodyError> {
     let kind = expected.kind;
     let twice = if expected.custom { Twice::Last } else { Twice::Merged };
-    let json::Read { value, duplicates, overflow } = read(syntax, bytes, twice).map_err(|cause| unrecognized(kind, &cause, bytes))?;
+    let json::Read { value, duplicates, overflow } =
+        read(syntax, bytes, twice, (&expected.api_version(), kind)).map_err(|cause| unrecognized(kind, &cause, bytes))?;
     if let Some(number) = overflow {
         return Err(unhandled(kind, &value, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
     }
@@ -85,7 +89,7 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
 /// # Errors
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
-    read(syntax, bytes, Twice::Merged).map(|read| read.value).map_err(BodyError)
+    read(syntax, bytes, Twice::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(BodyError)
 }
 
 /// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.
@@ -100,13 +104,15 @@ pub(super) fn parse_patch(bytes: &[u8], float: &str) -> Result<(Value, Vec<Dupli
     }
 }
 
-fn read(syntax: Syntax, bytes: &[u8], twice: Twice) -> Result<json::Read, String> {
+/// `of`: version and kind of protobuf that does not tell them.
+fn read(syntax: Syntax, bytes: &[u8], twice: Twice, of: (&str, &str)) -> Result<json::Read, String> {
     let mut read = match syntax {
         Syntax::Json => json::parse(bytes, twice).map_err(|cause| version_and_kind(&cause))?,
         Syntax::Yaml => yaml::parse(bytes).map_err(|cause| match cause {
             yaml::Wrong::Syntax(cause) => format!("yaml: {cause}"),
             yaml::Wrong::NoJson(cause) => cause,
         })?,
+        Syntax::Protobuf => json::parse(&protobuf::json(bytes, of)?, twice).map_err(|cause| version_and_kind(&cause))?,
     };
     read.value = object(read.value).map_err(|cause| version_and_kind(&cause))?;
     Ok(read)

@@ -10,7 +10,7 @@ use super::{
     place::Place,
     typed,
 };
-use crate::model::invalid::FieldError;
+use crate::{codec::normalize, model::invalid::FieldError};
 
 /// A body, read.
 #[derive(Debug)]
@@ -113,7 +113,9 @@ fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, St
         body::whole_floats(value);
         typed::conform_metadata(value)
     } else {
-        typed::conform(value, expected.group, expected.version, expected.kind)
+        let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
+        normalize(value);
+        unknown
     };
     outcome.map_err(|wrong| wrong.0)
 }

@@ -39,8 +39,7 @@ pub use patched::PatchKind;
 pub use strategy::Part;
 
 use crate::{
-    catalogue::{Served, types::TypeRef},
-    codec::stored::shown,
+    catalogue::types::TypeRef,
     etcd::Etcd,
     model::{Revision, quote::quoted},
     registry::Shelf,
@@ -84,28 +83,6 @@ pub struct Written {
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
-}
-
-impl Written {
-    /// The answer's body, compact, without a newline.
-    #[must_use]
-    pub fn json(&self, served: &Served) -> Vec<u8> {
-        shown(served.custom, &self.object)
-    }
-
-    /// As a PartialObjectMetadata of this version.
-    #[must_use]
-    pub fn only_metadata(&self, api_version: &str) -> Self {
-        let metadata = tree::metadata(&self.object);
-        let object = serde_json::json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata});
-        Self { object, ..*self }
-    }
-
-    /// As `json`, for a Scale, which is a built-in type whatever its parent.
-    #[must_use]
-    pub fn built_in_json(&self) -> Vec<u8> {
-        shown(false, &self.object)
-    }
 }
 
 impl Writer {

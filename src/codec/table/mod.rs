@@ -148,7 +148,7 @@ impl Table {
 }
 
 /// How a resource is written as a Table: its columns, and what its rows have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rows {
     table: Arc<Table>,
     include: Include,
@@ -167,6 +167,11 @@ impl Rows {
     /// The definitions of the columns.
     pub(super) fn columns(&self) -> &str {
         &self.table.columns
+    }
+
+    /// What each event says of the columns: nothing but for API services, whose convertor (kube-aggregator's) does not know that they are told.
+    pub(super) fn columns_of_events(&self) -> Option<&str> {
+        (self.table.storage.group == "apiregistration.k8s.io").then(|| self.columns())
     }
 
     /// As [`Table::arrange`].
@@ -253,7 +258,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::codec::error_event;
+    use crate::codec::form::error_event;
 
     fn form(include: Include) -> Form {
         let shape = Shape::BuiltIn { kind: "ConfigMap".to_owned(), api_version: "v1".to_owned() };

@@ -8,8 +8,8 @@
 mod counters;
 mod restart;
 mod shards;
-mod unread;
 pub(crate) mod socket;
+mod unread;
 
 use std::{
     fs::{self, File},

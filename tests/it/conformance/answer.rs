@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use super::symbols::symbolic;
+use super::{protobuf::readable, symbols::symbolic};
 use crate::client::Whole;
 
 /// Headers whose values must agree; of `Audit-Id`, which is random, only whether it is there.
@@ -31,7 +31,8 @@ impl Answer {
             .map(|(name, value)| if name == "audit-id" && value.len() == 36 { (name, "random".to_owned()) } else { (name, value) });
         let mut headers: Vec<_> = headers.collect();
         headers.sort();
-        Self { status: whole.status, headers, body: symbolic(&String::from_utf8_lossy(&body)) }
+        let body = readable(&headers, &body);
+        Self { status: whole.status, headers, body: symbolic(&body) }
     }
 
     /// What differs; ours is `self`.

@@ -5,6 +5,7 @@
 
 mod answer;
 mod objects;
+mod protobuf;
 mod symbols;
 mod table;
 

@@ -10,10 +10,25 @@ const CONTINUE: &str = "\"continue\":";
 pub(super) fn symbolic(body: &str) -> String {
     let body: String = body.split_inclusive('\n').filter(|line| !is_plain_bookmark(line)).collect();
     let body = quoted(&body, "\"serverAddress\":", |_, _| Some("SERVER".to_owned()));
+    let body = replaced(&body, "serverAddress: 127.0.0.1:", |_, _| Some("PORT".to_owned()));
     let body = replaced(&body, "current: ", |_, digits| digits.chars().all(|c| c.is_ascii_digit()).then(|| "K".to_owned()));
     let body = replaced(&body, "Too large resource version: ", |_, _| Some("N".to_owned()));
     let body = quoted(&body, CONTINUE, |_, token| token_of(token));
-    quoted(&body, REVISION, |before, _| is_of_a_list(before).then(|| "R".to_owned()))
+    let body = quoted(&body, REVISION, |before, _| is_of_a_list(before).then(|| "R".to_owned()));
+    yaml(&body)
+}
+
+/// The same of a list in YAML, where the metadata of the list stands last and alone has this indentation.
+fn yaml(body: &str) -> String {
+    let Some((before, metadata)) = body.rsplit_once("\nmetadata:\n").filter(|(_, metadata)| !metadata.contains("\n  name: ")) else {
+        return body.to_owned();
+    };
+    let lines = metadata.split_inclusive('\n').map(|line| match line.split_once(": ") {
+        Some(("  resourceVersion", _)) => "  resourceVersion: R\n".to_owned(),
+        Some(("  continue", token)) => format!("  continue: {}\n", token_of(token.trim()).unwrap_or_default()),
+        _ => line.to_owned(),
+    });
+    format!("{before}\nmetadata:\n{}", lines.collect::<String>())
 }
 
 /// When one comes is a matter of a timer; its shape is compared in the annotated ones.
@@ -83,6 +98,10 @@ mod tests {
         );
         let late = r#"{"message":"Timeout: Too large resource version: 99, current: 7","serverAddress":"127.0.0.1:8001"}"#;
         assert_eq!(symbolic(late), r#"{"message":"Timeout: Too large resource version: N, current: K","serverAddress":"SERVER"}"#);
+        let yaml = "items: []\nkind: ConfigMapList\nmetadata:\n  resourceVersion: \"7\"\n";
+        assert_eq!(symbolic(yaml), yaml.replace("\"7\"", "R"));
+        let object = "kind: ConfigMap\nmetadata:\n  labels: {}\n  name: a\n  resourceVersion: \"7\"\n";
+        assert_eq!(symbolic(object), object);
         let bookmarks = "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"9\"}}}\n";
         assert_eq!(symbolic(bookmarks), "");
     }

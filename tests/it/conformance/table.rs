@@ -11,8 +11,10 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/t/configmaps";
 /// A revision that etcd has not reached.
 const FAR: u64 = 1_000_000;
 
-/// What `{part}` and `{parts}` mean in a header.
-const METADATA: [(&str, &str); 2] = [
+/// What these mean in a header.
+const METADATA: [(&str, &str); 4] = [
+    ("{proto}", "application/vnd.kubernetes.protobuf"),
+    ("{table}", "application/json;as=Table;g=meta.k8s.io;v=v1"),
     ("{part}", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
     ("{parts}", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
 ];

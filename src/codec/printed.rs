@@ -1,0 +1,124 @@
+//! A built-in that was written as a tree, as kube-apiserver prints it: what its Go struct leaves out is out, what it always has is there, in its order.
+//!
+//! It goes through the message of its kind and back. An empty list comes back from there as `null` and is put in its place again: kube-apiserver keeps
+//! it while it stores JSON. Knows no resource.
+
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{encode, members::Members, members::Writer, proto};
+
+/// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
+pub fn normalize(tree: &mut Value) {
+    let printed = tree.as_object().and_then(|members| as_go(members, &encode::builtin_order(members)));
+    if let Some(normal) = printed.and_then(|printed| serde_json::from_slice(&printed).ok()) {
+        *tree = normal;
+    }
+}
+
+/// The bytes of a built-in, compact.
+pub(super) fn built_in(object: &Map<String, Value>) -> Vec<u8> {
+    let json = encode::builtin_order(object);
+    as_go(object, &json).unwrap_or(json)
+}
+
+/// `json` is the same object in any order.
+fn as_go(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let message = proto::message(text("apiVersion"), text("kind"))?;
+    let (mut raw, mut printed) = (Vec::with_capacity(json.len()), Vec::with_capacity(json.len() + 64));
+    message.from_json(json, &mut raw).ok()?;
+    message.to_json(&raw, &mut printed).ok()?;
+    if !object.values().any(has_empty_list) {
+        return Some(printed);
+    }
+    let mut out = Vec::with_capacity(printed.len());
+    restore_members(std::str::from_utf8(&printed).ok()?, object, &mut out)?;
+    Some(out)
+}
+
+fn has_empty_list(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty() || items.iter().any(has_empty_list),
+        Value::Object(members) => members.values().any(has_empty_list),
+        _ => false,
+    }
+}
+
+/// Copies what was printed of a value, with the empty lists that the value has.
+fn restore(printed: &str, value: &Value, out: &mut Vec<u8>) -> Option<()> {
+    match value {
+        Value::Array(items) if items.is_empty() && printed == "null" => out.extend_from_slice(b"[]"),
+        Value::Array(items) if printed.starts_with('[') && has_empty_list(value) => {
+            let elements: Vec<&RawValue> = serde_json::from_str(printed).ok()?;
+            out.push(b'[');
+            for (i, element) in elements.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                restore(element.get(), items.get(i).unwrap_or(&Value::Null), out)?;
+            }
+            out.push(b']');
+        }
+        Value::Object(members) if printed.starts_with('{') && has_empty_list(value) => restore_members(printed, members, out)?,
+        _ => out.extend_from_slice(printed.as_bytes()),
+    }
+    Some(())
+}
+
+fn restore_members(printed: &str, members: &Map<String, Value>, out: &mut Vec<u8>) -> Option<()> {
+    let printed = Members::read(printed).ok()?;
+    let mut writer = Writer::open(out);
+    for (name, value) in printed.iter() {
+        restore(value, members.get(name).unwrap_or(&Value::Null), writer.name(name))?;
+    }
+    writer.close();
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn printed(tree: Value) -> String {
+        String::from_utf8(built_in(tree.as_object().expect("an object"))).expect("UTF-8")
+    }
+
+    #[test]
+    fn members_are_those_of_the_struct_in_its_order() {
+        let event =
+            json!({"kind": "Event", "apiVersion": "v1", "metadata": {"name": "e"}, "message": "m", "involvedObject": {}, "count": 0});
+        assert_eq!(
+            printed(event),
+            "{\"kind\":\"Event\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"e\"},\"involvedObject\":{},\"message\":\"m\",\"source\":{},\
+             \"firstTimestamp\":null,\"lastTimestamp\":null,\"eventTime\":null,\"reportingComponent\":\"\",\"reportingInstance\":\"\"}"
+        );
+        let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"labels": {}, "name": "a"}, "data": {}});
+        assert_eq!(printed(map), "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}");
+    }
+
+    #[test]
+    fn empty_lists_stay_where_the_struct_has_no_omitempty() {
+        let role = |rules: Value| json!({"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {}, "rules": rules});
+        let text = |rules: &str| {
+            format!("{{\"kind\":\"Role\",\"apiVersion\":\"rbac.authorization.k8s.io/v1\",\"metadata\":{{}},\"rules\":{rules}}}")
+        };
+        assert_eq!(printed(role(json!([]))), text("[]"));
+        assert_eq!(printed(role(Value::Null)), text("null"));
+        let inner = json!([{"verbs": [], "resources": []}, {"verbs": ["get"], "apiGroups": [""]}]);
+        assert_eq!(printed(role(inner)), text("[{\"verbs\":[]},{\"verbs\":[\"get\"],\"apiGroups\":[\"\"]}]"));
+    }
+
+    #[test]
+    fn what_is_not_known_stays() {
+        let foo = json!({"kind": "Foo", "apiVersion": "ex.io/v1", "spec": {}, "metadata": {}});
+        assert_eq!(printed(foo.clone()), "{\"kind\":\"Foo\",\"apiVersion\":\"ex.io/v1\",\"metadata\":{},\"spec\":{}}");
+        let mut same = foo.clone();
+        normalize(&mut same);
+        assert_eq!(same, foo);
+        let mut wrong = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {}, "data": [1]});
+        normalize(&mut wrong);
+        assert_eq!(wrong["data"], json!([1]));
+    }
+}

@@ -1,0 +1,120 @@
+//! The ways in which one served resource can be shown. Each is made when somebody first asks for it, and then kept.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::{
+    catalogue::Served,
+    codec::{Clock, Form, Include, MetaVersion, Table},
+};
+
+/// As what the objects of a request are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shown {
+    /// The kind that is asked for.
+    pub shape: Shape,
+    /// Whether lists and watch frames are protobuf; never of a custom resource's whole objects.
+    pub protobuf: bool,
+}
+
+/// As what kind an object is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Its own.
+    #[default]
+    Whole,
+    /// `PartialObjectMetadata`.
+    Metadata(MetaVersion),
+    /// A row of a `Table`; never in protobuf.
+    Table(MetaVersion, Include),
+}
+
+/// A form with the name that groups of watchers have it by.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// How it is written.
+    pub form: Arc<Form>,
+    /// The same for versions of a stored resource that have the same bytes: `apps/v1/deployments`, `meta.k8s.io/v1`.
+    pub name: Arc<str>,
+}
+
+/// All forms of one served resource.
+pub struct Forms {
+    whole: Named,
+    served: Arc<Served>,
+    /// Made with the first Table that is asked for.
+    table: OnceLock<Arc<Table>>,
+    /// Ages in a Table are told as of now.
+    now: Clock,
+    /// Few, and looked for once a request.
+    others: Mutex<Vec<(Shown, Named)>>,
+}
+
+impl Forms {
+    /// Those of a resource whose whole objects are written like this.
+    #[must_use]
+    pub fn new(whole: Form, served: Arc<Served>, now: Clock) -> Self {
+        let name = format!("{}/{}", served.api_version(), served.resource).into();
+        Self { whole: Named { form: Arc::new(whole), name }, served, table: OnceLock::new(), now, others: Mutex::default() }
+    }
+
+    /// Whole objects in JSON.
+    #[must_use]
+    pub fn whole(&self) -> &Named {
+        &self.whole
+    }
+
+    /// The form for what is asked. What protobuf does not know is written as JSON: negotiation does not let it come to that.
+    #[must_use]
+    pub fn shown(&self, shown: Shown) -> Named {
+        if shown == Shown::default() {
+            return self.whole.clone();
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, named)) = others.iter().find(|(other, _)| *other == shown) {
+            return named.clone();
+        }
+        let named = self.make(shown);
+        others.push((shown, named.clone()));
+        named
+    }
+
+    /// How the `/scale` of an object is written, by [`Form::written`].
+    #[must_use]
+    pub fn scale(&self, shown: Shown) -> Form {
+        match shown.shape {
+            Shape::Table(version, include) => {
+                let table = Arc::new(Table::of_scale(self.served.custom));
+                Form::table(version, table, include, self.whole.form.clone(), self.now)
+            }
+            Shape::Whole | Shape::Metadata(_) => (*self.whole.form).clone(),
+        }
+    }
+
+    fn make(&self, shown: Shown) -> Named {
+        let served = &self.served;
+        let (form, name, kind) = match shown.shape {
+            Shape::Whole => {
+                ((*self.whole.form).clone(), self.whole.name.clone(), (served.api_version(), served.kind.clone(), served.list_kind.clone()))
+            }
+            Shape::Metadata(version) => {
+                let api_version = version.api_version();
+                let kind = (api_version.to_owned(), "PartialObjectMetadata".to_owned(), "PartialObjectMetadataList".to_owned());
+                (Form::metadata_only(version, &served.storage), api_version.into(), kind)
+            }
+            Shape::Table(version, include) => {
+                let table = self.table.get_or_init(|| Arc::new(Table::of(&served.storage, &served.printer_columns)));
+                let form = Form::table(version, table.clone(), include, self.whole.form.clone(), self.now);
+                let name = format!("{} {version:?} {include:?}", self.whole.name).into();
+                return Named { form: Arc::new(form), name };
+            }
+        };
+        if !shown.protobuf {
+            return Named { form: Arc::new(form), name };
+        }
+        let (api_version, kind, list_kind) = kind;
+        match form.in_protobuf(&api_version, &kind, &list_kind) {
+            Some(form) => Named { form: Arc::new(form), name: format!("{name} protobuf").into() },
+            None => Named { form: Arc::new(form), name },
+        }
+    }
+}
