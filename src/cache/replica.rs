@@ -181,6 +181,7 @@ pub(crate) fn test_object_with(name: &str, revision: u64, labels: &[(&str, &str)
         head_at: 0,
         rv_at: (at as u32, (at + digits) as u32),
         uid_hash: 0,
+        message: std::sync::OnceLock::new(),
         tail: Bytes::from(tail),
         scope_at: "/registry/configmaps/".len() as u16,
         name_at: "/registry/configmaps/ns/".len() as u16,

@@ -9,9 +9,10 @@ use super::{
     encode, event_v1,
     media::{Media, Unencodable},
     partial::{Cut, MetaVersion},
+    proto,
     stored::shown,
     table::{Clock, Include, Rows, Table},
-    wire::{self, Wire},
+    wire::{self, Wire, WireList},
 };
 use crate::model::{Kind, Object, Revision, Storage};
 
@@ -116,10 +117,11 @@ impl Form {
         Self { style: Style::Partial(Cut::of(storage)), ..whole }
     }
 
-    /// The same in protobuf, as this kind; `None` when protobuf does not know it.
+    /// The same in protobuf, as this kind; `None` when protobuf does not know it. `kept`: it is the form of the objects as they are stored, so that their
+    /// messages may be kept with them.
     #[must_use]
-    pub fn in_protobuf(&self, api_version: &str, kind: &str, list_kind: &str) -> Option<Self> {
-        let wire = Wire::of(api_version, kind, list_kind)?;
+    pub fn in_protobuf(&self, api_version: &str, kind: &str, list_kind: &str, kept: bool) -> Option<Self> {
+        let wire = Wire::of(api_version, kind, list_kind, kept)?;
         Some(Self { wire: Some(wire), ..self.clone() })
     }
 
@@ -129,19 +131,20 @@ impl Form {
         if self.wire.is_some() { Media::Protobuf } else { Media::Json }
     }
 
-    /// A whole list in protobuf: its envelope tells the length, so it cannot be written piece by piece.
+    /// A list in protobuf. All of its messages are made first, because its envelope tells their length; `None` when this form is JSON.
     ///
     /// # Errors
     /// The first object that is not as its message wants it.
-    pub fn protobuf_list<'a>(&self, meta: &ListMeta, objects: impl Iterator<Item = &'a Object>) -> Result<Vec<u8>, Unencodable> {
-        let Some(wire) = &self.wire else { return Err(Unencodable::not_this_form()) };
-        let (mut json, mut items) = (Vec::new(), Vec::new());
-        for object in objects {
-            json.clear();
-            self.object_into(object, &mut json);
-            wire.item_into(&json, &mut items).map_err(|error| Unencodable::of(object, &error))?;
-        }
-        Ok(wire.list(meta, &items))
+    pub fn protobuf_list(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Option<Result<WireList, Unencodable>> {
+        let wire = self.wire.as_ref()?;
+        let message = |object: &Arc<Object>| {
+            wire.message(object, |out| self.object_into(object, out)).map_err(|error| Unencodable::of(object, &error))
+        };
+        let items: Result<Vec<Bytes>, Unencodable> = objects.iter().map(message).collect();
+        Some(items.map(|items| {
+            let length = items.iter().map(|item| proto::field_len(2, item.len())).sum();
+            WireList { head: wire.list_head(meta, length), items }
+        }))
     }
 
     /// A resource as a `Table` (spec api-surface §4). `base` is how the whole object is written, for the rows that include it and for the
@@ -210,9 +213,12 @@ impl Form {
     #[must_use]
     pub fn event(&self, kind: Kind, object: &Object, revision: Revision) -> Bytes {
         if let Some(wire) = &self.wire {
-            let mut json = Vec::with_capacity(self.head.len() + object.tail.len());
-            self.body_into(object, revision, &mut json);
-            return wire.event(kind, &json).unwrap_or_default();
+            let frame = if revision == object.revision {
+                wire.message(object, |out| self.object_into(object, out)).map(|message| wire.frame(kind, &message))
+            } else {
+                wire.event(kind, |out| self.body_into(object, revision, out))
+            };
+            return frame.unwrap_or_default();
         }
         const AROUND: usize = r#"{"type":"MODIFIED","object":}"#.len() + 1;
         let digits = encode::revision_len(revision.0);
@@ -232,8 +238,7 @@ impl Form {
     pub fn bookmark(&self, revision: Revision, annotated: bool) -> Bytes {
         let mut out = Vec::with_capacity(160 + self.head.len() + self.bookmark.len());
         if let Some(wire) = &self.wire {
-            self.bookmark_object_into(revision, annotated, &mut out);
-            return wire.event(Kind::Bookmark, &out).unwrap_or_default();
+            return wire.event(Kind::Bookmark, |out| self.bookmark_object_into(revision, annotated, out)).unwrap_or_default();
         }
         frame_into(Kind::Bookmark, &mut out);
         if let Style::Table(rows) = &self.style {

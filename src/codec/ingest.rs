@@ -1,6 +1,6 @@
 //! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields. Knows nothing of how it is asked for.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], re
     let made = parts(storage.namespaced, prefix_len, &key).and_then(|at| Ok((at, body(storage, value, revision)?)));
     match made {
         Ok(((scope_at, name_at), Body { tail, head_at, rv_at, uid_hash, labels, fields })) => {
-            Ok(Object { key, revision, tail, head_at, rv_at, uid_hash, scope_at, name_at, labels, fields })
+            Ok(Object { key, revision, tail, head_at, rv_at, uid_hash, scope_at, name_at, labels, fields, message: OnceLock::new() })
         }
         Err(why) => Err(Broken { key, revision, why }),
     }

@@ -49,10 +49,6 @@ impl Unencodable {
     pub(super) fn of(object: &Object, why: &ProtoError) -> Self {
         Self(format!("{} cannot be encoded as protobuf: {why}", String::from_utf8_lossy(&object.key)))
     }
-
-    pub(super) fn not_this_form() -> Self {
-        Self("this is written as JSON".to_owned())
-    }
 }
 
 impl Media {

@@ -6,7 +6,7 @@ use super::{
     form::ListMeta,
     proto::{self, Message, ProtoError},
 };
-use crate::model::Kind;
+use crate::model::{Kind, Object};
 
 /// The names and the message of a resource's protobuf.
 #[derive(Clone, Debug)]
@@ -15,43 +15,65 @@ pub(super) struct Wire {
     api_version: String,
     kind: String,
     list_kind: String,
+    /// Whether the objects' messages are kept with them: those of the version in which they are stored.
+    kept: bool,
 }
 
 impl Wire {
     /// `None` when protobuf knows no such kind: custom resources.
-    pub(super) fn of(api_version: &str, kind: &str, list_kind: &str) -> Option<Self> {
+    pub(super) fn of(api_version: &str, kind: &str, list_kind: &str, kept: bool) -> Option<Self> {
         let message = proto::message(api_version, kind)?;
-        Some(Self { message, api_version: api_version.to_owned(), kind: kind.to_owned(), list_kind: list_kind.to_owned() })
+        Some(Self { message, api_version: api_version.to_owned(), kind: kind.to_owned(), list_kind: list_kind.to_owned(), kept })
     }
 
-    /// Appends an item of a list, given as JSON: field 2 of the list's message.
-    pub(super) fn item_into(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
-        let mut raw = Vec::with_capacity(json.len());
-        self.message.from_json(json, &mut raw)?;
-        proto::field_into(2, &raw, out);
-        Ok(())
-    }
-
-    /// The whole list around its items.
-    pub(super) fn list(&self, meta: &ListMeta, items: &[u8]) -> Vec<u8> {
-        let mut about = Vec::with_capacity(64);
+    /// What stands before the items of a list, of so many bytes: the envelope and the list's metadata.
+    pub(super) fn list_head(&self, meta: &ListMeta, items_len: usize) -> Vec<u8> {
+        let (mut about, mut field) = (Vec::with_capacity(64), Vec::with_capacity(72));
         proto::list_meta_into(meta, &mut about);
-        let mut raw = Vec::with_capacity(about.len() + items.len() + 16);
-        proto::field_into(1, &about, &mut raw);
-        raw.extend_from_slice(items);
-        let mut out = Vec::with_capacity(raw.len() + 128);
-        proto::envelope_into(&self.api_version, &self.list_kind, &raw, &mut out);
+        proto::field_into(1, &about, &mut field);
+        let mut out = Vec::with_capacity(field.len() + 128);
+        proto::envelope_head_into(&self.api_version, &self.list_kind, field.len() + items_len, &mut out);
+        out.extend_from_slice(&field);
         out
     }
 
-    /// A watch frame of an object that is given as JSON.
-    pub(super) fn event(&self, kind: Kind, json: &[u8]) -> Result<Bytes, ProtoError> {
-        let mut raw = Vec::with_capacity(json.len());
-        self.message.from_json(json, &mut raw)?;
-        let mut object = Vec::with_capacity(raw.len() + 64);
-        proto::envelope_into(&self.api_version, &self.kind, &raw, &mut object);
-        Ok(frame(kind, &object))
+    /// The message of an object; `json` writes the object. One that is kept with the object is made once.
+    pub(super) fn message(&self, object: &Object, json: impl FnOnce(&mut Vec<u8>)) -> Result<Bytes, ProtoError> {
+        if let Some(kept) = object.message.get().filter(|_| self.kept) {
+            return Ok(kept.clone());
+        }
+        let mut text = Vec::with_capacity(object.tail.len() + 64);
+        json(&mut text);
+        let mut raw = Vec::with_capacity(text.len());
+        self.message.from_json(&text, &mut raw)?;
+        raw.shrink_to_fit();
+        let raw = Bytes::from(raw);
+        Ok(if self.kept { object.message.get_or_init(|| raw).clone() } else { raw })
     }
+
+    /// A watch frame of what is written as JSON.
+    pub(super) fn event(&self, kind: Kind, json: impl FnOnce(&mut Vec<u8>)) -> Result<Bytes, ProtoError> {
+        let mut text = Vec::new();
+        json(&mut text);
+        let mut raw = Vec::with_capacity(text.len());
+        self.message.from_json(&text, &mut raw)?;
+        Ok(self.frame(kind, &raw))
+    }
+
+    /// A watch frame of a message.
+    pub(super) fn frame(&self, kind: Kind, message: &[u8]) -> Bytes {
+        let mut object = Vec::with_capacity(message.len() + 64);
+        proto::envelope_into(&self.api_version, &self.kind, message, &mut object);
+        frame(kind, &object)
+    }
+}
+
+/// A whole list in protobuf, to be written in order: its head, its items as field 2, [`proto::ENVELOPE_TAIL`].
+pub struct WireList {
+    /// Envelope and metadata.
+    pub head: Vec<u8>,
+    /// The messages of its items.
+    pub items: Vec<Bytes>,
 }
 
 /// A watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, the object in its envelope.

@@ -102,6 +102,7 @@ fn objects() -> [Object; 3] {
         head_at: 0,
         rv_at: (0, 0),
         uid_hash: shard::hash("1797abea-ee19-4d36-ba63-639a7d45e51e"),
+        message: std::sync::OnceLock::new(),
         scope_at: "/registry/things/".len() as u16,
         name_at: "/registry/things/ns/".len() as u16,
         labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),

@@ -203,6 +203,7 @@ mod tests {
                         head_at: 0,
                         rv_at: (0, 0),
                         uid_hash: hash(&key),
+                        message: std::sync::OnceLock::new(),
                         scope_at: 3,
                         name_at: u16::try_from(key.len() - name.len()).expect("short"),
                         labels: labels.into(),

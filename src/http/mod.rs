@@ -18,3 +18,4 @@ pub mod respond;
 pub mod status;
 mod tls;
 mod websocket;
+mod wire_body;

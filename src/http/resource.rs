@@ -11,12 +11,13 @@ use tokio::time::timeout;
 use super::{
     accept::{Asked, Form, Shape},
     api::{Api, Arrived, arrived, not_found, whole},
-    body::{ListBody, WatchBody, WatchTimes},
+    body::{FRAME_BYTES, ListBody, WatchBody, WatchTimes},
     partial,
     path::ResourcePath,
     respond::Reply,
     status::Status,
     websocket::{Handshake, Upgrade},
+    wire_body::WireBody,
 };
 use crate::{
     catalogue::Conversion,
@@ -255,6 +256,13 @@ impl Call<'_> {
         }
     }
 
+    fn listed_in_protobuf(&self, mut body: WireBody) -> Response {
+        if body.len() < FRAME_BYTES {
+            return whole(self.reply().encoded(StatusCode::OK, Media::Protobuf, body.fill(usize::MAX)));
+        }
+        self.reply().stream(Media::Protobuf.content_type(), Body::new(body))
+    }
+
     /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.
     fn watch_length(&self, seconds: Option<i64>) -> Duration {
         let least = self.api.times.min_watch;
@@ -307,15 +315,10 @@ impl Call<'_> {
     /// A list, in pieces if it is long.
     pub(super) fn listed(&self, mut list: List, form: Arc<codec::Form>, mut timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
-        if form.media() == Media::Protobuf {
-            return match form.protobuf_list(&list.meta, list.objects.iter().map(|object| &**object)) {
-                Ok(body) => {
-                    timer.set_code(200);
-                    timer.add_bytes(body.len());
-                    whole(self.reply().encoded(StatusCode::OK, Media::Protobuf, body))
-                }
-                Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
-            };
+        match form.protobuf_list(&list.meta, &list.objects) {
+            Some(Ok(messages)) => return self.listed_in_protobuf(WireBody::new(messages, timer)),
+            Some(Err(why)) => return self.failed(&Status::internal(why.to_string()), &mut timer),
+            None => {}
         }
         let mut body = ListBody::new(list, form, timer);
         if !self.reply().is_compact_json() || body.is_small() {

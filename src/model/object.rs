@@ -1,6 +1,6 @@
 //! One object at one revision, kept as the bytes that clients get.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -33,6 +33,8 @@ pub struct Object {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of the storage's declared fields, in the order of `Storage::fields`; a missing field is `""`.
     pub fields: Box<[Box<str>]>,
+    /// Its protobuf message in the version in which it is kept, once somebody has asked for it; goes with the object. Not in [`Object::weight`].
+    pub message: OnceLock<Bytes>,
 }
 
 impl Object {

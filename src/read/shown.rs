@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::{
     catalogue::Served,
     codec::{Clock, Form, Include, MetaVersion, Table},
+    model,
 };
 
 /// As what the objects of a request are shown.
@@ -112,7 +113,8 @@ impl Forms {
             return Named { form: Arc::new(form), name };
         }
         let (api_version, kind, list_kind) = kind;
-        match form.in_protobuf(&api_version, &kind, &list_kind) {
+        let stored = matches!(&served.storage.shape, model::Shape::BuiltIn { api_version: stored, .. } if *stored == api_version);
+        match form.in_protobuf(&api_version, &kind, &list_kind, stored && shown.shape == Shape::Whole) {
             Some(form) => Named { form: Arc::new(form), name: format!("{name} protobuf").into() },
             None => Named { form: Arc::new(form), name },
         }

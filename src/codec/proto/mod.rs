@@ -24,7 +24,7 @@ mod tests;
 
 pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, list_meta_into, open};
 pub use error::ProtoError;
-pub use wire::field_into;
+pub use wire::{field_into, field_len};
 
 use schema::{KindOf, SCHEMA};
 

@@ -118,6 +118,12 @@ pub(super) fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
+/// How many bytes [`field_into`] appends for so many.
+#[must_use]
+pub fn field_len(number: u32, len: usize) -> usize {
+    varint_len(u64::from(number) << 3) + varint_len(len as u64) + len
+}
+
 /// Appends a field that has a length: tag, length, bytes. A list has its [`super::list_meta_into`] as field 1 and its items as field 2.
 pub fn field_into(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     varint_into(u64::from(number) << 3 | u64::from(LEN), out);

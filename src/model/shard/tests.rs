@@ -199,6 +199,7 @@ fn of(uid: &str) -> Object {
         head_at: 0,
         rv_at: (0, 0),
         uid_hash: hash(uid),
+        message: std::sync::OnceLock::new(),
         scope_at: "/registry/configmaps/".len() as u16,
         name_at: "/registry/configmaps/t/".len() as u16,
         labels: Box::new([]),

@@ -70,9 +70,10 @@ impl Site {
         Ok((self.start("etcd", command)?, client))
     }
 
-    /// Starts a kube-apiserver that stores JSON; several may share one etcd.
+    /// Starts a kube-apiserver; several may share one etcd. It stores JSON, or what `WATCHCACHE_TEST_STORAGE` says.
     pub(crate) fn apiserver(&self, name: &str, etcd: SocketAddr) -> io::Result<(Running, SocketAddr)> {
-        self.apiserver_with(name, etcd, &["--storage-media-type=application/json"])
+        let media = env::var("WATCHCACHE_TEST_STORAGE").unwrap_or_else(|_| "application/json".to_owned());
+        self.apiserver_with(name, etcd, &[&format!("--storage-media-type={media}")])
     }
 
     /// Starts a kube-apiserver with more flags.
