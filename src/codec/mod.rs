@@ -1,8 +1,10 @@
 //! Stored bytes in, answer bytes out: values made servable once, list envelopes, watch frames. Knows no clock, no socket and no request.
 //!
 //! ```text
-//! etcd value → ingest → Object { tail, labels, fields }        once per write
-//! Object     → Form   → GET body, list item, watch frame       head + tail, no parsing (but for events.k8s.io/v1, metadata alone, tables)
+//! etcd value → ingest → Object { tail, labels, fields }        once per write; a protobuf value is read by `proto` first
+//! Object     → Form   → list item, watch frame, GET body       JSON: head + tail, no parsing; metadata, Table, protobuf: made of it
+//! document   → Media  → what is sent                           JSON, indented or not; YAML; protobuf
+//! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
 mod defaults;
