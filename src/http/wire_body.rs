@@ -45,7 +45,7 @@ impl WireBody {
     /// The next piece, or all of it.
     pub(super) fn fill(&mut self, limit: usize) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.list.head);
-        out.reserve(self.left.min(limit + (limit >> 3)).saturating_sub(out.len()));
+        out.reserve(self.left.min(limit.saturating_add(limit >> 3)).saturating_sub(out.len()));
         while out.len() < limit
             && let Some(item) = self.list.items.get_mut(self.next)
         {
@@ -79,5 +79,31 @@ impl Body for WireBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::{Metrics, Scope, Verb};
+
+    fn body(items: usize) -> WireBody {
+        let served = Metrics::new().served("", "v1", "configmaps");
+        let list = WireList { head: b"head".to_vec(), items: (0..items).map(|_| Bytes::from_static(&[7; 300])).collect() };
+        WireBody::new(list, served.request(Verb::List, Scope::Cluster))
+    }
+
+    #[test]
+    fn pieces_are_the_whole() {
+        for items in [0, 1, 10, 1_000] {
+            let whole = body(items).fill(usize::MAX);
+            assert_eq!(whole.len(), body(items).len());
+            assert!(whole.starts_with(b"head") && whole.ends_with(ENVELOPE_TAIL));
+            let (mut body, mut pieces) = (body(items), Vec::new());
+            while !body.is_end_stream() {
+                pieces.extend_from_slice(&body.fill(1_000));
+            }
+            assert_eq!(pieces, whole);
+        }
     }
 }
