@@ -11,6 +11,7 @@ use etcd_client::{EventType, GetOptions, WatchOptions};
 use tokio::{sync::watch, task::JoinHandle};
 
 use watchcache::{
+    codec::proto,
     etcd::{Etcd, EtcdConfig},
     model::Revision,
 };
@@ -133,10 +134,21 @@ fn changes(prefix: &str, events: &[etcd_client::Event]) -> io::Result<Vec<Write>
     let mut writes = Vec::new();
     for event in events {
         let Some(pair) = event.kv() else { continue };
-        let body = (event.event_type() == EventType::Put).then(|| pair.value().to_vec());
+        let body = (event.event_type() == EventType::Put).then(|| as_json(pair.value()));
         writes.push(Write { key: object_key(prefix, pair.key())?, revision: header_revision(Some(pair.mod_revision())), body });
     }
     Ok(writes)
+}
+
+/// A stored value as JSON, which it may be already.
+fn as_json(value: &[u8]) -> Vec<u8> {
+    let Ok(unknown) = proto::open(value) else { return value.to_vec() };
+    let mut json = Vec::new();
+    if let Some(message) = proto::message(unknown.api_version, unknown.kind) {
+        // What cannot be read stays empty, and is then another body than any server shows.
+        let _ = message.to_json(unknown.raw, &mut json);
+    }
+    json
 }
 
 /// Everything under `/registry/<resource>/` at `floor`, and every write after it until now.
@@ -150,7 +162,7 @@ pub(super) async fn truth(etcd: SocketAddr, resource: &str, floor: u64) -> Resul
     let mut start = Vec::new();
     for pair in range.kvs() {
         let revision = header_revision(Some(pair.mod_revision()));
-        start.push(Item { key: object_key(&prefix, pair.key())?, revision, body: pair.value().to_vec() });
+        start.push(Item { key: object_key(&prefix, pair.key())?, revision, body: as_json(pair.value()) });
     }
     let writes = tokio::time::timeout(PATIENCE, writes(&mut client, &prefix, at + 1, head)).await??;
     Ok(Truth::new(floor, start, writes, head))
