@@ -23,6 +23,7 @@ use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
     accept::Asked,
+    caught::caught,
     guard, gzip, health,
     listen::{ConnInfo, Door},
     openapi,
@@ -104,8 +105,8 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
             Err(why) => return whole(reply.status(&Status::invalid_timeout(&why))),
         }
     }
-    request.extensions_mut().insert(Arrived { reply, at: Instant::now(), limit });
-    gzip::encode(next.run(request).await).await
+    request.extensions_mut().insert(Arrived { reply: reply.clone(), at: Instant::now(), limit });
+    gzip::encode(caught(next.run(request), &reply).await).await
 }
 
 /// The plain door's checks (design §3 "Safety of the doors").

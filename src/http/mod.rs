@@ -3,6 +3,7 @@
 pub mod accept;
 pub mod api;
 mod body;
+mod caught;
 mod connection;
 mod failure;
 pub mod guard;
