@@ -10,7 +10,7 @@ use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
-use self::json::Twice;
+use self::{json::Twice, protobuf::Wrong};
 
 pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
 pub(crate) use told::{strict_error, warnings};
@@ -77,9 +77,14 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
     let kind = expected.kind;
     let twice = if expected.custom { Twice::Last } else { Twice::Merged };
     let json::Read { value, duplicates, overflow } =
-        read(syntax, bytes, twice, (&expected.api_version(), kind)).map_err(|cause| unrecognized(kind, &cause, bytes))?;
+        read(syntax, bytes, twice, (&expected.api_version(), kind)).map_err(|wrong| match wrong {
+            Wrong::Envelope(cause) => unrecognized(kind, &cause, bytes),
+            Wrong::Message { api_version, kind: found, cause } => unhandled(kind, (&api_version, &found), &cause),
+        })?;
     if let Some(number) = overflow {
-        return Err(unhandled(kind, &value, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
+        let text = |member: &str, default| value[member].as_str().filter(|text| !text.is_empty()).unwrap_or(default);
+        let told = (text("apiVersion", "v1"), text("kind", kind));
+        return Err(unhandled(kind, told, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
     }
     Ok(Tree { value, duplicates })
 }
@@ -89,7 +94,7 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
 /// # Errors
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
-    read(syntax, bytes, Twice::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(BodyError)
+    read(syntax, bytes, Twice::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(|wrong| BodyError(wrong.cause()))
 }
 
 /// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.
@@ -105,16 +110,17 @@ pub(super) fn parse_patch(bytes: &[u8], float: &str) -> Result<(Value, Vec<Dupli
 }
 
 /// `of`: version and kind of protobuf that does not tell them.
-fn read(syntax: Syntax, bytes: &[u8], twice: Twice, of: (&str, &str)) -> Result<json::Read, String> {
+fn read(syntax: Syntax, bytes: &[u8], twice: Twice, of: (&str, &str)) -> Result<json::Read, Wrong> {
+    let no_type = |cause: String| Wrong::Envelope(version_and_kind(&cause));
     let mut read = match syntax {
-        Syntax::Json => json::parse(bytes, twice).map_err(|cause| version_and_kind(&cause))?,
+        Syntax::Json => json::parse(bytes, twice).map_err(no_type)?,
         Syntax::Yaml => yaml::parse(bytes).map_err(|cause| match cause {
-            yaml::Wrong::Syntax(cause) => format!("yaml: {cause}"),
-            yaml::Wrong::NoJson(cause) => cause,
+            yaml::Wrong::Syntax(cause) => Wrong::Envelope(format!("yaml: {cause}")),
+            yaml::Wrong::NoJson(cause) => Wrong::Envelope(cause),
         })?,
-        Syntax::Protobuf => json::parse(&protobuf::json(bytes, of)?, twice).map_err(|cause| version_and_kind(&cause))?,
+        Syntax::Protobuf => json::parse(&protobuf::json(bytes, of)?, twice).map_err(no_type)?,
     };
-    read.value = object(read.value).map_err(|cause| version_and_kind(&cause))?;
+    read.value = object(read.value).map_err(no_type)?;
     Ok(read)
 }
 
@@ -123,12 +129,10 @@ fn unrecognized(kind: &str, cause: &str, body: &[u8]) -> BodyError {
     BodyError(format!("the object provided is unrecognized (must be of type {kind}): {cause} ({})", summary(body)))
 }
 
-/// The whole text of a body whose members cannot be read.
-fn unhandled(kind: &str, value: &Value, cause: &str) -> BodyError {
-    let text = |member: &str, default| value[member].as_str().filter(|text| !text.is_empty()).unwrap_or(default).to_owned();
-    let (found, api_version) = (text("kind", kind), text("apiVersion", "v1"));
-    let version = api_version.rsplit('/').next().unwrap_or(&api_version);
-    BodyError(format!("{found} in version \"{version}\" cannot be handled as a {kind}: {cause}"))
+/// The whole text of a body whose members cannot be read, of this version and kind.
+fn unhandled(expected: &str, (api_version, kind): (&str, &str), cause: &str) -> BodyError {
+    let version = api_version.rsplit('/').next().unwrap_or(api_version);
+    BodyError(format!("{kind} in version \"{version}\" cannot be handled as a {expected}: {cause}"))
 }
 
 fn version_and_kind(cause: &str) -> String {
@@ -208,6 +212,7 @@ fn looks_like_json(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::proto;
 
     fn error(syntax: Syntax, body: &str) -> String {
         parse(syntax, body.as_bytes(), &WIDGET).expect_err("must be refused").0
@@ -265,6 +270,40 @@ mod tests {
         assert_eq!(
             error(Syntax::Json, r#"{"kind":"Widget","apiVersion":"ex.io/v1","spec":{"a":1e400}}"#),
             r#"Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number 1e400 into Go value of type float64"#
+        );
+    }
+
+    #[test]
+    fn broken_protobuf_is_told_with_what_it_says_it_is() {
+        let map = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+        let error = |api_version, kind, raw: &[u8]| {
+            let mut body = Vec::new();
+            proto::envelope_into(api_version, kind, raw, &mut body);
+            parse(Syntax::Protobuf, &body, &map).map(|tree| tree.value).map_err(|error| error.0)
+        };
+        for (api_version, kind, text) in [
+            ("v1", "Secret", r#"Secret in version "v1" cannot be handled as a ConfigMap: unexpected EOF"#),
+            ("", "", r#"ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF"#),
+            (
+                "a/v2",
+                "X",
+                r#"X in version "v2" cannot be handled as a ConfigMap: no kind "X" is registered for version "a/v2" in scheme "pkg/runtime/scheme.go:111""#,
+            ),
+        ] {
+            assert_eq!(error(api_version, kind, b"\x0a\x05"), Err(text.to_owned()));
+        }
+        let start = "the object provided is unrecognized (must be of type ConfigMap): ";
+        for (body, text) in
+            [(&b""[..], "empty data (<empty>)"), (b"k8s\0", "empty body (6b387300)"), (b"k8s\0\x0a", "unexpected EOF (6b3873000a)")]
+        {
+            assert_eq!(parse(Syntax::Protobuf, body, &map), Err(BodyError(format!("{start}{text}"))));
+        }
+        let value = error("a/b/c", "", b"\x0a\x03\x0a\x01x").expect("a version that is none is as none");
+        assert_eq!(value["apiVersion"], "v1");
+        let options = parse_options(Syntax::Protobuf, b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap");
+        assert_eq!(
+            options,
+            Err(BodyError(r#"no kind "ConfigMap" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111""#.into()))
         );
     }
 

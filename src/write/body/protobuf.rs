@@ -5,29 +5,68 @@ use crate::codec::proto::{self, Message};
 /// The first bytes of every protobuf body, as Go prints them.
 const PREFIX: &str = "[107 56 115 0]";
 
+/// What is wrong with a body.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    /// It is no envelope, or a broken one: not even version and kind are known.
+    Envelope(String),
+    /// What it says it is, is unknown or broken.
+    Message {
+        /// Of the envelope, or what it should be.
+        api_version: String,
+        /// So too.
+        kind: String,
+        /// In the words of the real server where those can be known.
+        cause: String,
+    },
+}
+
+impl Wrong {
+    /// What is wrong, without what it is.
+    pub(super) fn cause(self) -> String {
+        match self {
+            Self::Envelope(cause) | Self::Message { cause, .. } => cause,
+        }
+    }
+}
+
 /// The body as JSON. What it does not say of its type is `default`'s: version and kind.
 ///
 /// # Errors
-/// What is wrong with it, in the words of the real server where those can be known.
-pub(super) fn json(bytes: &[u8], default: (&str, &str)) -> Result<Vec<u8>, String> {
+/// What is wrong with it.
+pub(super) fn json(bytes: &[u8], default: (&str, &str)) -> Result<Vec<u8>, Wrong> {
     if !bytes.starts_with(proto::PREFIX) {
-        return Err(match bytes.is_empty() {
+        return Err(Wrong::Envelope(match bytes.is_empty() {
             true => "empty data".to_owned(),
             false => format!("provided data does not appear to be a protobuf message, expected prefix {PREFIX}"),
-        });
+        }));
     }
-    let unknown = proto::open(bytes).map_err(|error| error.to_string())?;
+    let unknown = proto::open(bytes).map_err(|error| Wrong::Envelope(error.to_string()))?;
     let or = |told: &str, default: &str| if told.is_empty() { default.to_owned() } else { told.to_owned() };
-    let (api_version, kind) = (or(unknown.api_version, default.0), or(unknown.kind, default.1));
-    let message = message(&api_version, &kind).ok_or_else(|| no_kind(&api_version, &kind))?;
+    // Of a version that is none, Go keeps nothing.
+    let told = Some(unknown.api_version).filter(|version| version.matches('/').count() < 2).unwrap_or_default();
+    let (api_version, kind) = (or(told, default.0), or(unknown.kind, default.1));
     let mut json = Vec::with_capacity(bytes.len() * 2);
-    message.to_json(unknown.raw, &mut json).map_err(|error| error.to_string())?;
-    Ok(json)
+    let read = match message(&api_version, &kind, default.1) {
+        Some(message) => message.to_json(unknown.raw, &mut json).map_err(|error| error.to_string()),
+        None => Err(no_kind(&api_version, &kind)),
+    };
+    match read {
+        Ok(()) => Ok(json),
+        Err(cause) => Err(Wrong::Message { api_version, kind, cause }),
+    }
 }
 
-/// Options are of every group's version.
-fn message(api_version: &str, kind: &str) -> Option<Message> {
-    proto::message(api_version, kind).or_else(|| proto::message("v1", kind).filter(|_| kind.ends_with("Options")))
+/// Options are of every group's version, and read by those who know nothing else.
+fn message(api_version: &str, kind: &str, expected: &str) -> Option<Message> {
+    if is_options(expected) && !is_options(kind) {
+        return None;
+    }
+    proto::message(api_version, kind).or_else(|| proto::message("v1", kind).filter(|_| is_options(kind)))
+}
+
+fn is_options(kind: &str) -> bool {
+    kind.ends_with("Options")
 }
 
 fn no_kind(api_version: &str, kind: &str) -> String {
