@@ -7,4 +7,5 @@ mod guarantees;
 mod live;
 mod manifests;
 mod power;
+mod protobuf;
 mod transcripts;

@@ -4,8 +4,8 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use super::{protobuf::readable, symbols::symbolic};
-use crate::client::Whole;
+use super::symbols::symbolic;
+use crate::{client::Whole, protobuf::readable};
 
 /// Headers whose values must agree; of `Audit-Id`, which is random, only whether it is there.
 const HEADERS: [&str; 7] =

@@ -5,7 +5,6 @@
 
 mod answer;
 mod objects;
-mod protobuf;
 mod symbols;
 mod table;
 

@@ -7,21 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::script::{Act, Deed, Place, Read, Scenario, Step};
+use super::script::{Act, Coding, Deed, Place, Read, Scenario, Step};
 use crate::{
     client::{COMPACT, Client, Watch, Whole},
     live::{peers::Running, record},
+    protobuf,
 };
 
 /// Headers that are kept.
 const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
-/// Bodies of this media type are kept as base64.
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// How long one answer, one event, or a condition that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long nothing must come from a watch that is said to be quiet.
@@ -129,10 +127,10 @@ impl Player<'_> {
         for (name, value) in &step.headers {
             headers.push((name.clone(), self.filled(value)?));
         }
-        let body = self.filled(&step.body)?;
+        let body = sent(&step.coding, self.filled(&step.body)?)?;
         let began = Instant::now();
         loop {
-            let answer = match timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, body.as_bytes())).await? {
+            let answer = match timeout(PATIENCE, self.client(step)?.whole(method, &target, &headers, &body)).await? {
                 Err(error) if self.stage.recording && error.kind() == ErrorKind::UnexpectedEof && began.elapsed() < PATIENCE => continue,
                 answer => value_of(&answer?),
             };
@@ -279,9 +277,27 @@ fn value_of(answer: &Whole) -> Value {
             headers.insert(name.to_owned(), json!(values));
         }
     }
-    let is_protobuf = answer.header("content-type").any(|media| media.starts_with(PROTOBUF));
-    let body = if is_protobuf { json!(BASE64_STANDARD.encode(&answer.body)) } else { body_of(&answer.body) };
+    let body = match answer.header("content-type").next() {
+        Some(media) if media.starts_with(protobuf::MEDIA) => body_of(protobuf::readable(&answer.headers, &answer.body).as_bytes()),
+        _ => body_of(&answer.body),
+    };
     json!({"status": answer.status, "headers": headers, "body": body})
+}
+
+/// The bytes that a step sends.
+fn sent(coding: &Coding, body: String) -> Result<Vec<u8>, Failure> {
+    match coding {
+        Coding::Text => Ok(body.into_bytes()),
+        Coding::Protobuf(told) => {
+            let told = told.as_ref().map(|(api_version, kind)| (api_version.as_str(), kind.as_str()));
+            protobuf::enveloped(&body, told).ok_or_else(|| format!("no message of protobuf: {body}").into())
+        }
+        Coding::Bytes => {
+            let digits: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+            let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+            digits.chunks(2).map(byte).collect::<Option<_>>().ok_or_else(|| format!("no bytes: {body}").into())
+        }
+    }
 }
 
 /// JSON as a tree; a stream of events as `{"events"}`; anything else as text.
@@ -302,7 +318,9 @@ fn body_of(body: &[u8]) -> Value {
 /// bounds, s.
 fn event_of(line: &[u8], came: Option<(Duration, (f64, f64))>) -> serde_json::Result<Option<Value>> {
     let mut event: Value = serde_json::from_slice(line)?;
-    if event["type"] != "BOOKMARK" || !event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null() {
+    let ends_the_list = |object: &Value| !object["metadata"]["annotations"]["k8s.io/initial-events-end"].is_null();
+    let object = &event["object"];
+    if event["type"] != "BOOKMARK" || ends_the_list(object) || ends_the_list(&object["rows"][0]["object"]) {
         return Ok(Some(event));
     }
     let Some((after, (from, to))) = came else { return Ok(None) };

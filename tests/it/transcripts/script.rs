@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::protobuf;
+
 /// A file of scenarios.
 pub(super) struct Theme {
     pub(super) name: String,
@@ -32,6 +34,7 @@ pub(super) struct Step {
     pub(super) act: Act,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
+    pub(super) coding: Coding,
     /// Name and JSON pointer into the answer's body.
     pub(super) keeps: Vec<(String, String)>,
     /// JSON pointer into the answer, and the JSON it must become.
@@ -47,6 +50,18 @@ pub(super) struct Step {
     /// Revisions of lists and bookmarks count like those of objects.
     pub(super) exact: bool,
     pub(super) place: Place,
+}
+
+/// How a step's body is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// As it stands.
+    #[default]
+    Text,
+    /// The JSON of an object as protobuf; its envelope tells another version and kind than it if they are here.
+    Protobuf(Option<(String, String)>),
+    /// Bytes of protobuf in hexadecimal, with spaces between them as one likes.
+    Bytes,
 }
 
 /// Which server a step asks.
@@ -181,7 +196,8 @@ fn step<'a>(mut lines: impl Iterator<Item = &'a str>) -> Result<Step, String> {
         }
     }
     step.body = body.join("\n");
-    let media = media.or((!step.body.is_empty()).then_some("application/json"));
+    let media =
+        media.or((step.coding != Coding::Text).then_some(protobuf::MEDIA)).or((!step.body.is_empty()).then_some("application/json"));
     if let Some(media) = media.filter(|_| !step.headers.iter().any(|(name, _)| name == "Content-Type")) {
         step.headers.push(("Content-Type".into(), media.into()));
     }
@@ -246,6 +262,14 @@ impl Step {
             "~" => self.marks.push((words.next().ok_or("a mark without a word")?, words.collect())),
             "named" => self.names = words.next(),
             "ignore" => self.ignored.extend(words),
+            "as" => {
+                self.coding = match (words.next().as_deref(), words.next(), words.next()) {
+                    (Some("protobuf"), None, None) => Coding::Protobuf(None),
+                    (Some("protobuf"), Some(api_version), Some(kind)) => Coding::Protobuf(Some((api_version, kind))),
+                    (Some("bytes"), None, None) => Coding::Bytes,
+                    _ => return Err(format!("as what: {line}")),
+                }
+            }
             "exact" => self.exact = true,
             "elsewhere" => self.place = Place::Elsewhere,
             "late" => self.place = Place::Late,
@@ -273,7 +297,14 @@ mod tests {
         assert!(scenarios[1].steps[0].place == Place::Late && scenarios[1].needs_late() && !scenarios[0].needs_etcd());
         assert!(matches!(scenarios[1].steps[1].act, Act::Etcd(Deed::GoOn)));
         assert_eq!(scenarios[1].steps[0].headers, [("Content-Type".into(), "application/merge-patch+json".into())]);
-        assert!(["=== a\nfetch /x", "GET /x", "=== a\nREAD w 3 bookmarks 1"].iter().all(|text| super::scenarios(text).is_err()));
+        let steps = super::scenarios("=== a\nPOST /x\nas protobuf v1 Pod\n{}\n\nPOST /x\nas bytes\n").expect("two").remove(0).steps;
+        assert_eq!(steps[0].coding, Coding::Protobuf(Some(("v1".into(), "Pod".into()))));
+        assert_eq!((&steps[1].coding, steps[1].headers[0].1.as_str()), (&Coding::Bytes, protobuf::MEDIA));
+        assert!(
+            ["=== a\nGET /x\nas text", "=== a\nfetch /x", "GET /x", "=== a\nREAD w 3 bookmarks 1"]
+                .iter()
+                .all(|text| super::scenarios(text).is_err())
+        );
     }
 
     #[test]

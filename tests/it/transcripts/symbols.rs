@@ -1,14 +1,19 @@
 //! Names for what no two runs have in common: revisions, uids, times, generated names, tokens. Equal stays equal; what is before stays before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 
 use super::script::Step;
 
+/// What stands before a revision in YAML: an object's or a list's.
+const YAML: &str = "resourceVersion: \"";
 /// Texts in messages after which a revision stands.
-const BEFORE_REVISION: [&str; 8] = [
+const BEFORE_REVISION: [&str; 9] = [
     "in record (",
     "precondition (",
     "resource version: ",
@@ -17,6 +22,7 @@ const BEFORE_REVISION: [&str; 8] = [
     "resourceVersion\":\"",
     "resourceVersion\\\":\\\"",
     "resourceVersion:",
+    YAML,
 ];
 /// Characters of a text that are kept; of a longer one its ends and its length.
 const LONGEST: usize = 3_000;
@@ -123,6 +129,7 @@ impl Symbols {
                 for (key, value) in map.iter_mut() {
                     match (key.as_str(), value.as_str()) {
                         ("resourceVersion", Some(text)) => *value = self.revision(text, exact_here).into(),
+                        ("cells", None) => value.as_array_mut().into_iter().flatten().for_each(|cell| self.cell(cell)),
                         ("continue", Some(token)) if !token.is_empty() => *value = self.token(token).into(),
                         (_, Some(text)) => *value = self.in_text(text).into(),
                         _ => self.apply(value, exact),
@@ -131,6 +138,14 @@ impl Symbols {
             }
             Value::String(text) => *text = self.in_text(text),
             _ => {}
+        }
+    }
+
+    /// A cell of a Table: an age of seconds is one of now.
+    fn cell(&self, cell: &mut Value) {
+        match cell.as_str().and_then(|text| text.strip_suffix('s')) {
+            Some(seconds) if seconds.parse::<u8>().is_ok() => *cell = "$age".into(),
+            _ => self.apply(cell, false),
         }
     }
 
@@ -162,7 +177,7 @@ impl Symbols {
     }
 
     fn in_text(&self, text: &str) -> String {
-        let mut out = self.without_times(text);
+        let mut out = self.without_times(&without_managed_fields(text));
         for (known, symbol) in self.texts.iter().filter(|(known, _)| text.contains(known.as_str())) {
             out = out.replace(known.as_str(), symbol);
         }
@@ -170,9 +185,9 @@ impl Symbols {
             let mut from = 0;
             while let Some(at) = out[from..].find(before).map(|at| from + at + before.len()) {
                 let digits = out[at..].find(|c: char| !c.is_ascii_digit()).map_or(out.len(), |end| at + end);
-                let told = |r: u64| self.revisions.contains_key(&r) || before == "current: " || r > self.far();
+                let told = |r: u64| self.revisions.contains_key(&r) || ["current: ", YAML].contains(&before) || r > self.far();
                 if out[at..digits].parse::<u64>().is_ok_and(told) {
-                    let symbol = self.revision(&out[at..digits], before != "current: ");
+                    let symbol = self.revision(&out[at..digits], !["current: ", YAML].contains(&before));
                     out.replace_range(at..digits, &symbol);
                 }
                 from = at;
@@ -207,6 +222,23 @@ impl Symbols {
         let time = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).ok()?;
         ((time.unix_timestamp() - self.now).abs() < NOW_WITHIN).then_some(if text.contains('.') { "$microtime" } else { "$time" })
     }
+}
+
+/// YAML without what ours computes none of.
+fn without_managed_fields(text: &str) -> Cow<'_, str> {
+    if !text.contains("managedFields:\n") {
+        return text.into();
+    }
+    let mut inside = None;
+    let kept = text.split_inclusive('\n').filter(|line| {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let goes_on = inside.is_some_and(|at| indent > at || indent == at && line[indent..].starts_with('-'));
+        if !goes_on {
+            inside = (line[indent..] == *"managedFields:\n").then_some(indent);
+        }
+        inside.is_none()
+    });
+    kept.collect::<String>().into()
 }
 
 fn shortened(text: String) -> String {
@@ -246,6 +278,19 @@ mod tests {
             answers[2],
             json!({"metadata": {"resourceVersion": "after $rv2"}, "message": "$name1 has $uid1, in record ($rv1), limit 9"})
         );
+    }
+
+    #[test]
+    fn yaml_and_tables_are_of_no_time() {
+        let yaml =
+            "metadata:\n  managedFields:\n  - apiVersion: v1\n    fieldsV1:\n      f:data: {}\n  name: a\n  resourceVersion: \"7\"\n";
+        let mut answers = [
+            json!({"metadata": {"name": "a", "resourceVersion": "7"}}),
+            json!({"body": yaml, "rows": [{"cells": ["s", 2, "12s", "3m1s"]}]}),
+        ];
+        symbolic(&mut answers, &[Step::default(), Step::default()], 0);
+        assert_eq!(answers[1]["body"], "metadata:\n  name: a\n  resourceVersion: \"after $rv1\"\n");
+        assert_eq!(answers[1]["rows"][0]["cells"], json!(["s", 2, "$age", "3m1s"]));
     }
 
     #[test]
