@@ -2,6 +2,7 @@
 
 mod definitions;
 mod deployments;
+mod generators;
 mod lives;
 mod objects;
 mod server;
