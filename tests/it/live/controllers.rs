@@ -1,5 +1,6 @@
 //! kube-controller-manager on ours and nothing else: namespaces get what every namespace has and lose all of it in the end, owners take their dependents
-//! along, and no error is said twice. `WATCHCACHE_CONTROLLERS_SECONDS` makes it go on for longer than one round.
+//! along, and no error is said twice. `WATCHCACHE_CONTROLLERS_SECONDS` makes it go on for longer than one round, `WATCHCACHE_CONTROLLERS_MEDIA` makes it
+//! speak another media type than its own protobuf.
 
 use std::{
     collections::BTreeMap,
@@ -76,7 +77,6 @@ fn start(site: &Site, program: &Path, server: &Alone) -> Result<Running, Failure
     let mut command = Command::new(program);
     for (flag, value) in [
         ("kubeconfig", file("kubeconfig")),
-        ("kube-api-content-type", "application/json".into()),
         ("controllers", CONTROLLERS.into()),
         ("leader-elect", "true".into()),
         ("root-ca-file", file("ca.crt")),
@@ -85,6 +85,9 @@ fn start(site: &Site, program: &Path, server: &Alone) -> Result<Running, Failure
         ("cert-dir", file("controller-manager")),
     ] {
         command.arg(format!("--{flag}={value}"));
+    }
+    if let Some(media) = env::var("WATCHCACHE_CONTROLLERS_MEDIA").ok().filter(|media| !media.is_empty()) {
+        command.arg(format!("--kube-api-content-type={media}"));
     }
     Ok(site.start("kube-controller-manager", command)?)
 }
