@@ -36,6 +36,7 @@ type options struct {
 	writer, writerToken, writerCA string
 	namespace                     string
 	objects, changes, writers     int
+	media                         string
 	staged                        bool
 	patience                      time.Duration
 }
@@ -52,6 +53,7 @@ func main() {
 	flag.IntVar(&o.objects, "objects", 10000, "ConfigMaps to begin with")
 	flag.IntVar(&o.changes, "changes", 2000, "changes made while the informer runs")
 	flag.IntVar(&o.writers, "writers", 16, "writers at a time")
+	flag.StringVar(&o.media, "media", "", "media type in which the informer asks; JSON if empty")
 	flag.BoolVar(&o.staged, "staged", false, "ask for restarts and a compaction, see above")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long the informer may take to sync, to relist and to catch up")
 	flag.Parse()
@@ -80,7 +82,9 @@ func run(ctx context.Context, o options) error {
 	fmt.Printf("informer: %d ConfigMaps created in %v\n", o.objects, time.Since(began).Round(time.Millisecond))
 
 	wire := newWire()
-	reader, err := clientFor(o.server, o.serverToken, o.serverCA, wire)
+	config := configFor(o.server, o.serverToken, o.serverCA, wire)
+	config.ContentType = o.media
+	reader, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}

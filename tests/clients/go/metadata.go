@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/consistencydetector"
 )
 
 // metadataOnly is an informer that follows the metadata alone, as the garbage collector's do. Its connections are its own: nothing cuts them.
@@ -21,15 +20,13 @@ type metadataOnly struct {
 	end func()
 }
 
-// followMetadata returns when the informer has synced. The detector is off until then: it wants listed objects to say what they are exactly when
-// streamed ones do, and of metadata in JSON client-go keeps that in the one and not in the other, whatever the server (in protobuf neither has it).
-// So it must not live to load a second time.
+// followMetadata returns when the informer has synced. It speaks protobuf: of metadata in JSON client-go keeps what it is in listed objects and not in
+// streamed ones, whatever the server, which the detector takes for a difference.
 func followMetadata(ctx context.Context, o options) (*metadataOnly, error) {
 	client, err := metadata.NewForConfig(configFor(o.server, o.serverToken, o.serverCA, nil))
 	if err != nil {
 		return nil, err
 	}
-	defer consistencydetector.SetDataConsistencyDetectionForWatchListEnabledForTest(false)()
 	factory := metadatainformer.NewFilteredSharedInformerFactory(client, 0, o.namespace, nil)
 	informer := factory.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps")).Informer()
 	began := time.Now()

@@ -22,6 +22,12 @@ async fn client_go_informer() -> Outcome {
 }
 
 #[tokio::test]
+async fn client_go_informer_in_protobuf() -> Outcome {
+    let flags = ["--media", "application/vnd.kubernetes.protobuf", "--namespace", "informer-protobuf"];
+    run("WATCHCACHE_TEST_INFORMER", "informer", &flags).await
+}
+
+#[tokio::test]
 async fn kube_rs_reflector() -> Outcome {
     run("WATCHCACHE_TEST_KUBE_RS", "reflector", &[]).await
 }
