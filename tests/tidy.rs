@@ -50,6 +50,7 @@ const QUIET: &[&str] = &[
     "read/options.rs",
     "write/body.rs",
     "write/body/",
+    "write/defaults/",
     "write/names.rs",
     "write/options.rs",
     "write/patch/",

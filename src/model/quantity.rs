@@ -10,6 +10,8 @@ const DIGITS_KEPT: usize = 18;
 const DIGITS_MAX: usize = 36;
 /// Smaller parts are rounded up: 10^-9.
 const NANO: i32 = -9;
+/// 10^-3.
+const MILLI: i32 = -3;
 /// No quantity with a binary suffix is larger.
 const BINARY_MAX: u128 = (1 << 63) - 1;
 
@@ -35,7 +37,38 @@ pub fn canonical(text: &str) -> Result<String, &'static str> {
     if parts.keeps_its_text(exponent, format) {
         return Ok(text.to_owned());
     }
-    Ok(parts.normal(exponent, format).unwrap_or_else(|| text.to_owned()))
+    Ok(parts.normal(exponent, format, NANO).unwrap_or_else(|| text.to_owned()))
+}
+
+/// The text of a quantity when it is rounded up to a thousandth, as those of a `ResourceList` are when defaults are filled in; `None` when it stays.
+#[must_use]
+pub fn whole_milli(text: &str) -> Option<String> {
+    if is_plainly_canonical(text.as_bytes()) {
+        return None;
+    }
+    let parts = Parts::of(text).ok()??;
+    let (exponent, format) = suffix(parts.suffix)?;
+    parts.normal(exponent, format, MILLI).filter(|rounded| rounded != text)
+}
+
+/// The amount, as near as a `f64` comes; `None` when the text is no quantity. Equal amounts in other units are equal.
+#[must_use]
+pub fn approximate(text: &str) -> Option<f64> {
+    let Some(parts) = Parts::of(text.trim()).ok()? else { return Some(0.0) };
+    let (exponent, format) = suffix(parts.suffix)?;
+    let digits: f64 = format!(
+        "{}{}.{}e0",
+        if parts.negative { "-" } else { "" },
+        if parts.whole.is_empty() { "0" } else { parts.whole },
+        if parts.fraction.is_empty() { "0" } else { parts.fraction }
+    )
+    .parse()
+    .ok()?;
+    Some(match format {
+        Format::BinarySi => digits * 2f64.powi(exponent),
+        _ if exponent < 0 => digits / 10f64.powi(-exponent),
+        _ => digits * 10f64.powi(exponent),
+    })
 }
 
 /// Whether `text` is [`canonical`] at a glance, as most are: up to three digits, and a suffix that is not an exponent.
@@ -93,7 +126,7 @@ impl<'a> Parts<'a> {
     }
 
     /// None when the number is too long to compute with, or has no suffix that says it.
-    fn normal(&self, exponent: i32, format: Format) -> Option<String> {
+    fn normal(&self, exponent: i32, format: Format, smallest: i32) -> Option<String> {
         if self.whole.len() + self.fraction.len() > DIGITS_MAX {
             return None;
         }
@@ -105,7 +138,7 @@ impl<'a> Parts<'a> {
         } else {
             ten = ten.checked_add(exponent)?;
         }
-        (mantissa, ten) = nano(mantissa, ten);
+        (mantissa, ten) = rounded_up(mantissa, ten, smallest);
         if mantissa == 0 {
             return Some("0".to_owned());
         }
@@ -119,10 +152,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Rounds up to whole nano units.
-fn nano(mantissa: u128, ten: i32) -> (u128, i32) {
-    let Ok(places @ 1..) = u32::try_from(NANO.saturating_sub(ten)) else { return (mantissa, ten) };
-    (10u128.checked_pow(places).map_or(u128::from(mantissa > 0), |unit| mantissa.div_ceil(unit)), NANO)
+/// Rounds up to whole units of ten to the power of `smallest`.
+fn rounded_up(mantissa: u128, ten: i32, smallest: i32) -> (u128, i32) {
+    let Ok(places @ 1..) = u32::try_from(smallest.saturating_sub(ten)) else { return (mantissa, ten) };
+    (10u128.checked_pow(places).map_or(u128::from(mantissa > 0), |unit| mantissa.div_ceil(unit)), smallest)
 }
 
 /// The value, when it is a whole number.
@@ -253,6 +286,15 @@ mod tests {
             ("-1.5", "-1500m"),
         ] {
             assert_eq!(canonical(sent), Ok(expect.to_owned()), "{sent}");
+        }
+    }
+
+    #[test]
+    fn resources_are_counted_in_thousandths() {
+        for (sent, expect) in
+            [("1u", "1m"), ("1500001n", "2m"), ("1.500", "1500m"), ("+5", "5"), ("1e-6", "1e-3"), ("1126400m", "1126400m"), ("1Gi", "1Gi")]
+        {
+            assert_eq!(whole_milli(sent).as_deref().unwrap_or(sent), expect, "{sent}");
         }
     }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
+    defaults,
     failure::{Named, WriteError},
     options::{FieldValidation, WriteOptions},
     patched::{Patch, PatchKind},
@@ -107,7 +108,7 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
     Ok(())
 }
 
-/// Drops what the type does not have, and tells the paths. The fields of custom resources are their own; only their metadata is known.
+/// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
 fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, String> {
     let outcome = if expected.custom {
         body::whole_floats(value);
@@ -115,6 +116,7 @@ fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, St
     } else {
         let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
         normalize(value);
+        defaults::fill(value, &expected.api_version(), expected.kind);
         unknown
     };
     outcome.map_err(|wrong| wrong.0)

@@ -1,6 +1,10 @@
 //! What single kinds have of their own when they are written: first status, fields that are merged or made, what cannot be changed (spec api-surface
 //! §5.5, §5.8, §6, §8.3). Everything else about a write is the same for all.
 
+mod pod;
+mod volume;
+mod workload;
+
 use std::borrow::Cow;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -44,7 +48,14 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value) {
         }
         "secrets" => prepare_secret(object),
         "serviceaccounts" => only_names(object),
-        "pods" | "persistentvolumes" | "persistentvolumeclaims" => tree::set(object, &["status", "phase"], "Pending".into()),
+        "pods" => pod::begin(object),
+        "persistentvolumes" => volume::begin(object),
+        "persistentvolumeclaims" => {
+            tree::set(object, &["status", "phase"], "Pending".into());
+            volume::same_sources(object, None);
+        }
+        "jobs" => workload::select(object),
+        "daemonsets" => workload::count_template(object, None),
         DEFINITIONS => {
             definition::defaulted(object);
             definition::prepare_create(object);
@@ -67,7 +78,14 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
         ("namespaces", _) => label_namespace(new),
         ("secrets", _) => prepare_secret(new),
         ("serviceaccounts", _) => only_names(new),
-        ("pods", Part::Status) => keep_metadata(old, new, "ownerReferences"),
+        ("pods", Part::Status) => {
+            keep_metadata(old, new, "ownerReferences");
+            pod::keep_class(new, old);
+        }
+        ("persistentvolumes", Part::Status) => volume::time_phase(new, old, tree::now()),
+        ("persistentvolumeclaims", Part::Main) => volume::same_sources(new, Some(old)),
+        ("jobs", Part::Main) => workload::label(new),
+        ("daemonsets", _) => workload::count_template(new, Some(old)),
         ("deployments", Part::Status) => keep_metadata(old, new, "labels"),
         (DEFINITIONS, Part::Main) => {
             definition::defaulted(new);

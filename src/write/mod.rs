@@ -8,6 +8,7 @@ mod body;
 #[cfg(test)]
 mod corpus;
 mod decode;
+mod defaults;
 pub mod definition;
 mod delete;
 pub mod failure;

@@ -1,0 +1,183 @@
+//! Defaults that depend on more than one member, by the names that `table.txt` has for them. Knows no kind but by what it is given.
+
+use serde_json::{Map, Value, json};
+
+use super::image;
+use crate::model::quantity;
+
+/// What is done to an object.
+pub(super) type Rule = fn(&mut Map<String, Value>);
+
+/// Seconds for which a client stays with its Pod (`DefaultClientIPServiceAffinitySeconds`).
+const AFFINITY_SECONDS: u32 = 10_800;
+
+/// How busy Pods are when an autoscaler adds one (`DefaultCPUUtilization`).
+const PROCESSOR_PERCENT: u32 = 80;
+
+/// The rule of this name.
+pub(super) fn named(name: &str) -> Option<Rule> {
+    Some(match name {
+        "account" => account,
+        "affinity-timeout" => affinity_timeout,
+        "allocatable" => allocatable,
+        "balancer-mode" => balancer_mode,
+        "container-limits" => container_limits,
+        "external-addresses" => external_addresses,
+        "image" => |container| pull_policy(container, "image", "imagePullPolicy"),
+        "pull-policy" => |volume| pull_policy(volume, "reference", "pullPolicy"),
+        "processor-target" => processor_target,
+        "requests" => |resources| fill_from(resources, "requests", "limits"),
+        "selector" => selector,
+        "template-labels" => template_labels,
+        "volume-source" => volume_source,
+        "whole-milli" => whole_milli,
+        "without-affinity" => |spec| drop(spec.remove("sessionAffinityConfig")),
+        _ => return None,
+    })
+}
+
+/// Both names of a member that was renamed.
+fn account(spec: &mut Map<String, Value>) {
+    let named = |name: &&str| spec.get(*name).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+    if let Some(value) = ["serviceAccountName", "serviceAccount"].iter().find_map(named).cloned() {
+        spec.insert("serviceAccount".to_owned(), value.clone());
+        spec.insert("serviceAccountName".to_owned(), value);
+    }
+}
+
+/// An image is asked for every time when its tag may move.
+fn pull_policy(of: &mut Map<String, Value>, reference: &str, policy: &str) {
+    if !of.contains_key(policy) {
+        let latest = image::is_latest(of.get(reference).and_then(Value::as_str).unwrap_or(""));
+        of.insert(policy.to_owned(), if latest { "Always" } else { "IfNotPresent" }.into());
+    }
+}
+
+/// Gives the map `to` the entries of the map `from` that it lacks. `to` is made when `from` is there.
+fn fill_from(members: &mut Map<String, Value>, to: &str, from: &str) {
+    let Some(Value::Object(from)) = members.get(from).cloned() else { return };
+    if let Value::Object(to) = members.entry(to).or_insert_with(|| json!({})) {
+        from.into_iter().for_each(|(name, value)| {
+            to.entry(name).or_insert(value);
+        });
+    }
+}
+
+/// A limit that is not told is the maximum; a request that is not told is the limit, else the minimum.
+fn container_limits(item: &mut Map<String, Value>) {
+    for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+        fill_from(item, to, from);
+    }
+}
+
+/// All of a node is there for Pods, unless it says otherwise.
+fn allocatable(status: &mut Map<String, Value>) {
+    if !status.contains_key("allocatable") {
+        fill_from(status, "allocatable", "capacity");
+    }
+}
+
+/// Quantities are kept to a thousandth, rounded up.
+fn whole_milli(list: &mut Map<String, Value>) {
+    for value in list.values_mut() {
+        if let Some(rounded) = value.as_str().and_then(quantity::whole_milli) {
+            *value = rounded.into();
+        }
+    }
+}
+
+/// A controller without labels has those of its template.
+fn template_labels(object: &mut Map<String, Value>) {
+    let Some(labels) = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned() else { return };
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.entry("labels").or_insert(labels);
+    }
+}
+
+/// A controller without a selector selects the labels of its template.
+fn selector(spec: &mut Map<String, Value>) {
+    let Some(labels) = spec.get("template").and_then(|template| template.pointer("/metadata/labels")).cloned() else { return };
+    spec.entry("selector").or_insert(labels);
+}
+
+/// The older form of an autoscaler without metrics, as kube-apiserver converts it from the newer one.
+fn processor_target(autoscaler: &mut Map<String, Value>) {
+    let metrics =
+        autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations")?.get("autoscaling.alpha.kubernetes.io/metrics"));
+    if metrics.is_none()
+        && let Some(Value::Object(spec)) = autoscaler.get_mut("spec")
+    {
+        spec.entry("targetCPUUtilizationPercentage").or_insert_with(|| PROCESSOR_PERCENT.into());
+    }
+}
+
+/// A volume of no kind is an empty directory.
+fn volume_source(volume: &mut Map<String, Value>) {
+    if volume.keys().all(|name| name == "name") {
+        volume.insert("emptyDir".to_owned(), json!({}));
+    }
+}
+
+fn affinity_timeout(spec: &mut Map<String, Value>) {
+    let timeout = spec.get("sessionAffinityConfig").and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
+    if timeout.is_none_or(Value::is_null) {
+        spec.insert("sessionAffinityConfig".to_owned(), json!({"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}));
+    }
+}
+
+/// A ClusterIP Service is reached from outside when it has addresses there.
+fn external_addresses(spec: &mut Map<String, Value>) {
+    if spec.get("externalIPs").and_then(Value::as_array).is_some_and(|addresses| !addresses.is_empty()) {
+        spec.entry("externalTrafficPolicy").or_insert_with(|| "Cluster".into());
+    }
+}
+
+/// An address of a load balancer is virtual unless it says otherwise.
+fn balancer_mode(service: &mut Map<String, Value>) {
+    if service.get("spec").and_then(|spec| spec.get("type")).and_then(Value::as_str) != Some("LoadBalancer") {
+        return;
+    }
+    let ingress = service.get_mut("status").and_then(|status| status.pointer_mut("/loadBalancer/ingress"));
+    for point in ingress.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
+        if point.contains_key("ip") {
+            point.entry("ipMode").or_insert_with(|| "VIP".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(name: &str, value: Value) -> Value {
+        let Value::Object(mut members) = value else { panic!("an object") };
+        named(name).expect("a rule")(&mut members);
+        Value::Object(members)
+    }
+
+    #[test]
+    fn a_map_gets_what_it_lacks() {
+        let resources = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}});
+        assert_eq!(after("requests", resources)["requests"], json!({"cpu": "500m", "memory": "1Gi"}));
+        let item = json!({"max": {"cpu": "4"}, "min": {"memory": "1Mi"}, "defaultRequest": {"cpu": "1"}});
+        let item = after("container-limits", item);
+        assert_eq!((&item["default"], &item["defaultRequest"]), (&json!({"cpu": "4"}), &json!({"cpu": "1", "memory": "1Mi"})));
+    }
+
+    #[test]
+    fn a_service_stays_with_its_client_or_not() {
+        let kept = json!({"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}});
+        assert_eq!(after("affinity-timeout", kept.clone()), kept);
+        let made = after("affinity-timeout", json!({"sessionAffinityConfig": {"clientIP": {}}}));
+        assert_eq!(made["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"], json!(10_800));
+    }
+
+    #[test]
+    fn balancers_are_virtual() {
+        let service =
+            |kind: &str| json!({"spec": {"type": kind}, "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}, {"hostname": "h"}]}}});
+        let made = after("balancer-mode", service("LoadBalancer"));
+        assert_eq!(made["status"]["loadBalancer"]["ingress"], json!([{"ip": "10.0.0.1", "ipMode": "VIP"}, {"hostname": "h"}]));
+        assert_eq!(after("balancer-mode", service("NodePort")), service("NodePort"));
+    }
+}
