@@ -1,6 +1,6 @@
 //! kube-controller-manager on ours and nothing else: namespaces get what every namespace has and lose all of it in the end, owners take their dependents
-//! along, and no error is said twice. `WATCHCACHE_CONTROLLERS_SECONDS` makes it go on for longer than one round, `WATCHCACHE_CONTROLLERS_MEDIA` makes it
-//! speak another media type than its own protobuf.
+//! along, workloads written in short get their Pods, and no error is said twice. `WATCHCACHE_CONTROLLERS_SECONDS` makes it go on for longer than one round,
+//! `WATCHCACHE_CONTROLLERS_MEDIA` makes it speak another media type than its own protobuf.
 
 use std::{
     collections::BTreeMap,
@@ -26,8 +26,8 @@ use crate::{
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// As `kube-controller-manager --help` names them.
-const CONTROLLERS: &str =
-    "namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,garbage-collector-controller";
+const CONTROLLERS: &str = "namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,garbage-collector-controller,\
+     deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,cronjob-controller";
 /// How long a controller may take for one thing. The garbage collector looks for new resources every 30 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 const WIDGETS: &str = "/apis/ex.io/v1/namespaces";
@@ -103,6 +103,7 @@ async fn round(client: &Client, namespace: &str) -> Result<(), Failure> {
             cascade(client, namespace, (owners, api, kind), policy).await?;
         }
     }
+    workloads(client, namespace).await?;
     // A namespace with objects of every sort in it, one of them held back for a while.
     asked(client, ("POST", &widgets), Some(&json!({"apiVersion": "ex.io/v1", "kind": "Widget", "metadata": {"name": "last"}})), 201)
         .await?;
@@ -124,6 +125,58 @@ async fn round(client: &Client, namespace: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Workloads of which nothing is told but what must be: their controllers make Pods of them, and a second ReplicaSet of another image.
+async fn workloads(client: &Client, namespace: &str) -> Result<(), Failure> {
+    let pods = |app: &str| format!("/api/v1/namespaces/{namespace}/pods?labelSelector=app={app}");
+    for (version, kind, more, count) in [
+        ("apps/v1", "Deployment", json!({"replicas": 2}), 2),
+        ("apps/v1", "StatefulSet", json!({}), 1),
+        ("batch/v1", "Job", json!({}), 1),
+        ("batch/v1", "Job", json!({"parallelism": 3}), 3),
+    ] {
+        let app = format!("{}-{count}", kind.to_lowercase());
+        let mut spec = more;
+        spec["template"] = json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        if kind == "Job" {
+            spec["template"]["spec"]["restartPolicy"] = "Never".into();
+        } else {
+            spec["selector"] = json!({"matchLabels": {"app": app}});
+        }
+        let body = json!({"apiVersion": version, "kind": kind, "metadata": {"name": app}, "spec": spec});
+        asked(client, ("POST", &format!("/apis/{version}/namespaces/{namespace}/{}s", kind.to_lowercase())), Some(&body), 201).await?;
+        counted(client, &pods(&app), count).await?;
+    }
+    let sets = format!("/apis/apps/v1/namespaces/{namespace}/replicasets");
+    counted(client, &sets, 1).await?;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+    asked(client, ("PATCH", &format!("/apis/apps/v1/namespaces/{namespace}/deployments/deployment-2")), Some(&image), 200).await?;
+    counted(client, &sets, 2).await?;
+    // Before the namespace ends: a StatefulSet in one that does goes on to ask for its Pod.
+    let foreground = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"});
+    for path in ["apps/v1 deployments/deployment-2", "apps/v1 statefulsets/statefulset-1", "batch/v1 jobs/job-1", "batch/v1 jobs/job-3"] {
+        let (version, path) = path.split_once(' ').ok_or("a version and a path")?;
+        let target = format!("/apis/{version}/namespaces/{namespace}/{path}");
+        asked(client, ("DELETE", &target), Some(&foreground), 200).await?;
+        gone(client, &target).await?;
+    }
+    counted(client, &format!("/api/v1/namespaces/{namespace}/pods"), 0).await
+}
+
+/// Asks until the list has this many items.
+async fn counted(client: &Client, target: &str, count: usize) -> Result<(), Failure> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let list = asked(client, ("GET", target), None, 200).await?;
+        if list["items"].as_array().map(Vec::len) == Some(count) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            return Err(format!("{target} has not {count} items after {PATIENCE:?}: {list}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Deletes an owner under a policy: its dependent goes with it, or stays without it.
