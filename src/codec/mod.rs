@@ -7,6 +7,7 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+mod claims;
 mod defaults;
 pub mod definition;
 pub mod encode;

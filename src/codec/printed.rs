@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{encode, members::Members, members::Writer, proto};
+use super::{claims, encode, members::Members, members::Writer, proto};
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
 pub fn normalize(tree: &mut Value) {
@@ -23,6 +23,15 @@ pub(super) fn built_in(object: &Map<String, Value>) -> Vec<u8> {
 
 /// `json` is the same object in any order.
 fn as_go(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> {
+    let printed = through_message(object, json)?;
+    if object.get("kind").and_then(Value::as_str) != Some("StatefulSet") {
+        return Some(printed);
+    }
+    let typed = claims::typed(std::str::from_utf8(&printed).ok()?);
+    Some(typed.map_or(printed, String::into_bytes))
+}
+
+fn through_message(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let message = proto::message(text("apiVersion"), text("kind"))?;
     let (mut raw, mut printed) = (Vec::with_capacity(json.len()), Vec::with_capacity(json.len() + 64));
@@ -108,6 +117,18 @@ mod tests {
         assert_eq!(printed(role(Value::Null)), text("null"));
         let inner = json!([{"verbs": [], "resources": []}, {"verbs": ["get"], "apiGroups": [""]}]);
         assert_eq!(printed(role(inner)), text("[{\"verbs\":[]},{\"verbs\":[\"get\"],\"apiGroups\":[\"\"]}]"));
+    }
+
+    /// The message of a claim has neither kind nor apiVersion, and kube-apiserver puts both back.
+    #[test]
+    fn claim_templates_say_what_they_are() {
+        let claim = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "c"}});
+        for sent in [claim.clone(), json!({"metadata": {"name": "c"}})] {
+            let mut set = json!({"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {}, "spec": {"volumeClaimTemplates": [sent]}});
+            normalize(&mut set);
+            let shown = &set["spec"]["volumeClaimTemplates"][0];
+            assert_eq!((&shown["kind"], &shown["apiVersion"]), (&claim["kind"], &claim["apiVersion"]), "{shown}");
+        }
     }
 
     #[test]
