@@ -82,6 +82,10 @@ pub fn negotiate(accept: Option<&HeaderValue>, wants_pretty: bool, asked: Asked)
         let streams: &[&str] = if matches!(asked, Asked::BuiltInList | Asked::BuiltInWatch) { &STREAMS } else { &[] };
         return Err(Status::not_acceptable_routed(&[&TYPES[..media.len()], streams].concat()));
     }
+    if asked == Asked::JsonDocument {
+        // It is JSON whatever the parameters of a clause say.
+        return Ok(Form { pretty: wants_pretty, ..Form::default() });
+    }
     let form = best(&clauses, asked).ok_or_else(|| Status::not_acceptable(&TYPES))?;
     if asked.is_watch() && form.media == Media::Yaml {
         return Err(Status::not_acceptable(&STREAMS));
@@ -201,9 +205,6 @@ impl<'a> Clause<'a> {
         if self.parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
             return None;
         }
-        if asked == Asked::JsonDocument && media != Media::Json {
-            return None;
-        }
         let plain = Form { media, pretty: self.parameter("pretty") == Some("1"), aggregated: false, shape: Shape::Whole };
         let custom = matches!(asked, Asked::Custom | Asked::CustomWatch);
         match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
@@ -309,6 +310,7 @@ mod tests {
         }
         let json = "406: Not Acceptable\n\nAvailable representations: application/json";
         assert_eq!(ask("application/yaml", Asked::JsonDocument), Err(json.to_owned()));
+        assert_eq!(ask("application/json;as=Foo;v=v1;g=meta.k8s.io", Asked::JsonDocument), Ok(PLAIN));
         assert_eq!(ask("text/plain", Asked::Custom), Err(negotiated.clone()));
         for accept in
             ["application/json;stream=foo", "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "application/json;sv=v9"]
