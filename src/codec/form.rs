@@ -131,20 +131,18 @@ impl Form {
         if self.wire.is_some() { Media::Protobuf } else { Media::Json }
     }
 
-    /// A list in protobuf. All of its messages are made first, because its envelope tells their length; `None` when this form is JSON.
+    /// A list in protobuf. All of its messages are made first, because its envelope tells their length: that takes a while.
     ///
     /// # Errors
-    /// The first object that is not as its message wants it.
-    pub fn protobuf_list(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Option<Result<WireList, Unencodable>> {
-        let wire = self.wire.as_ref()?;
+    /// The first object that is not as its message wants it; this form is not protobuf.
+    pub fn protobuf_list(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<WireList, Unencodable> {
+        let wire = self.wire.as_ref().ok_or_else(Unencodable::no_message)?;
         let message = |object: &Arc<Object>| {
             wire.message(object, |out| self.object_into(object, out)).map_err(|error| Unencodable::of(object, &error))
         };
-        let items: Result<Vec<Bytes>, Unencodable> = objects.iter().map(message).collect();
-        Some(items.map(|items| {
-            let length = items.iter().map(|item| proto::field_len(2, item.len())).sum();
-            WireList { head: wire.list_head(meta, length), items }
-        }))
+        let items = objects.iter().map(message).collect::<Result<Vec<Bytes>, Unencodable>>()?;
+        let length = items.iter().map(|item| proto::field_len(2, item.len())).sum();
+        Ok(WireList { head: wire.list_head(meta, length), items })
     }
 
     /// A resource as a `Table` (spec api-surface §4). `base` is how the whole object is written, for the rows that include it and for the

@@ -46,6 +46,10 @@ impl Media {
 pub struct Unencodable(String);
 
 impl Unencodable {
+    pub(super) fn no_message() -> Self {
+        Self("there is no message for this form".to_owned())
+    }
+
     pub(super) fn of(object: &Object, why: &ProtoError) -> Self {
         Self(format!("{} cannot be encoded as protobuf: {why}", String::from_utf8_lossy(&object.key)))
     }

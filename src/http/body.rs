@@ -35,11 +35,16 @@ pub(super) const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_10
 
 /// A list's body, piece by piece.
 pub(super) struct ListBody {
+    text: ListText,
+    timer: RequestTimer,
+}
+
+/// A list as JSON, while it is written.
+pub(super) struct ListText {
     list: List,
     form: Arc<Form>,
     next: usize,
     state: ListState,
-    timer: RequestTimer,
 }
 
 #[derive(PartialEq, Eq)]
@@ -49,33 +54,38 @@ enum ListState {
     Done,
 }
 
+/// Whether a list is about as large as one frame at most: then it is sent with its length, and made at once.
+#[must_use]
+pub(super) fn is_small(list: &List) -> bool {
+    let mut bytes = 0;
+    list.objects.iter().all(|object| {
+        bytes += object.tail.len() + 64;
+        bytes < FRAME_BYTES
+    })
+}
+
 impl ListBody {
     /// A body for this page.
     #[must_use]
-    pub(super) fn new(list: List, form: Arc<Form>, mut timer: RequestTimer) -> Self {
+    pub(super) fn new(text: ListText, mut timer: RequestTimer) -> Self {
         timer.set_code(200);
-        Self { list, form, next: 0, state: ListState::Open, timer }
+        Self { text, timer }
+    }
+}
+
+impl ListText {
+    /// This page, of which nothing is written yet.
+    #[must_use]
+    pub(super) fn new(list: List, form: Arc<Form>) -> Self {
+        Self { list, form, next: 0, state: ListState::Open }
     }
 
-    /// Whether the whole body fits in one frame: then it is sent with its length.
+    /// All of it, compact, without the newline at its end.
     #[must_use]
-    pub(super) fn is_small(&self) -> bool {
-        let mut bytes = 0;
-        self.list.objects.iter().all(|object| {
-            bytes += object.tail.len() + 64;
-            bytes < FRAME_BYTES
-        })
-    }
-
-    /// The whole body, compact, without the newline at its end.
-    #[must_use]
-    pub(super) fn whole(&mut self) -> Vec<u8> {
+    pub(super) fn whole(mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        while self.state != ListState::Done {
-            self.fill(&mut out, usize::MAX);
-        }
+        self.fill(&mut out, usize::MAX);
         out.pop();
-        self.timer.add_bytes(out.len());
         out
     }
 
@@ -112,17 +122,17 @@ impl Body for ListBody {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.state == ListState::Done {
+        if self.text.state == ListState::Done {
             return Poll::Ready(None);
         }
         let mut out = Vec::with_capacity(FRAME_BYTES + (FRAME_BYTES >> 3));
-        self.fill(&mut out, FRAME_BYTES);
+        self.text.fill(&mut out, FRAME_BYTES);
         self.timer.add_bytes(out.len());
         Poll::Ready(Some(Ok(Frame::data(out.into()))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == ListState::Done
+        self.text.state == ListState::Done
     }
 }
 

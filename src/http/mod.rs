@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod api;
+mod aside;
 mod body;
 mod caught;
 mod connection;

@@ -12,7 +12,7 @@ use super::{
     accept::Asked,
     api::{connection, whole},
     listen::Door,
-    resource::Call,
+    resource::{Call, sent},
     status::Status,
 };
 use crate::{
@@ -86,6 +86,9 @@ impl Call<'_> {
         if let Some(status) = early {
             return self.failed(&status, &mut timer);
         }
+        if let Some(status) = self.unconvertible() {
+            return self.failed(&status, &mut timer);
+        }
         if let Err(error) = self.api.writer.may_write() {
             return self.failed(&error.into(), &mut timer);
         }
@@ -96,7 +99,7 @@ impl Call<'_> {
         };
         let mut told = Vec::new();
         let mut response = match self.in_time(self.done(write, &query, media, &body, &mut told), &mut timer).await {
-            Ok(answer) => self.answered(write, answer, timer),
+            Ok(answer) => self.answered(write, answer, timer).await,
             Err(response) => response,
         };
         // Also beside an error.
@@ -260,9 +263,11 @@ impl Call<'_> {
         Place { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
     }
 
-    fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
+    async fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
         let (code, body) = match answer {
-            Answer::List(list) => return self.listed(list, self.resource.forms.shown(self.shown()).form, timer),
+            // They are deleted all the same.
+            Answer::List(_) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
+            Answer::List(list) => return self.listed(list, self.resource.forms.shown(self.shown()).form, timer).await,
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
                 // It is written all the same: so does kube-apiserver, which finds out when it converts the answer.
@@ -275,9 +280,7 @@ impl Call<'_> {
                 (code, body)
             }
         };
-        timer.set_code(code.as_u16());
-        timer.add_bytes(body.len());
-        whole(self.reply().object(code, body))
+        sent(self.reply().object(code, body), timer)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{catalogue::Served, model::quote::quoted};
 
 /// The failure of an answer that is there, but is not of the kind that was asked for. It comes after every other failure: kube-apiserver finds out
 /// when it converts the answer. Its texts name its Go types.
-pub(super) fn mismatch(asked: Shape, served: &Served, is_list: bool) -> Option<Status> {
+pub(super) fn mismatch(asked: Shape, served: &Served, is_scale: bool, is_list: bool) -> Option<Status> {
     let Shape::Partial(asked) = asked else { return None };
     match (asked.list, is_list) {
         (true, true) | (false, false) => None,
@@ -17,7 +17,7 @@ pub(super) fn mismatch(asked: Shape, served: &Served, is_list: bool) -> Option<S
         // An `Unstructured` passes for a list until its items are asked for.
         (true, false) if served.custom => Some(Status::internal("content is not a list".to_owned())),
         (true, false) => {
-            let go = go_type(served);
+            let go = if is_scale { "*autoscaling.Scale".to_owned() } else { go_type(served) };
             Some(Status::not_acceptable_as(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list ({go})"
             )))
@@ -51,7 +51,7 @@ mod tests {
         let catalogue = Catalogue::new(&[]);
         let check = |group: &str, resource: &str, list: bool, expect: Option<&str>| {
             let served = catalogue.served(group, "v1", resource).expect("a built-in");
-            let told = mismatch(Shape::Partial(Partial { version: MetaVersion::V1, list }), served, !list);
+            let told = mismatch(Shape::Partial(Partial { version: MetaVersion::V1, list }), served, false, !list);
             assert_eq!(told.map(|status| (status.code, status.message)), expect.map(|text| (406, text.to_owned())));
         };
         let list = "you requested PartialObjectMetadata, but the requested object is a list";
@@ -67,12 +67,20 @@ mod tests {
     }
 
     #[test]
+    fn a_scale_is_of_its_own_type() {
+        let catalogue = Catalogue::new(&[]);
+        let served = catalogue.served("apps", "v1", "deployments").expect("a built-in");
+        let told = mismatch(Shape::Partial(Partial { version: MetaVersion::V1, list: true }), served, true, false).expect("no list");
+        assert!(told.message.ends_with("is not a list (*autoscaling.Scale)"), "{}", told.message);
+    }
+
+    #[test]
     fn what_fits_is_not_refused() {
         let catalogue = Catalogue::new(&[]);
         let served = catalogue.served("", "v1", "pods").expect("a built-in");
         for list in [true, false] {
-            assert!(mismatch(Shape::Partial(Partial { version: MetaVersion::V1Beta1, list }), served, list).is_none());
-            assert!(mismatch(Shape::Whole, served, list).is_none());
+            assert!(mismatch(Shape::Partial(Partial { version: MetaVersion::V1Beta1, list }), served, false, list).is_none());
+            assert!(mismatch(Shape::Whole, served, false, list).is_none());
         }
     }
 }

@@ -3,7 +3,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
+use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header::WARNING};
+use http_body::Body as _;
+use http_body_util::Full;
 use rand::Rng;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -11,7 +14,8 @@ use tokio::time::timeout;
 use super::{
     accept::{Asked, Form, Shape},
     api::{Api, Arrived, arrived, not_found, whole},
-    body::{FRAME_BYTES, ListBody, WatchBody, WatchTimes},
+    aside::aside,
+    body::{FRAME_BYTES, ListBody, ListText, WatchBody, WatchTimes, is_small},
     partial,
     path::ResourcePath,
     respond::Reply,
@@ -76,8 +80,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         // Boxed apart, as the reads below.
         return Box::pin(call.write(request)).await;
     }
-    let is_scale = call.path.subresource.as_deref() == Some("scale");
-    if !is_scale && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
+    if !call.is_scale() && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
         return whole(reply.status(&call.unsupported(request.method())));
     }
     let upgrade = Upgrade::asked(&mut request);
@@ -97,8 +100,8 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     let call = Call { arrived: Arrived { reply, ..call.arrived }, form, ..call };
     // The metadata of a built-in is the same in every version.
     let needs_conversion = call.resource.served.custom || !matches!(form.shape, Shape::Partial(_));
-    if let (Conversion::Refused(why), true) = (&call.resource.served.conversion, needs_conversion) {
-        return whole(call.arrived.reply.status(&Status::internal(why.clone())));
+    if let (Some(status), true) = (call.unconvertible(), needs_conversion) {
+        return whole(call.arrived.reply.status(&status));
     }
     if let (Some(name), false) = (&path.name, is_watch) {
         // A GET has one option; list options that are none of its are not looked at.
@@ -150,13 +153,21 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Why stored objects cannot be made into this version, nor its objects into stored ones.
+    pub(super) fn unconvertible(&self) -> Option<Status> {
+        match &self.resource.served.conversion {
+            Conversion::Refused(why) => Some(Status::internal(why.clone())),
+            Conversion::None | Conversion::ApiVersionOnly | Conversion::EventsV1 | Conversion::Definition => None,
+        }
+    }
+
     async fn get(&self, name: &str, resource_version: &str) -> Response {
         let mut timer = self.resource.requests.request(Verb::Get, Scope::Resource);
         if let Err(status) = self.is_key(Some(name)) {
             return self.failed(&status, &mut timer);
         }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
-        let is_scale = self.path.subresource.as_deref() == Some("scale");
+        let is_scale = self.is_scale();
         // A Scale is made of the whole object.
         let target = if is_scale { target } else { target.shown(self.shown()) };
         let read = async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) };
@@ -173,9 +184,7 @@ impl Call<'_> {
                         Err(error) => return self.failed(&error.into(), &mut timer),
                     };
                 }
-                timer.set_code(200);
-                timer.add_bytes(body.len());
-                whole(self.reply().object(StatusCode::OK, body))
+                sent(self.reply().object(StatusCode::OK, body), timer)
             }
             Err(response) => response,
         }
@@ -217,7 +226,7 @@ impl Call<'_> {
         if let Some(status) = self.unfit(true) {
             return self.failed(&status, &mut timer);
         }
-        self.listed(list, target.form().clone(), timer)
+        self.listed(list, target.form().clone(), timer).await
     }
 
     async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>) -> Response {
@@ -301,8 +310,12 @@ impl Call<'_> {
     pub(super) fn unfit(&self, is_list: bool) -> Option<Status> {
         match (self.form.shape, &self.include) {
             (Shape::Table(_), Err(word)) => Some(partial::no_such_include(word)),
-            (shape, _) => partial::mismatch(shape, &self.resource.served, is_list),
+            (shape, _) => partial::mismatch(shape, &self.resource.served, self.is_scale(), is_list),
         }
+    }
+
+    fn is_scale(&self) -> bool {
+        self.path.subresource.as_deref() == Some("scale")
     }
 
     fn including(mut self, query: &str) -> Self {
@@ -312,19 +325,36 @@ impl Call<'_> {
         self
     }
 
-    /// A list, in pieces if it is long.
-    pub(super) fn listed(&self, mut list: List, form: Arc<codec::Form>, mut timer: RequestTimer) -> Response {
+    /// A list. What cannot flow while it is made, or only after much of it is made, does not keep others waiting when it is large.
+    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, mut timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
-        match form.protobuf_list(&list.meta, &list.objects) {
-            Some(Ok(messages)) => return self.listed_in_protobuf(WireBody::new(messages, timer)),
-            Some(Err(why)) => return self.failed(&Status::internal(why.to_string()), &mut timer),
-            None => {}
+        let (small, reply) = (is_small(&list), self.reply());
+        if form.media() == Media::Protobuf {
+            let messages = move || form.protobuf_list(&list.meta, &list.objects);
+            let messages = if small { Ok(messages()) } else { self.aside(messages, &mut timer).await };
+            return match messages {
+                Ok(Ok(messages)) => self.listed_in_protobuf(WireBody::new(messages, timer)),
+                Ok(Err(why)) => self.failed(&Status::internal(why.to_string()), &mut timer),
+                Err(response) => response,
+            };
         }
-        let mut body = ListBody::new(list, form, timer);
-        if !self.reply().is_compact_json() || body.is_small() {
-            return whole(self.reply().object(StatusCode::OK, body.whole()));
+        let text = ListText::new(list, form);
+        if small {
+            return sent(reply.object(StatusCode::OK, text.whole()), timer);
         }
-        self.reply().stream(Media::Json.content_type(), Body::new(body))
+        if reply.is_compact_json() {
+            return reply.stream(Media::Json.content_type(), Body::new(ListBody::new(text, timer)));
+        }
+        let encoder = reply.clone();
+        match self.aside(move || encoder.object(StatusCode::OK, text.whole()), &mut timer).await {
+            Ok(response) => sent(response, timer),
+            Err(response) => response,
+        }
+    }
+
+    /// Runs long work on another thread, within the request's time.
+    async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static, timer: &mut RequestTimer) -> Result<T, Response> {
+        self.in_time(async { Ok(aside(work).await) }, timer).await
     }
 
     /// Runs a request within the request's time (spec list-watch §2.14).
@@ -392,6 +422,13 @@ impl Call<'_> {
     pub(super) fn reply(&self) -> &Reply {
         &self.arrived.reply
     }
+}
+
+/// A whole answer with what is counted of it: the code it came to, which is no 200 when it could not be encoded, and the bytes.
+pub(super) fn sent(response: Response<Full<Bytes>>, mut timer: RequestTimer) -> Response {
+    timer.set_code(response.status().as_u16());
+    timer.add_bytes(response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
+    whole(response)
 }
 
 /// A stream that ends at once may still take this long to say so.

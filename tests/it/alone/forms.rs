@@ -1,0 +1,90 @@
+//! What the forms of answers must not do to the objects, and what only a whole server shows of them.
+
+use serde_json::json;
+
+use super::{Alone, Failure, Outcome, asked};
+use crate::client::Client;
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const PART: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// A HorizontalPodAutoscaler was taken as autoscaling/v1, which is not converted, and stored as a v2 without anything that v2 does not know of it; a PATCH
+/// took the metrics out of one that was there.
+#[tokio::test]
+async fn what_cannot_be_converted_is_not_written() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let scalers = |version| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+    let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+    let old =
+        json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 55}});
+    let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 55}}}]);
+    let new = json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": metrics}});
+    asked(&client, ("POST", &scalers("v1")), Some(&old), 500).await?;
+    asked(&client, ("POST", &scalers("v2")), Some(&new), 201).await?;
+    let one = |version| scalers(version) + "/a";
+    asked(&client, ("PUT", &one("v1")), Some(&old), 500).await?;
+    asked(&client, ("PATCH", &one("v1")), Some(&json!({"metadata": {"labels": {"a": "b"}}})), 500).await?;
+    asked(&client, ("DELETE", &one("v1")), None, 500).await?;
+    let kept = asked(&client, ("GET", &one("v2")), None, 200).await?;
+    assert_eq!(kept["spec"]["metrics"], metrics);
+    Ok(())
+}
+
+/// Recorded from kube-apiserver 1.36.3, which finds out when it converts the list of what it has deleted.
+#[tokio::test]
+async fn a_deleted_collection_is_shown_as_asked_or_not_at_all() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let included = format!("{SECRETS}?includeObject=Foo");
+    for (target, accept, status, text) in [
+        (SECRETS, PART, 406, "you requested PartialObjectMetadata, but the requested object is a list (*core.SecretList)"),
+        (&included, TABLE, 400, "Unable to convert to Table as requested: includeObject: Invalid value: \\\"Foo\\\": must be"),
+    ] {
+        asked(&client, ("POST", SECRETS), Some(&json!({"metadata": {"name": "a"}})), 201).await?;
+        let (told, body) = shown(&client, "DELETE", target, accept).await?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        assert!(told == status && body.contains(text), "{told} {body}");
+        let left = asked(&client, ("GET", SECRETS), None, 200).await?;
+        assert_eq!(left["items"], json!([]), "they are deleted all the same");
+    }
+    Ok(())
+}
+
+/// Long lists are made on other threads, short ones where they are asked for.
+#[tokio::test]
+async fn lists_of_any_length_come_in_every_form() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let data = "x: 1\n".repeat(10_000);
+    let mut there = 0;
+    for objects in [0, 1, 8] {
+        while there < objects {
+            there += 1;
+            let secret = json!({"metadata": {"name": format!("s{there}")}, "stringData": {"k": data}});
+            asked(&client, ("POST", SECRETS), Some(&secret), 201).await?;
+        }
+        let count = asked(&client, ("GET", SECRETS), None, 200).await?["items"].as_array().map_or(0, Vec::len);
+        assert_eq!(count, objects);
+        for (accept, mark) in [
+            (PROTOBUF, "k8s\0"),
+            ("application/yaml", "apiVersion: v1\nitems:"),
+            ("application/json;pretty=1", "{\n  \"kind\": \"SecretList\""),
+        ] {
+            let (status, body) = shown(&client, "GET", SECRETS, accept).await?;
+            assert!(status == 200 && body.starts_with(mark.as_bytes()), "{objects} {accept}: {status}");
+            assert!(body.len() > objects * 50_000, "{objects} {accept}: {}", body.len());
+        }
+    }
+    Ok(())
+}
+
+async fn shown(client: &Client, method: &str, target: &str, accept: &str) -> Result<(u16, Vec<u8>), Failure> {
+    let whole = client.whole(method, target, &[("Accept".to_owned(), accept.to_owned())], b"").await?;
+    Ok((whole.status, whole.body))
+}
