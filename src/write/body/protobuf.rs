@@ -1,6 +1,11 @@
 //! Protobuf bodies become the JSON that they stand for. Knows no field.
 
+use super::super::BODY_BYTES_MAX;
 use crate::codec::proto::{self, Message};
+
+/// JSON that a body may stand for, bytes. An empty message is two bytes and prints what its struct always has: a body of nothing else would become a
+/// tree of gigabytes. etcd takes half of a body's limit, so nothing that can be stored is near.
+const JSON_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 
 /// The first bytes of every protobuf body, as Go prints them.
 const PREFIX: &str = "[107 56 115 0]";
@@ -52,6 +57,9 @@ pub(super) fn json(bytes: &[u8], default: (&str, &str)) -> Result<Vec<u8>, Wrong
         None => Err(no_kind(&api_version, &kind)),
     };
     match read {
+        Ok(()) if json.len() > JSON_BYTES_MAX => {
+            Err(Wrong::Envelope(format!("the message stands for {} bytes of JSON, limit is {JSON_BYTES_MAX}", json.len())))
+        }
         Ok(()) => Ok(json),
         Err(cause) => Err(Wrong::Message { api_version, kind, cause }),
     }
@@ -71,4 +79,23 @@ fn is_options(kind: &str) -> bool {
 
 fn no_kind(api_version: &str, kind: &str) -> String {
     format!(r#"no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111""#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_multiplies_is_refused() {
+        let pod = |containers: usize| {
+            let mut raw = Vec::new();
+            proto::field_into(2, &[0x12, 0].repeat(containers), &mut raw);
+            let mut body = Vec::new();
+            proto::envelope_into("v1", "Pod", &raw, &mut body);
+            json(&body, ("v1", "Pod"))
+        };
+        assert!(pod(1000).is_ok());
+        let many = BODY_BYTES_MAX / 2 - 100;
+        assert!(pod(many).expect_err("40 MB").cause().ends_with("limit is 6291456"));
+    }
 }
