@@ -78,20 +78,6 @@ pub fn yaml(json: &[u8]) -> Result<Vec<u8>, NoYaml> {
     Ok(out)
 }
 
-/// Appends a JSON value as an item of a list that is a member of the document, the way `items` of a list of objects is printed: a list can be printed
-/// object by object between `items:` and the members that sort after it.
-///
-/// # Errors
-/// As [`yaml`]; what was appended is then taken back.
-pub fn item_into(json: &[u8], out: &mut Vec<u8>) -> Result<(), NoYaml> {
-    let tree = Tree::read(json)?;
-    let before = out.len();
-    let mut printer = Printer::new(&tree, out);
-    printer.writer.indicator(b"-", writer::DASH);
-    printer.value(tree.root(), Place::Item(0));
-    printer.finish(json.len()).inspect_err(|_| out.truncate(before))
-}
-
 /// Where a value stands; the number is the indentation of what it stands in.
 #[derive(Clone, Copy)]
 enum Place {
@@ -105,7 +91,6 @@ struct Printer<'t, 'o> {
     tree: &'t Tree<'t>,
     writer: Writer<'o>,
     open: Vec<Open<'t>>,
-    before: usize,
 }
 
 struct Open<'t> {
@@ -116,12 +101,12 @@ struct Open<'t> {
 
 impl<'t, 'o> Printer<'t, 'o> {
     fn new(tree: &'t Tree<'t>, out: &'o mut Vec<u8>) -> Self {
-        Self { tree, before: out.len(), writer: Writer::new(out), open: Vec::new() }
+        Self { tree, writer: Writer::new(out), open: Vec::new() }
     }
 
     /// Prints what is open, to the newline at the end. `json` is the length of what was read.
     fn finish(mut self, json: usize) -> Result<(), NoYaml> {
-        let limit = self.before + OUTPUT_BYTES_FREE + json.saturating_mul(OUTPUT_PER_BYTE);
+        let limit = OUTPUT_BYTES_FREE + json.saturating_mul(OUTPUT_PER_BYTE);
         while let Some(open) = self.open.last_mut() {
             let Some(&child) = open.children.next() else {
                 self.open.pop();

@@ -33,21 +33,6 @@ fn answers_are_printed_as_recorded() {
 }
 
 #[test]
-fn a_list_may_be_printed_item_by_item() {
-    let items = [r#"{"b":"x\ny\n\n","a":[1,[2]]}"#, r#"["p",{"q":"r\n"}]"#, r#""text of two\nlines""#, "{}", "null", "1.0"];
-    let whole = yaml(format!("{{\"items\":[{}],\"kind\":\"L\"}}", items.join(",")).as_bytes()).expect("YAML");
-    let mut out = b"items:\n".to_vec();
-    for item in items {
-        item_into(item.as_bytes(), &mut out).expect("YAML");
-    }
-    out.extend(yaml(br#"{"kind":"L"}"#).expect("YAML"));
-    assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&whole));
-    let before = out.len();
-    assert_eq!(item_into("{\"a\":\"\u{7f}\"}".as_bytes(), &mut out), Err(NoYaml::Control));
-    assert_eq!(out.len(), before);
-}
-
-#[test]
 fn what_is_deep_or_large_is_refused() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     assert!(yaml(nested(tree::DEPTH_MAX).as_bytes()).is_ok());
