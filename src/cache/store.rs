@@ -45,7 +45,10 @@ impl Store {
     /// The objects whose key starts with `prefix` and is at or after `from`, in key order.
     pub fn scan<'a>(&'a self, prefix: &'a [u8], from: &'a [u8]) -> impl Iterator<Item = &'a Arc<Object>> + 'a {
         let start = if from > prefix { from } else { prefix };
-        self.set.range::<_, [u8]>((Bound::Included(start), Bound::Unbounded)).map(|e| &e.0).take_while(move |o| o.key.starts_with(prefix))
+        let end = past(prefix);
+        // With both bounds the tree is walked by itself: a count of what is left of a long list touches no object.
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.set.range::<_, [u8]>((Bound::Included(start), end)).map(|e| &e.0)
     }
 
     /// Number of objects.
@@ -59,6 +62,14 @@ impl Store {
     pub fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
+}
+
+/// The first key after all that start with `prefix`; none when there is no such key.
+fn past(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }
 
 impl Borrow<[u8]> for Entry {
@@ -84,5 +95,41 @@ impl PartialOrd for Entry {
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.key.cmp(&other.0.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cache::replica::test_object;
+
+    fn object(key: &[u8]) -> Arc<Object> {
+        Arc::new(Object { key: Bytes::copy_from_slice(key), ..test_object("x", 1) })
+    }
+
+    #[test]
+    fn the_key_after_a_prefix() {
+        assert_eq!(past(b"/a/"), Some(b"/a0".to_vec()));
+        assert_eq!(past(b"/a\xFF\xFF"), Some(b"/b".to_vec()));
+        assert_eq!((past(b""), past(b"\xFF")), (None, None));
+    }
+
+    proptest! {
+        /// Keys of few letters, so that prefixes of one another, bounds outside of the prefix and trees of several levels all come up.
+        #[test]
+        fn a_scan_is_what_a_filter_finds(
+            keys in prop::collection::btree_set(prop::collection::vec(prop::sample::select(b"/ab0\xFF".to_vec()), 0..6), 0..400),
+            prefix in prop::collection::vec(prop::sample::select(b"/ab0\xFF".to_vec()), 0..3),
+            from in prop::collection::vec(prop::sample::select(b"/ab0\xFF".to_vec()), 0..5),
+        ) {
+            let store = Store::from_objects(keys.iter().map(|key| object(key)).collect());
+            let want: Vec<&[u8]> = keys.iter().map(Vec::as_slice).filter(|key| key.starts_with(&prefix) && **key >= from[..]).collect();
+            let found: Vec<&[u8]> = store.scan(&prefix, &from).map(|o| &o.key[..]).collect();
+            prop_assert_eq!(found, want.clone());
+            prop_assert_eq!(store.scan(&prefix, &from).count(), want.len());
+        }
     }
 }
