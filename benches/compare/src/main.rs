@@ -15,16 +15,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::header::Header;
-use crate::load::Protocol;
-use crate::measure::{Bench, Shape, Sizes, Subject};
-use crate::peers::{Programs, Side, Stage};
+use crate::load::{Form, Protocol};
+use crate::measure::{Bench, Listing, Shape, Sizes, Subject};
+use crate::peers::{Programs, Side, Stage, Storage};
 use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
@@ -87,9 +87,12 @@ struct Run {
     /// PUTs through each subject in each measurement, with `watchcache serve --allow-writes`; 0 leaves them out.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     writes: u64,
-    /// Measure nothing but the writes.
-    #[arg(long, requires = "writes")]
-    writes_only: bool,
+    /// Measure these parts only; without it, all of them.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// What the kube-apiservers store: theirs, and what watchcache finds in etcd.
+    #[arg(long, value_enum, default_value_t = Storage::Json)]
+    storage: Storage,
     /// First of five consecutive ports; 0 takes what is free.
     #[arg(long, default_value_t = 0)]
     base_port: u16,
@@ -102,6 +105,39 @@ struct Run {
     /// Keep data and logs in this new folder instead of a temporary one.
     #[arg(long)]
     dir: Option<PathBuf>,
+}
+
+/// The parts of a run that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// CPU until ready, memory without and with objects.
+    Start,
+    /// Memory of idle watches.
+    Idle,
+    /// Events to watches, and past them.
+    Watches,
+    /// Lists and gets in JSON.
+    Requests,
+    /// Lists, gets and watches in protobuf, lists as Table, compressed lists.
+    Forms,
+    /// PUTs, when `--writes` says how many.
+    Writes,
+}
+
+impl Run {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// What is asked for, in words.
+    fn load(&self) -> String {
+        let Self { objects, watchers, rate, seconds, rounds, writes, storage, .. } = self;
+        let load = match self.only.as_slice() {
+            [Part::Writes] => format!("{writes} PUTs by {} connections", writer::CREATORS),
+            _ => format!("{watchers} watches, {rate} writes/s for {seconds} s"),
+        };
+        format!("{objects} ConfigMaps; {load}; rounds: {rounds}; etcd holds {storage:?}; TLS with client certificates")
+    }
 }
 
 /// One thread: a load process must not take both cores of a small machine from the server.
@@ -149,6 +185,7 @@ async fn compare(args: &Run) -> Result<()> {
         kube_apiserver: args.kube_apiserver.clone(),
         watchcache: args.watchcache.clone(),
         watchcache_args,
+        storage: args.storage,
     };
     let stage = Stage::build(programs, dir.path(), args.base_port)?;
     let mut figures = Figures::default();
@@ -156,7 +193,7 @@ async fn compare(args: &Run) -> Result<()> {
     progress("starting etcd and the writer");
     let mut etcd = stage.etcd().await?;
     let mut writing = stage.writer().await?;
-    let empty = if args.writes_only { None } else { Some(empty_rss(&stage).await?) };
+    let empty = if args.has(Part::Start) { Some(empty_rss(&stage).await?) } else { None };
     progress("creating objects");
     let writer = Writer::populate(stage.target(&writing), args.objects).await?;
     let (mut servers, mut subjects) = (Vec::new(), Vec::new());
@@ -172,20 +209,14 @@ async fn compare(args: &Run) -> Result<()> {
     }
     let meters = vec![subjects[0].meter, subjects[1].meter, writing.meter()];
     let mut bench = Bench { sizes: sizes(args), writer, figures, meters };
-    let measured = measure_all(&mut bench, &subjects, empty, args.rounds).await;
+    let measured = measure_all(&mut bench, &subjects, empty, args).await;
 
     // A server that has died explains the failure of a load better than the load can.
     for server in servers.iter_mut().chain([&mut etcd, &mut writing]) {
         server.still_runs()?;
     }
     measured?;
-    let Run { objects, watchers, rate, seconds, rounds, writes, .. } = args;
-    let load = if args.writes_only {
-        format!("{objects} ConfigMaps; {writes} PUTs by {} connections; rounds: {rounds}; TLS with client certificates", writer::CREATORS)
-    } else {
-        format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s; rounds: {rounds}; TLS with client certificates")
-    };
-    let header = Header::of_this_run(load, Side::BOTH.map(|side| stage.name(side).to_owned()));
+    let header = Header::of_this_run(args.load(), Side::BOTH.map(|side| stage.name(side).to_owned()));
     println!("{}", bench.figures.markdown(&header));
     if let Some(path) = &args.json {
         let json = serde_json::to_vec_pretty(&bench.figures.json(&header))?;
@@ -214,30 +245,38 @@ impl Folder {
     }
 }
 
-/// Every measurement, the subjects taking turns within each; only the writes without the RSS of `empty` servers.
-async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, rounds: u8) -> Result<()> {
-    let Some(empty) = empty else {
-        for round in 1..=rounds {
-            progress(&format!("round {round} of {rounds}"));
-            measure_writes(bench, subjects).await?;
-        }
-        return Ok(());
-    };
-    for (subject, empty) in subjects.iter().zip(empty) {
+/// Every measurement that is asked for, the subjects taking turns within each; `empty` is the RSS of each without objects.
+async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run) -> Result<()> {
+    for (subject, empty) in subjects.iter().zip(empty.into_iter().flatten()) {
         bench.memory(subject, empty).await?;
     }
-    for subject in subjects {
+    for subject in subjects.iter().filter(|_| args.has(Part::Forms)) {
+        progress(&format!("first list in protobuf, {:?}", subject.side));
+        bench.first_protobuf(subject).await?;
+    }
+    for subject in subjects.iter().filter(|_| args.has(Part::Idle)) {
         progress(&format!("idle watches, {:?}", subject.side));
         bench.idle_watches(subject).await?;
     }
-    for round in 1..=rounds {
-        progress(&format!("round {round} of {rounds}"));
-        measure_round(bench, subjects).await?;
+    for round in 1..=args.rounds {
+        progress(&format!("round {round} of {}", args.rounds));
+        if args.has(Part::Watches) {
+            measure_watches(bench, subjects).await?;
+        }
+        if args.has(Part::Requests) {
+            measure_requests(bench, subjects).await?;
+        }
+        if args.has(Part::Forms) {
+            measure_forms(bench, subjects).await?;
+        }
+        if args.has(Part::Writes) {
+            measure_writes(bench, subjects).await?;
+        }
     }
     Ok(())
 }
 
-async fn measure_round(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
+async fn measure_watches(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
     for shape in Shape::ALL {
         for subject in subjects {
             progress(&format!("watches, {}, {:?}", shape.title, subject.side));
@@ -248,6 +287,10 @@ async fn measure_round(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
         progress(&format!("watches with another label, {:?}", subject.side));
         bench.pass_over(subject).await?;
     }
+    Ok(())
+}
+
+async fn measure_requests(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
     for (protocol, gzip) in [(Protocol::Http1, false), (Protocol::Http2, false), (Protocol::Http2, true)] {
         for subject in subjects {
             progress(&format!("lists, {protocol:?}, gzip {gzip}, {:?}", subject.side));
@@ -257,10 +300,28 @@ async fn measure_round(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
     for protocol in [Protocol::Http1, Protocol::Http2] {
         for subject in subjects {
             progress(&format!("gets, {protocol:?}, {:?}", subject.side));
-            bench.gets(subject, protocol).await?;
+            bench.gets(subject, protocol, Form::Json).await?;
         }
     }
-    measure_writes(bench, subjects).await
+    Ok(())
+}
+
+async fn measure_forms(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
+    for listing in Listing::ALL {
+        for subject in subjects {
+            progress(&format!("{}, {:?}", listing.title, subject.side));
+            bench.listing(subject, listing).await?;
+        }
+    }
+    for subject in subjects {
+        progress(&format!("gets in protobuf, {:?}", subject.side));
+        bench.gets(subject, Protocol::Http2, Form::Protobuf).await?;
+    }
+    for subject in subjects {
+        progress(&format!("watches, {}, {:?}", Shape::PROTOBUF.title, subject.side));
+        bench.fan_out(subject, Shape::PROTOBUF).await?;
+    }
+    Ok(())
 }
 
 async fn measure_writes(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {

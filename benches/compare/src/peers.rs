@@ -36,6 +36,26 @@ pub(crate) struct Programs {
     /// Without it the second subject is a kube-apiserver too.
     pub(crate) watchcache: Option<PathBuf>,
     pub(crate) watchcache_args: Vec<String>,
+    pub(crate) storage: Storage,
+}
+
+/// What every kube-apiserver of a run stores; the flag `--storage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Storage {
+    /// JSON, which watchcache keeps as it is.
+    Json,
+    /// Protobuf, kube-apiserver's default.
+    Protobuf,
+}
+
+impl Storage {
+    /// The value of kube-apiserver's `--storage-media-type`.
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
 }
 
 /// One of the two servers that are compared.
@@ -130,14 +150,14 @@ impl Stage {
         Peer::start("watchcache", program, &args, &self.dir, port)
     }
 
-    /// Every kube-apiserver stores JSON, which is what watchcache reads. Endpoints are not reconciled: three servers on one address would
+    /// Endpoints are not reconciled: three servers on one address would
     /// write over one another's ports every ten seconds.
     fn kube_apiserver(&self, name: &str, port: u16) -> Result<Peer> {
         let certificates = &self.certificates;
         let mut args = self.door(port);
         args.extend(flags(&[
             ("--etcd-servers", &self.etcd_url()),
-            ("--storage-media-type", "application/json"),
+            ("--storage-media-type", self.programs.storage.media_type()),
             ("--advertise-address", "127.0.0.1"),
             ("--endpoint-reconciler-type", "none"),
             ("--service-account-key-file", &certificates.path("sa.pub")),
@@ -207,7 +227,7 @@ impl Peer {
     async fn ready(&mut self, certificates: &Certificates) -> Result<()> {
         let target = Target { address: self.address, certificates: certificates.dir().to_owned() };
         let tls = tls(certificates, Protocol::Http1)?;
-        self.until(async || Connection::open(&target, &tls, Protocol::Http1).await?.read("/readyz", false).await.map(drop)).await
+        self.until(async || Connection::open(&target, &tls, Protocol::Http1).await?.read("/readyz").await.map(drop)).await
     }
 
     async fn until(&mut self, attempt: impl AsyncFn() -> Result<()>) -> Result<()> {

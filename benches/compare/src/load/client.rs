@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{Protocol, REQUEST_SECONDS, Target};
+use super::{Form, Protocol, REQUEST_SECONDS, Target};
 use crate::certs::Certificates;
 
 /// The window of a stream and of a connection, bytes: Go's HTTP/2 client, which most Kubernetes clients are, offers 4 MB a stream.
@@ -80,21 +80,30 @@ impl Connection {
         }
     }
 
-    /// A GET that must be answered with 200.
-    pub(crate) async fn read(&mut self, path: &str, gzip: bool) -> Result<Response<Incoming>> {
-        self.send(Method::GET, path, gzip, Bytes::new()).await
+    /// A GET of uncompressed JSON that must be answered with 200.
+    pub(crate) async fn read(&mut self, path: &str) -> Result<Response<Incoming>> {
+        self.read_as(path, Form::Json, false).await
+    }
+
+    /// A GET that must be answered with 200 and in this form.
+    pub(crate) async fn read_as(&mut self, path: &str, form: Form, gzip: bool) -> Result<Response<Incoming>> {
+        let answer = self.send(Method::GET, path, (form, gzip), Bytes::new()).await?;
+        let content_type = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        let fits = content_type.starts_with(form.content_type().as_bytes());
+        ensure!(fits || form == Form::Json, "GET {path} came as {:?}, not as {form:?}", String::from_utf8_lossy(content_type));
+        Ok(answer)
     }
 
     /// A request with a JSON body that must be answered with 2xx; the answer's body.
     pub(crate) async fn write(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
-        let answer = self.send(method, path, false, body).await?;
+        let answer = self.send(method, path, (Form::Json, false), body).await?;
         Ok(answer.into_body().collect().await.context("read the answer")?.to_bytes())
     }
 
-    async fn send(&mut self, method: Method, path: &str, gzip: bool, body: Bytes) -> Result<Response<Incoming>> {
+    async fn send(&mut self, method: Method, path: &str, wanted: (Form, bool), body: Bytes) -> Result<Response<Incoming>> {
         let named = format!("{method} {path}");
         let exchange = async {
-            let request = self.request(method, path, gzip, body)?;
+            let request = self.request(method, path, wanted, body)?;
             match &mut self.sender {
                 Sender::Http1(sender) => {
                     sender.ready().await?;
@@ -114,13 +123,13 @@ impl Connection {
         bail!("{named}: {}", refusal(answer).await)
     }
 
-    fn request(&self, method: Method, path: &str, gzip: bool, body: Bytes) -> Result<Request<Full<Bytes>>> {
+    fn request(&self, method: Method, path: &str, (form, gzip): (Form, bool), body: Bytes) -> Result<Request<Full<Bytes>>> {
         let address = self.target.address;
         let request = match self.sender {
             Sender::Http1(_) => Request::builder().uri(path).header(HOST, address.to_string()),
             Sender::Http2(_) => Request::builder().uri(format!("https://{address}{path}")).version(Version::HTTP_2),
         };
-        let mut request = request.method(method).header(ACCEPT, "application/json");
+        let mut request = request.method(method).header(ACCEPT, form.accept());
         if gzip {
             request = request.header(ACCEPT_ENCODING, "gzip");
         }

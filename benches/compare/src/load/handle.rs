@@ -30,8 +30,8 @@ pub(crate) struct Load {
 
 /// What a number of requests brought.
 pub(crate) struct Answers {
-    /// Bytes of JSON, after inflating.
-    pub(crate) json_bytes: u64,
+    /// Bytes of the bodies, after inflating.
+    pub(crate) plain_bytes: u64,
     /// Bytes of the bodies on the wire.
     pub(crate) wire_bytes: u64,
     /// Whether the server compressed.
@@ -98,7 +98,9 @@ impl Load {
     pub(crate) async fn requests(&mut self, count: u64) -> Result<Answers> {
         self.send(&Command::Requests { count }).await?;
         match self.reply(BATCH_SECONDS).await? {
-            Reply::Requests { json_bytes, wire_bytes, compressed, latency } => Ok(Answers { json_bytes, wire_bytes, compressed, latency }),
+            Reply::Requests { plain_bytes, wire_bytes, compressed, latency } => {
+                Ok(Answers { plain_bytes, wire_bytes, compressed, latency })
+            }
             other => bail!("unexpected reply {other:?}"),
         }
     }

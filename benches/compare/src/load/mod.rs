@@ -9,7 +9,10 @@
 //! driver closes stdin              load exits
 //! ```
 
+mod body;
 mod client;
+mod form;
+mod frames;
 mod handle;
 mod lines;
 mod requests;
@@ -25,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 
 pub(crate) use client::{Connection, tls};
+pub(crate) use form::Form;
 pub(crate) use handle::Load;
 pub(crate) use stamp::{STAMPS, Stamp, seq_of};
 
@@ -67,6 +71,7 @@ pub(crate) struct Watches {
     pub(crate) watches: usize,
     /// Watches that share a connection; 1 with HTTP/1.1.
     pub(crate) per_connection: usize,
+    pub(crate) form: Form,
     /// The stamp of the first event; each further event of a watch must carry the next number.
     pub(crate) first_seq: u64,
 }
@@ -76,6 +81,7 @@ pub(crate) struct Watches {
 pub(crate) struct Requests {
     pub(crate) paths: Paths,
     pub(crate) connections: usize,
+    pub(crate) form: Form,
     pub(crate) gzip: bool,
 }
 
@@ -84,6 +90,10 @@ pub(crate) struct Requests {
 pub(crate) enum Paths {
     /// The same list each time; every answer must hold this many objects.
     List { path: String, objects: u64 },
+    /// The same list each time, a page at a time, as long as there is a next one; all pages together must hold this many objects.
+    Pages { path: String, objects: u64 },
+    /// The initial events of a watch, which is then given up; they must show this many objects. Over HTTP/2 only: the connection goes on.
+    Stream { path: String, objects: u64 },
     /// One object after another; every answer must hold one.
     Objects { paths: Vec<String> },
 }
@@ -120,7 +130,7 @@ pub(crate) enum Reply {
     /// Percentiles over all watches and events.
     Latency { from_acknowledged: Percentiles, from_sent: Percentiles },
     /// The requests are done and each answer was complete.
-    Requests { json_bytes: u64, wire_bytes: u64, compressed: bool, latency: Percentiles },
+    Requests { plain_bytes: u64, wire_bytes: u64, compressed: bool, latency: Percentiles },
     /// Something is wrong with the server or with this machine; the process ends.
     Failed { message: String },
 }

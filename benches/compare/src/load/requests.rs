@@ -1,20 +1,14 @@
-//! Lists and gets, one after another on each connection; every answer is checked to be complete. Counts stamps, parses no JSON.
+//! Lists and gets, one after another on each connection; every answer is checked to be complete. Knows paths and pages, not what is in a body.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use flate2::write::MultiGzDecoder;
-use http::Response;
-use http::header::CONTENT_ENCODING;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, timeout};
 
+use super::body::drain;
 use super::client::{self, Connection};
-use super::stamp::StampCounter;
 use super::{Command, Driver, Paths, Percentiles, Protocol, REQUEST_SECONDS, Reply, Requests, Target};
 use crate::certs::Certificates;
 
@@ -31,8 +25,8 @@ pub(super) async fn serve(target: &Target, protocol: Protocol, work: Requests, d
         let Command::Requests { count } = command else { bail!("a load of requests has no watches") };
         let tally = share_out(&work, &mut connections, count).await?;
         let latency = Percentiles::of(tally.micros).context("no requests to take percentiles of")?;
-        let Tally { json_bytes, wire_bytes, compressed, .. } = tally;
-        driver.reply(&Reply::Requests { json_bytes, wire_bytes, compressed, latency }).await?;
+        let Tally { plain_bytes, wire_bytes, compressed, .. } = tally;
+        driver.reply(&Reply::Requests { plain_bytes, wire_bytes, compressed, latency }).await?;
     }
     Ok(())
 }
@@ -40,7 +34,7 @@ pub(super) async fn serve(target: &Target, protocol: Protocol, work: Requests, d
 /// What a number of requests brought.
 #[derive(Default)]
 struct Tally {
-    json_bytes: u64,
+    plain_bytes: u64,
     wire_bytes: u64,
     compressed: bool,
     micros: Vec<i64>,
@@ -66,7 +60,7 @@ async fn share_out(work: &Arc<Requests>, connections: &mut Vec<Connection>, coun
     while let Some(worker) = workers.join_next().await {
         let (connection, tally) = worker.context("a task that makes requests")??;
         connections.push(connection);
-        all.json_bytes += tally.json_bytes;
+        all.plain_bytes += tally.plain_bytes;
         all.wire_bytes += tally.wire_bytes;
         all.compressed |= tally.compressed;
         all.micros.extend(tally.micros);
@@ -74,55 +68,38 @@ async fn share_out(work: &Arc<Requests>, connections: &mut Vec<Connection>, coun
     Ok(all)
 }
 
+/// One request, or, for pages, as many as the list has.
 async fn exchange(connection: &mut Connection, work: &Requests, turn: u64, tally: &mut Tally) -> Result<()> {
     let (path, objects) = path_of(&work.paths, turn)?;
+    let (mut page, mut shown) = (path.to_owned(), 0);
     let began = Instant::now();
-    let answer = connection.read(path, work.gzip).await?;
-    let body = timeout(Duration::from_secs(REQUEST_SECONDS), drain(answer)).await.context("an answer took too long")?;
-    let body = body.with_context(|| format!("the answer to {path}"))?;
-    ensure!(body.stamps == objects, "GET {path} showed {} objects, not {objects}", body.stamps);
+    loop {
+        let answer = connection.read_as(&page, work.form, work.gzip).await?;
+        let is_watch = matches!(work.paths, Paths::Stream { .. });
+        let body = timeout(Duration::from_secs(REQUEST_SECONDS), drain(answer, work.form, is_watch)).await;
+        let body = body.context("an answer took too long")?.with_context(|| format!("the answer to {page}"))?;
+        shown += body.objects;
+        tally.plain_bytes += body.plain_bytes;
+        tally.wire_bytes += body.wire_bytes;
+        tally.compressed |= body.compressed;
+        match (&work.paths, body.next) {
+            (Paths::Pages { .. }, Some(next)) if shown < objects => page = format!("{path}&continue={next}"),
+            _ => break,
+        }
+    }
+    ensure!(shown == objects, "GET {page} showed {shown} objects, not {objects}");
     tally.micros.push(i64::try_from(began.elapsed().as_micros())?);
-    tally.json_bytes += body.json_bytes;
-    tally.wire_bytes += body.wire_bytes;
-    tally.compressed |= body.compressed;
     Ok(())
 }
 
 fn path_of(paths: &Paths, turn: u64) -> Result<(&str, u64)> {
     match paths {
-        Paths::List { path, objects } => Ok((path, *objects)),
+        Paths::List { path, objects } | Paths::Pages { path, objects } | Paths::Stream { path, objects } => Ok((path, *objects)),
         Paths::Objects { paths } => {
             let turn = usize::try_from(turn)?.checked_rem(paths.len()).ok_or_else(|| anyhow!("no objects to ask for"))?;
             Ok((&paths[turn], 1))
         }
     }
-}
-
-struct Drained {
-    json_bytes: u64,
-    wire_bytes: u64,
-    stamps: u64,
-    compressed: bool,
-}
-
-/// Reads an answer to its end, inflating it when it is compressed.
-async fn drain(answer: Response<Incoming>) -> Result<Drained> {
-    let compressed = answer.headers().get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
-    let mut body = answer.into_body();
-    let mut wire_bytes = 0;
-    let mut plain = StampCounter::default();
-    let mut inflating = MultiGzDecoder::new(StampCounter::default());
-    while let Some(frame) = body.frame().await {
-        let Ok(piece) = frame?.into_data() else { continue };
-        wire_bytes += piece.len() as u64;
-        if compressed {
-            inflating.write_all(&piece)?;
-        } else {
-            plain.write_all(&piece)?;
-        }
-    }
-    let counted = if compressed { inflating.finish()? } else { plain };
-    Ok(Drained { json_bytes: counted.bytes, wire_bytes, stamps: counted.stamps, compressed })
 }
 
 #[cfg(test)]

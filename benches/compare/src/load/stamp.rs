@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use memchr::memmem;
 
 /// What stands before the digits. It appears nowhere else in an object of the run.
-const MARK: &[u8] = b"~stamp~";
+pub(super) const MARK: &[u8] = b"~stamp~";
 
 /// Digits of a stamp: fixed, so that all objects are of the same size.
 const DIGITS: usize = 10;
@@ -30,22 +30,27 @@ pub(crate) fn seq_of(bytes: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Counts bytes and stamps of a body that arrives in pieces.
-#[derive(Default)]
-pub(crate) struct StampCounter {
+/// Counts the bytes of a body that arrives in pieces, and how often a mark is in it.
+pub(crate) struct MarkCounter {
+    mark: &'static [u8],
     /// Bytes written so far.
     pub(crate) bytes: u64,
     /// Marks found so far.
-    pub(crate) stamps: u64,
+    pub(crate) marks: u64,
     tail: Vec<u8>,
 }
 
-impl StampCounter {
+impl MarkCounter {
+    /// Of a mark of at least two bytes that does not overlap itself.
+    pub(crate) fn of(mark: &'static [u8]) -> Self {
+        Self { mark, bytes: 0, marks: 0, tail: Vec::new() }
+    }
+
     fn feed(&mut self, piece: &[u8]) {
-        let keep = MARK.len() - 1;
+        let keep = self.mark.len() - 1;
         self.tail.extend_from_slice(&piece[..piece.len().min(keep)]);
         // The seam holds at most `keep` bytes of each side, so a mark in it crosses the border: the search below cannot find it again.
-        self.stamps += count(&self.tail) + count(piece);
+        self.marks += self.count(&self.tail) + self.count(piece);
         self.bytes += piece.len() as u64;
         if piece.len() >= keep {
             self.tail.clear();
@@ -55,9 +60,13 @@ impl StampCounter {
             self.tail.drain(..extra);
         }
     }
+
+    fn count(&self, bytes: &[u8]) -> u64 {
+        memmem::find_iter(bytes, self.mark).count() as u64
+    }
 }
 
-impl Write for StampCounter {
+impl Write for MarkCounter {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.feed(piece);
         Ok(piece.len())
@@ -66,10 +75,6 @@ impl Write for StampCounter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn count(bytes: &[u8]) -> u64 {
-    memmem::find_iter(bytes, MARK).count() as u64
 }
 
 #[cfg(test)]
@@ -88,11 +93,11 @@ mod tests {
     fn stamps_are_counted_in_pieces_of_any_size() {
         let body: String = (0..50).map(|n| format!("x{}~st", Stamp(n))).collect();
         for size in 1..40 {
-            let mut counter = StampCounter::default();
+            let mut counter = MarkCounter::of(MARK);
             for piece in body.as_bytes().chunks(size) {
                 counter.write_all(piece).expect("counting never fails");
             }
-            assert_eq!((counter.stamps, counter.bytes), (50, body.len() as u64), "pieces of {size}");
+            assert_eq!((counter.marks, counter.bytes), (50, body.len() as u64), "pieces of {size}");
         }
     }
 }

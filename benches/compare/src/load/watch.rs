@@ -11,15 +11,13 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use super::client::{self, Connection};
+use super::frames::FrameReader;
 use super::lines::LineReader;
-use super::{Command, Driver, Percentiles, Protocol, Reply, Target, Watches, WriteTimes, now_micros, seq_of};
+use super::{Command, Driver, Form, Percentiles, Protocol, Reply, Target, Watches, WriteTimes, now_micros, seq_of};
 use crate::certs::Certificates;
 
 /// Connections that are in their handshake at the same time: enough to keep the server busy, too few for its listen queue to overflow.
 const OPENING_LIMIT: usize = 16;
-
-/// Every event of this load is a change of an object that exists.
-const EVENT_START: &[u8] = br#"{"type":"MODIFIED","#;
 
 /// Bytes of an unexpected event that are worth showing.
 const SHOWN_BYTES: usize = 300;
@@ -27,11 +25,12 @@ const SHOWN_BYTES: usize = 300;
 /// Opens the watches, then answers the driver until it closes the pipe.
 pub(super) async fn serve(target: &Target, protocol: Protocol, work: Watches, driver: &mut Driver) -> Result<()> {
     let tls = client::tls(&Certificates::at(&target.certificates), protocol)?;
+    let form = work.form;
     let log = Arc::new(Log::new(work.watches, work.first_seq));
     for open in open_all(target, &tls, protocol, &work).await? {
         let log = Arc::clone(&log);
         tokio::spawn(async move {
-            if let Err(error) = follow(open, &log).await {
+            if let Err(error) = follow(open, form, &log).await {
                 log.fail(format!("{error:#}"));
             }
         });
@@ -62,10 +61,10 @@ async fn open_all(target: &Target, tls: &Arc<ClientConfig>, protocol: Protocol, 
     while left > 0 {
         let count = left.min(work.per_connection);
         left -= count;
-        let (target, tls, path, turns) = (target.clone(), Arc::clone(tls), work.path.clone(), Arc::clone(&turns));
+        let (target, tls, work, turns) = (target.clone(), Arc::clone(tls), work.clone(), Arc::clone(&turns));
         tasks.spawn(async move {
             let _turn = turns.acquire().await?;
-            open_connection(&target, &tls, protocol, &path, count).await
+            open_connection(&target, &tls, protocol, &work, count).await
         });
     }
     let mut open = Vec::with_capacity(work.watches);
@@ -75,26 +74,26 @@ async fn open_all(target: &Target, tls: &Arc<ClientConfig>, protocol: Protocol, 
     Ok(open)
 }
 
-async fn open_connection(target: &Target, tls: &Arc<ClientConfig>, protocol: Protocol, path: &str, count: usize) -> Result<Vec<Open>> {
+async fn open_connection(target: &Target, tls: &Arc<ClientConfig>, protocol: Protocol, work: &Watches, count: usize) -> Result<Vec<Open>> {
     let mut connection = Connection::open(target, tls, protocol).await?;
     ensure!(count == 1 || connection.share().is_some(), "HTTP/1.1 has one watch per connection");
     let mut answers: Vec<Response<Incoming>> = Vec::with_capacity(count);
     for _ in 0..count {
-        answers.push(connection.read(path, false).await?);
+        answers.push(connection.read_as(&work.path, work.form, false).await?);
     }
     let connection = Arc::new(connection);
     Ok(answers.into_iter().map(|answer| Open { body: answer.into_body(), _connection: Arc::clone(&connection) }).collect())
 }
 
 /// Reads one watch for as long as it lives. Its end is an error: the driver ends this process, not the watches.
-async fn follow(mut open: Open, log: &Log) -> Result<()> {
-    let mut reader = LineReader::default();
+async fn follow(mut open: Open, form: Form, log: &Log) -> Result<()> {
+    let mut reader = Reader::of(form);
     let mut next = log.first_seq;
     while let Some(frame) = open.body.frame().await {
         let Ok(piece) = frame.context("a watch broke")?.into_data() else { continue };
         let now = now_micros();
         reader.feed(&piece, |event| {
-            let seq = stamp_of_change(event)?;
+            let seq = stamp_of_change(form, event)?;
             ensure!(seq >= next, "event {seq} was repeated or came late: {next} was next");
             ensure!(seq == next, "events {next} to {} were lost", seq - 1);
             next += 1;
@@ -105,8 +104,31 @@ async fn follow(mut open: Open, log: &Log) -> Result<()> {
     bail!("the server ended a watch after event {}", next - 1)
 }
 
-fn stamp_of_change(event: &[u8]) -> Result<u64> {
-    let stamp = if event.starts_with(EVENT_START) { seq_of(event) } else { None };
+/// Cuts a stream into events.
+enum Reader {
+    Lines(LineReader),
+    Frames(FrameReader),
+}
+
+impl Reader {
+    fn of(form: Form) -> Self {
+        match form {
+            Form::Json | Form::Table => Self::Lines(LineReader::default()),
+            Form::Protobuf => Self::Frames(FrameReader::default()),
+        }
+    }
+
+    fn feed(&mut self, piece: &[u8], event: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Lines(lines) => lines.feed(piece, event),
+            Self::Frames(frames) => frames.feed(piece, event),
+        }
+    }
+}
+
+/// Every event of this load is a change of an object that exists.
+fn stamp_of_change(form: Form, event: &[u8]) -> Result<u64> {
+    let stamp = if event.starts_with(form.change_start()) { seq_of(event) } else { None };
     stamp.ok_or_else(|| anyhow!("an unexpected event: {}", String::from_utf8_lossy(&event[..event.len().min(SHOWN_BYTES)])))
 }
 
@@ -214,11 +236,14 @@ mod tests {
     #[test]
     fn only_changes_with_a_stamp_count() {
         let change = format!(r#"{{"type":"MODIFIED","object":{{"data":{{"stamp":"{}"}}}}}}"#, Stamp(7));
-        assert_eq!(stamp_of_change(change.as_bytes()).expect("a change"), 7);
+        assert_eq!(stamp_of_change(Form::Json, change.as_bytes()).expect("a change"), 7);
         let other = change.replace("MODIFIED", "ADDED");
-        assert!(stamp_of_change(other.as_bytes()).is_err());
-        assert!(stamp_of_change(br#"{"type":"MODIFIED","object":{}}"#).is_err());
-        assert!(stamp_of_change(b"").is_err());
+        assert!(stamp_of_change(Form::Json, other.as_bytes()).is_err());
+        assert!(stamp_of_change(Form::Json, br#"{"type":"MODIFIED","object":{}}"#).is_err());
+        assert!(stamp_of_change(Form::Json, b"").is_err());
+        let change = format!("\x0a\x08MODIFIED\x12\x30{}", Stamp(7));
+        assert_eq!(stamp_of_change(Form::Protobuf, change.as_bytes()).expect("a change"), 7);
+        assert!(stamp_of_change(Form::Json, change.as_bytes()).is_err());
     }
 
     #[test]

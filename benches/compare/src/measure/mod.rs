@@ -1,5 +1,6 @@
 //! The measurements, each on one server while the other has nothing to do. Knows what a row means; starts no server.
 
+mod forms;
 mod requests;
 mod watches;
 mod writes;
@@ -17,6 +18,7 @@ use crate::peers::Side;
 use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
+pub(crate) use forms::Listing;
 pub(crate) use watches::Shape;
 
 /// Longest wait for the servers to come to rest, seconds. A kube-apiserver that has just started works on for a while.
@@ -109,7 +111,7 @@ async fn busy<T>(meter: Meter, work: impl AsyncFnOnce() -> Result<T>) -> Result<
 
 async fn fetch(target: &Target, path: &str) -> Result<Vec<u8>> {
     let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
-    let answer = Connection::open(target, &tls, Protocol::Http1).await?.read(path, false).await?;
+    let answer = Connection::open(target, &tls, Protocol::Http1).await?.read(path).await?;
     Ok(answer.into_body().collect().await?.to_bytes().to_vec())
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::{Bench, Sizes, Subject, as_float, busy, micros, plain, row};
-use crate::load::{Job, Load, Paths, Protocol, Requests, Work};
+use crate::load::{Form, Job, Load, Paths, Protocol, Requests, Work};
 use crate::writer::{COLLECTION, object_path};
 
 /// Connections that ask for single objects; the load is then a client's, not the server's saturation.
@@ -13,7 +13,7 @@ impl Bench {
     /// Whole lists from the cache, one after another on one connection.
     pub(crate) async fn lists(&mut self, subject: &Subject, protocol: Protocol, gzip: bool) -> Result<()> {
         let paths = Paths::List { path: format!("{COLLECTION}?resourceVersion=0"), objects: self.sizes.objects };
-        let mut load = self.open_requests(subject, protocol, Requests { paths, connections: 1, gzip }).await?;
+        let mut load = self.open_requests(subject, protocol, Requests { paths, connections: 1, form: Form::Json, gzip }).await?;
         load.requests(2).await?;
         self.rest(subject).await?;
         subject.meter.forget_peak()?;
@@ -35,7 +35,7 @@ impl Bench {
             return Ok(());
         }
         let title = |what: &str| format!("{what}, {title}");
-        let gigabytes = as_float(answers.json_bytes) / 1e9;
+        let gigabytes = as_float(answers.plain_bytes) / 1e9;
         let what = title("LIST resourceVersion=0, per GB of JSON");
         figures.add(side, row("list", key, what, "s CPU"), server.as_secs_f64() / gigabytes);
         figures.add(side, row("list_p50", key, title("… one list, p50"), "ms"), answers.latency.p50);
@@ -43,22 +43,22 @@ impl Bench {
         figures.add(
             side,
             plain("list_wire", key, title("… bytes on the wire, per byte of JSON"), ""),
-            as_float(answers.wire_bytes) / as_float(answers.json_bytes),
+            as_float(answers.wire_bytes) / as_float(answers.plain_bytes),
         );
         figures.add(side, plain("list_client", key, title("… load generator, per GB of JSON"), "s CPU"), client.as_secs_f64() / gigabytes);
         figures.add(
             side,
             plain("list_bytes", "object", "size of an object in a list".to_owned(), "bytes"),
-            as_float(answers.json_bytes) / as_float(self.sizes.lists * self.sizes.objects),
+            as_float(answers.plain_bytes) / as_float(self.sizes.lists * self.sizes.objects),
         );
         Ok(())
     }
 
     /// Single objects from the cache.
-    pub(crate) async fn gets(&mut self, subject: &Subject, protocol: Protocol) -> Result<()> {
+    pub(crate) async fn gets(&mut self, subject: &Subject, protocol: Protocol, form: Form) -> Result<()> {
         let Sizes { objects, gets, .. } = self.sizes;
         let paths = (0..objects).map(|index| format!("{}?resourceVersion=0", object_path(index))).collect();
-        let work = Requests { paths: Paths::Objects { paths }, connections: GET_CONNECTIONS, gzip: false };
+        let work = Requests { paths: Paths::Objects { paths }, connections: GET_CONNECTIONS, form, gzip: false };
         let mut load = self.open_requests(subject, protocol, work).await?;
         load.requests(gets.div_ceil(4)).await?;
         self.rest(subject).await?;
@@ -67,7 +67,12 @@ impl Bench {
         let client = load.meter().cpu()? - client_before;
         load.close().await?;
 
-        let (key, title) = if protocol == Protocol::Http1 { ("h1", "HTTP/1.1") } else { ("h2", "HTTP/2") };
+        let (key, title) = match (protocol, form) {
+            (Protocol::Http1, Form::Json) => ("h1", "HTTP/1.1"),
+            (Protocol::Http1, _) => ("h1_protobuf", "HTTP/1.1, protobuf"),
+            (Protocol::Http2, Form::Json) => ("h2", "HTTP/2"),
+            (Protocol::Http2, _) => ("h2_protobuf", "HTTP/2, protobuf"),
+        };
         let title = |what: &str| format!("{what}, {title}");
         let (side, figures) = (subject.side, &mut self.figures);
         figures.add(side, row("get", key, title("GET resourceVersion=0"), "µs CPU"), micros(server) / as_float(gets));
@@ -77,8 +82,8 @@ impl Bench {
         Ok(())
     }
 
-    async fn open_requests(&mut self, subject: &Subject, protocol: Protocol, requests: Requests) -> Result<Load> {
-        self.rest(subject).await?;
+    /// Connects. The requests before the measured ones come before the wait for rest.
+    pub(super) async fn open_requests(&mut self, subject: &Subject, protocol: Protocol, requests: Requests) -> Result<Load> {
         let job = Job { target: subject.target.clone(), protocol, work: Work::Requests(requests) };
         Load::open(&job).await.with_context(|| format!("open a load of requests on {:?}", subject.side))
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use super::{Bench, Sizes, Subject, as_float, busy, fetch, micros, plain, row};
-use crate::load::{Job, Load, Protocol, Target, Watches, Work, WriteTimes};
+use crate::load::{Form, Job, Load, Protocol, Target, Watches, Work, WriteTimes};
 use crate::writer::{COLLECTION, Writer};
 
 /// Writes before the measured ones, seconds at the pace of the run: their events are checked but not counted.
@@ -30,15 +30,25 @@ pub(crate) struct Shape {
     pub(crate) title: &'static str,
     protocol: Protocol,
     per_connection: usize,
+    form: Form,
 }
 
 impl Shape {
     /// Those of a run, in order.
     pub(crate) const ALL: [Self; 3] = [
-        Self { key: "h1", title: "HTTP/1.1", protocol: Protocol::Http1, per_connection: 1 },
-        Self { key: "h2", title: "HTTP/2, a connection each", protocol: Protocol::Http2, per_connection: 1 },
-        Self { key: "h2x100", title: "HTTP/2, 100 a connection", protocol: Protocol::Http2, per_connection: 100 },
+        Self { key: "h1", title: "HTTP/1.1", protocol: Protocol::Http1, per_connection: 1, form: Form::Json },
+        Self { key: "h2", title: "HTTP/2, a connection each", protocol: Protocol::Http2, per_connection: 1, form: Form::Json },
+        Self { key: "h2x100", title: "HTTP/2, 100 a connection", protocol: Protocol::Http2, per_connection: 100, form: Form::Json },
     ];
+
+    /// What a controller or a kubelet has: a connection of its own, in protobuf.
+    pub(crate) const PROTOBUF: Self = Self {
+        key: "h2_protobuf",
+        title: "HTTP/2, a connection each, protobuf",
+        protocol: Protocol::Http2,
+        per_connection: 1,
+        form: Form::Protobuf,
+    };
 }
 
 /// What happened while the measured writes were made and heard.
@@ -150,7 +160,7 @@ impl Bench {
     async fn open_watches(&self, subject: &Subject, shape: Shape, query: &str, watches: usize) -> Result<Load> {
         let revision = cache_revision(&subject.target).await?;
         let path = format!("{COLLECTION}?{query}&resourceVersion={revision}&timeoutSeconds=7200");
-        let work = Watches { path, watches, per_connection: shape.per_connection, first_seq: self.writer.seq() + 1 };
+        let work = Watches { path, watches, per_connection: shape.per_connection, form: shape.form, first_seq: self.writer.seq() + 1 };
         let job = Job { target: subject.target.clone(), protocol: shape.protocol, work: Work::Watch(work) };
         Load::open(&job).await.with_context(|| format!("open {watches} watches, {}, on {:?}", shape.title, subject.side))
     }
