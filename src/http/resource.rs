@@ -402,7 +402,7 @@ impl Call<'_> {
         }
     }
 
-    /// 405: writes come later, and other methods never.
+    /// 405: the resource has no such verb.
     pub(super) fn unsupported(&self, method: &Method) -> Status {
         let served = &self.resource.served;
         if served.custom {
