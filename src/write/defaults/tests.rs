@@ -19,8 +19,6 @@ const NOT_OURS: &[(&str, &str, &str)] = &[
     ("PersistentVolume", "/metadata/finalizers", "admission"),
     ("PersistentVolumeClaim", "/metadata/finalizers", "admission"),
     ("VolumeAttributesClass", "/metadata/finalizers", "admission"),
-    ("StatefulSet", "/spec/volumeClaimTemplates/0/apiVersion", "printing: our messages have no kind inside of another"),
-    ("StatefulSet", "/spec/volumeClaimTemplates/0/kind", "printing"),
     ("Service", "/spec/clusterIP", "allocator"),
     ("Service", "/spec/clusterIPs", "allocator"),
     ("Service", "/spec/ipFamilies", "allocator"),
