@@ -8,11 +8,19 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{claims, encode, members::Members, members::Writer, proto};
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
-pub fn normalize(tree: &mut Value) {
+///
+/// # Errors
+/// How many bytes of JSON it would be, when they are more than `bytes_max`: what was written as `{}` may print much.
+pub fn normalize(tree: &mut Value, bytes_max: usize) -> Result<(), usize> {
     let printed = tree.as_object().and_then(|members| as_go(members, &encode::builtin_order(members)));
-    if let Some(normal) = printed.and_then(|printed| serde_json::from_slice(&printed).ok()) {
+    let Some(printed) = printed else { return Ok(()) };
+    if printed.len() > bytes_max {
+        return Err(printed.len());
+    }
+    if let Ok(normal) = serde_json::from_slice(&printed) {
         *tree = normal;
     }
+    Ok(())
 }
 
 /// The bytes of a built-in, compact.
@@ -125,10 +133,17 @@ mod tests {
         let claim = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "c"}});
         for sent in [claim.clone(), json!({"metadata": {"name": "c"}})] {
             let mut set = json!({"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {}, "spec": {"volumeClaimTemplates": [sent]}});
-            normalize(&mut set);
+            normalize(&mut set, 1_000).expect("small");
             let shown = &set["spec"]["volumeClaimTemplates"][0];
             assert_eq!((&shown["kind"], &shown["apiVersion"]), (&claim["kind"], &claim["apiVersion"]), "{shown}");
         }
+    }
+
+    #[test]
+    fn what_prints_too_much_is_refused() {
+        let pod = |containers: usize| json!({"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": {"containers": vec![json!({}); containers]}});
+        assert_eq!(normalize(&mut pod(10), 1_000), Ok(()));
+        assert!(normalize(&mut pod(100), 1_000).expect_err("more than it was written with") > 2_000);
     }
 
     #[test]
@@ -136,10 +151,10 @@ mod tests {
         let foo = json!({"kind": "Foo", "apiVersion": "ex.io/v1", "spec": {}, "metadata": {}});
         assert_eq!(printed(foo.clone()), "{\"kind\":\"Foo\",\"apiVersion\":\"ex.io/v1\",\"metadata\":{},\"spec\":{}}");
         let mut same = foo.clone();
-        normalize(&mut same);
+        normalize(&mut same, 1_000).expect("small");
         assert_eq!(same, foo);
         let mut wrong = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {}, "data": [1]});
-        normalize(&mut wrong);
+        normalize(&mut wrong, 1_000).expect("small");
         assert_eq!(wrong["data"], json!([1]));
     }
 }

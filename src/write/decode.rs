@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{
+    JSON_BYTES_MAX,
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
     defaults,
     failure::{Named, WriteError},
@@ -115,7 +116,7 @@ fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, St
         typed::conform_metadata(value)
     } else {
         let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
-        normalize(value);
+        normalize(value, JSON_BYTES_MAX).map_err(|bytes| format!("it stands for {bytes} bytes of JSON, limit is {JSON_BYTES_MAX}"))?;
         defaults::fill(value, &expected.api_version(), expected.kind);
         unknown
     };

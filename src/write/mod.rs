@@ -55,6 +55,10 @@ use transaction::{Decision, Done, Look, at_revision};
 /// Longest body of a write, in bytes (spec api-surface §5.7).
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// JSON that a body may stand for, bytes. An empty message of protobuf is two bytes, as is `{}`, and prints what its struct always has: a body of nothing
+/// else would become a tree of gigabytes. etcd takes half of a body's limit, so nothing that can be stored is near.
+const JSON_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
+
 /// Writes for every resource.
 pub struct Writer {
     etcd: Etcd,

@@ -1,11 +1,7 @@
 //! Protobuf bodies become the JSON that they stand for. Knows no field.
 
-use super::super::BODY_BYTES_MAX;
+use super::super::JSON_BYTES_MAX;
 use crate::codec::proto::{self, Message};
-
-/// JSON that a body may stand for, bytes. An empty message is two bytes and prints what its struct always has: a body of nothing else would become a
-/// tree of gigabytes. etcd takes half of a body's limit, so nothing that can be stored is near.
-const JSON_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 
 /// The first bytes of every protobuf body, as Go prints them.
 const PREFIX: &str = "[107 56 115 0]";
@@ -95,7 +91,7 @@ mod tests {
             json(&body, ("v1", "Pod"))
         };
         assert!(pod(1000).is_ok());
-        let many = BODY_BYTES_MAX / 2 - 100;
+        let many = JSON_BYTES_MAX / 4 - 100;
         assert!(pod(many).expect_err("40 MB").cause().ends_with("limit is 6291456"));
     }
 }

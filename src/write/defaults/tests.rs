@@ -51,13 +51,13 @@ fn created(case: &Case) -> Value {
     assert!(TypeRef::of(group, version, kind).is_some(), "{kind}");
     let mut object = case.sent.clone();
     typed::conform(&mut object, group, version, kind).expect("of its type");
-    normalize(&mut object);
+    normalize(&mut object, usize::MAX).expect("no limit");
     defaults::fill(&mut object, api_version, kind);
     let namespace = case.path.contains("/namespaces/").then_some("default");
     let resource = case.path.rsplit('/').next().expect("a resource");
     let place = test_place(group, resource, namespace, tree::text(&case.sent, &["metadata", "name"]));
     let mut object = strategy::create(&place, object, tree::now(), &mut Vec::new()).expect("valid");
-    normalize(&mut object);
+    normalize(&mut object, usize::MAX).expect("no limit");
     object
 }
 
@@ -109,7 +109,7 @@ fn filling_in_twice_changes_nothing() {
     for Case { sent, .. } in cases() {
         let (api_version, kind) = (tree::text(&sent, &["apiVersion"]), tree::text(&sent, &["kind"]));
         let mut once = sent.clone();
-        normalize(&mut once);
+        normalize(&mut once, usize::MAX).expect("no limit");
         defaults::fill(&mut once, api_version, kind);
         let mut twice = once.clone();
         defaults::fill(&mut twice, api_version, kind);
