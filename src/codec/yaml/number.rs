@@ -9,10 +9,7 @@ const EXPONENT_BELOW: i32 = -4;
 
 /// A number as it is printed; `None` for what is no number of JSON.
 pub(super) fn shown(text: &str) -> Option<Cow<'_, str>> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if !digits.starts_with(|c: char| c.is_ascii_digit())
-        || !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
-    {
+    if !is_number(text) {
         return None;
     }
     if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
@@ -21,6 +18,18 @@ pub(super) fn shown(text: &str) -> Option<Cow<'_, str>> {
     let float: f64 = text.parse().ok()?;
     // What no float holds is a text to go-yaml, and printed as it stands.
     Some(if float.is_finite() { Cow::Owned(general(float)) } else { Cow::Borrowed(text) })
+}
+
+/// Whether a text is a number by RFC 8259: Rust reads more (`0.`, `01`).
+fn is_number(text: &str) -> bool {
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (mantissa, power) = text.split_once(['e', 'E']).map_or((text, None), |(mantissa, power)| (mantissa, Some(power)));
+    let (whole, part) = mantissa.split_once('.').map_or((mantissa, None), |(whole, part)| (whole, Some(part)));
+    let whole = whole.strip_prefix('-').unwrap_or(whole);
+    are_digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && part.is_none_or(are_digits)
+        && power.is_none_or(|power| are_digits(power.strip_prefix(['+', '-']).unwrap_or(power)))
 }
 
 /// Go's `FormatFloat(float, 'g', -1, 64)`.
@@ -62,6 +71,16 @@ fn decimal(text: &str) -> (String, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_rust_reads_is_no_number() {
+        for text in ["", "-", "0.", "01", "-01", "1.e5", "1e", "1e+", "+1", ".5", "1.5.5", "1e5e5", "1-5", "0x1", "inf", "--1"] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+        for text in ["0", "-0", "0.0", "10", "1.50", "1e5", "1E-5", "-1.5e+05", "1e999"] {
+            assert!(shown(text).is_some(), "{text}");
+        }
+    }
 
     /// As a kube-apiserver printed them.
     #[test]

@@ -1,6 +1,7 @@
 //! What a live kube-apiserver 1.36.3 printed (`tests/data/yaml/record.py`), and what must hold of anything that is printed.
 
 use proptest::prelude::*;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::*;
@@ -47,6 +48,7 @@ proptest! {
     fn nothing_that_is_read_panics(text in "\\PC{0,40}", json in "[\\[\\]{},:\"\\\\a0-9.eE+-]{0,40}") {
         let _ = yaml(text.as_bytes());
         let printed = yaml(json.as_bytes());
-        prop_assert_eq!(printed.is_ok(), serde_json::from_str::<Value>(&json).is_ok());
+        // Whatever is JSON: a `Value` would refuse numbers beyond a float, which are printed as they stand.
+        prop_assert_eq!(printed.is_ok(), serde_json::from_str::<IgnoredAny>(&json).is_ok());
     }
 }
