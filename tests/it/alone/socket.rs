@@ -1,7 +1,7 @@
 //! Watches through WebSockets (spec list-watch §4.10): handshakes, frames and ends as kube-apiserver 1.36.3 has them. The tables are its answers; the live
 //! case of the same name asks it again.
 
-use std::{fmt::Write, process::Command, time::Duration};
+use std::{fmt::Write, time::Duration};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use futures_util::{StreamExt, future::join_all};
@@ -17,7 +17,7 @@ use crate::{
     client::{Client, Handshake, Socket, SocketFrame},
     live::{
         free_address,
-        peers::{Site, TOKEN},
+        peers::{Site, TOKEN, send},
     },
 };
 
@@ -355,7 +355,7 @@ async fn sockets_count_as_connections_and_end_with_the_server() -> Outcome {
     drop(second);
     assert_eq!(timeout(PATIENCE, third.fetch("/readyz")).await??.status, 200);
     drop(third);
-    Command::new("kill").arg(server.child.id().to_string()).status()?;
+    send(server.child.id(), "TERM")?;
     let last = first.rest().await?;
     assert_eq!(last.iter().map(show).collect::<Vec<_>>(), ["ADDED", "close 1000"]);
     drop(first);

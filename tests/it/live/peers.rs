@@ -153,8 +153,7 @@ impl Running {
     /// Sends it a signal, named without `SIG`.
     pub(crate) fn signal(&self, signal: &str) -> io::Result<()> {
         let pid = self.child.lock().expect("no holder panics").id();
-        let status = Command::new("sh").arg("-c").arg(format!("kill -{signal} {pid}")).status()?;
-        if status.success() { Ok(()) } else { Err(io::Error::other(format!("kill -{signal} of {}: {status}", self.name))) }
+        send(pid, signal).map_err(|error| io::Error::other(format!("{}: {error}", self.name)))
     }
 
     /// Whether each of its threads has stopped: SIGSTOP takes effect a moment after it was sent.
@@ -216,4 +215,10 @@ fn write_certificates(dir: &Path) -> Result<CertificateDer<'static>, Box<dyn std
     fs::write(dir.join("accounts.key"), accounts.serialize_pem())?;
     fs::write(dir.join("accounts.pub"), accounts.public_key_pem())?;
     Ok(authority.der().clone())
+}
+
+/// Sends a signal, by the shell: `kill` as a program is not everywhere.
+pub(crate) fn send(pid: u32, signal: &str) -> io::Result<()> {
+    let status = Command::new("sh").arg("-c").arg(format!("kill -{signal} {pid}")).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("kill -{signal}: {status}"))) }
 }
