@@ -9,7 +9,6 @@ use super::{
     encode, event_v1,
     media::{Media, Unencodable},
     partial::{Cut, MetaVersion},
-    proto,
     stored::shown,
     table::{Clock, Include, Rows, Table},
     wire::{self, Wire, WireList},
@@ -141,8 +140,7 @@ impl Form {
             wire.message(object, |out| self.object_into(object, out)).map_err(|error| Unencodable::of(object, &error))
         };
         let items = objects.iter().map(message).collect::<Result<Vec<Bytes>, Unencodable>>()?;
-        let length = items.iter().map(|item| proto::field_len(2, item.len())).sum();
-        Ok(WireList { head: wire.list_head(meta, length), items })
+        Ok(wire.list(meta, items))
     }
 
     /// A resource as a `Table` (spec api-surface §4). `base` is how the whole object is written, for the rows that include it and for the

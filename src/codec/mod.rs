@@ -37,4 +37,4 @@ pub use media::{Media, Unencodable};
 pub use partial::MetaVersion;
 pub use printed::normalize;
 pub use table::{Clock, Include, Table};
-pub use wire::WireList;
+pub use wire::{ITEMS, LENGTH_PREFIX, WireList};

@@ -26,8 +26,15 @@ impl Wire {
         Some(Self { message, api_version: api_version.to_owned(), kind: kind.to_owned(), list_kind: list_kind.to_owned(), kept })
     }
 
+    /// The list of these messages.
+    pub(super) fn list(&self, meta: &ListMeta, items: Vec<Bytes>) -> WireList {
+        let items_len = items.iter().map(|item| proto::field_len(ITEMS, item.len())).sum();
+        let head = self.list_head(meta, items_len);
+        WireList { len: head.len() + items_len + proto::ENVELOPE_TAIL.len(), head, items }
+    }
+
     /// What stands before the items of a list, of so many bytes: the envelope and the list's metadata.
-    pub(super) fn list_head(&self, meta: &ListMeta, items_len: usize) -> Vec<u8> {
+    fn list_head(&self, meta: &ListMeta, items_len: usize) -> Vec<u8> {
         let (mut about, mut field) = (Vec::with_capacity(64), Vec::with_capacity(72));
         proto::list_meta_into(meta, &mut about);
         proto::field_into(1, &about, &mut field);
@@ -42,10 +49,7 @@ impl Wire {
         if let Some(kept) = object.message.get().filter(|_| self.kept) {
             return Ok(kept.clone());
         }
-        let mut text = Vec::with_capacity(object.tail.len() + 64);
-        json(&mut text);
-        let mut raw = Vec::with_capacity(text.len());
-        self.message.from_json(&text, &mut raw)?;
+        let mut raw = self.raw(object.tail.len() + 64, json)?;
         raw.shrink_to_fit();
         let raw = Bytes::from(raw);
         Ok(if self.kept { object.message.get_or_init(|| raw).clone() } else { raw })
@@ -53,11 +57,16 @@ impl Wire {
 
     /// A watch frame of what is written as JSON.
     pub(super) fn event(&self, kind: Kind, json: impl FnOnce(&mut Vec<u8>)) -> Result<Bytes, ProtoError> {
-        let mut text = Vec::new();
+        Ok(self.frame(kind, &self.raw(0, json)?))
+    }
+
+    /// The message of what is written as JSON, of about so many bytes.
+    fn raw(&self, json_len: usize, json: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, ProtoError> {
+        let mut text = Vec::with_capacity(json_len);
         json(&mut text);
         let mut raw = Vec::with_capacity(text.len());
         self.message.from_json(&text, &mut raw)?;
-        Ok(self.frame(kind, &raw))
+        Ok(raw)
     }
 
     /// A watch frame of a message.
@@ -68,27 +77,33 @@ impl Wire {
     }
 }
 
-/// A whole list in protobuf, to be written in order: its head, its items as field 2, [`proto::ENVELOPE_TAIL`].
+/// The field of every list's message that has its items.
+pub const ITEMS: u32 = 2;
+
+/// Bytes of the length before an event in the stream form of protobuf (spec list-watch §4.3).
+pub const LENGTH_PREFIX: usize = 4;
+
+/// A whole list in protobuf, to be written in order: its head, its items as field [`ITEMS`], [`proto::ENVELOPE_TAIL`].
 pub struct WireList {
     /// Envelope and metadata.
     pub head: Vec<u8>,
     /// The messages of its items.
     pub items: Vec<Bytes>,
+    /// Bytes of all that.
+    pub len: usize,
 }
 
 /// A watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, the object in its envelope.
 pub(super) fn frame(kind: Kind, object: &[u8]) -> Bytes {
     let mut extension = Vec::with_capacity(object.len() + 8);
     proto::field_into(1, object, &mut extension);
-    let mut out = vec![0; LENGTH];
+    let mut out = vec![0; LENGTH_PREFIX];
     out.reserve(extension.len() + 24);
     proto::field_into(1, kind.as_str().as_bytes(), &mut out);
     proto::field_into(2, &extension, &mut out);
     // No object is near 4 GiB: etcd takes 1.5 MiB.
-    let length = u32::try_from(out.len() - LENGTH).unwrap_or(u32::MAX);
-    out[..LENGTH].copy_from_slice(&length.to_be_bytes());
+    let length = u32::try_from(out.len() - LENGTH_PREFIX).unwrap_or(u32::MAX);
+    out[..LENGTH_PREFIX].copy_from_slice(&length.to_be_bytes());
     out.shrink_to_fit();
     Bytes::from(out)
 }
-
-const LENGTH: usize = 4;

@@ -71,8 +71,8 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 /// Answers a request for a resource that is served.
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
-    let call = Call { api, path, resource, arrived: arrived(&request), form: Form::default(), include: Ok(Include::default()) };
-    let call = call.including(request.uri().query().unwrap_or(""));
+    let include = include(&Query::parse(request.uri().query().unwrap_or("")));
+    let call = Call { api, path, resource, arrived: arrived(&request), form: Form::default(), include };
     if let Err(status) = call.has_path() {
         return whole(reply.status(&status));
     }
@@ -129,6 +129,12 @@ fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> boo
 /// GET; for custom resources, which no router guards, HEAD is one too.
 fn is_get(resource: &Resource, method: &Method) -> bool {
     *method == Method::GET || (*method == Method::HEAD && resource.served.custom)
+}
+
+/// What rows of a Table include; the word when it is none.
+fn include(query: &Query) -> Result<Include, String> {
+    let word = query.first("includeObject").unwrap_or("");
+    Include::parse(word).ok_or_else(|| word.to_owned())
 }
 
 /// One request and what it is about.
@@ -249,15 +255,15 @@ impl Call<'_> {
             mute: matches!(self.form.shape, Shape::Partial(partial) if partial.list),
         };
         // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
-        let body = match self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await {
+        let watching = self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await;
+        if let (Ok(_), Shape::Table(_), Err(word)) = (&watching, self.form.shape, &self.include) {
+            return self.failed(&partial::no_such_include(word), &mut timer);
+        }
+        let body = match watching {
             Ok(Watching::Stream(subscription)) => WatchBody::stream(subscription, self.resource.clone(), &times, timer),
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
-        if let (Shape::Table(_), Err(word)) = (self.form.shape, &self.include) {
-            // It was told as 200 when it was begun.
-            return whole(self.reply().status(&partial::no_such_include(word)));
-        }
         let media_type = target.form().media().stream_type();
         match upgrade {
             Some(upgrade) => upgrade.answer(body, media_type),
@@ -316,13 +322,6 @@ impl Call<'_> {
 
     fn is_scale(&self) -> bool {
         self.path.subresource.as_deref() == Some("scale")
-    }
-
-    fn including(mut self, query: &str) -> Self {
-        let query = Query::parse(query);
-        let word = query.first("includeObject").unwrap_or("");
-        self.include = Include::parse(word).ok_or_else(|| word.to_owned());
-        self
     }
 
     /// A list. What cannot flow while it is made, or only after much of it is made, does not keep others waiting when it is large.

@@ -12,14 +12,11 @@ use http_body::{Body, Frame, SizeHint};
 use super::body::FRAME_BYTES;
 use crate::{
     codec::{
-        WireList,
-        proto::{ENVELOPE_TAIL, field_into, field_len},
+        ITEMS, WireList,
+        proto::{ENVELOPE_TAIL, field_into},
     },
     telemetry::RequestTimer,
 };
-
-/// The number of `items` in every list.
-const ITEMS: u32 = 2;
 
 /// A list, piece by piece.
 pub(super) struct WireBody {
@@ -33,8 +30,7 @@ impl WireBody {
     /// A body of this list.
     pub(super) fn new(list: WireList, mut timer: RequestTimer) -> Self {
         timer.set_code(200);
-        let items: usize = list.items.iter().map(|item| field_len(ITEMS, item.len())).sum();
-        Self { left: list.head.len() + items + ENVELOPE_TAIL.len(), list, next: 0, timer }
+        Self { left: list.len, list, next: 0, timer }
     }
 
     /// How long it is altogether, before its first frame.
@@ -85,11 +81,14 @@ impl Body for WireBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::proto::field_len;
     use crate::telemetry::{Metrics, Scope, Verb};
 
     fn body(items: usize) -> WireBody {
         let served = Metrics::new().served("", "v1", "configmaps");
-        let list = WireList { head: b"head".to_vec(), items: (0..items).map(|_| Bytes::from_static(&[7; 300])).collect() };
+        let messages: Vec<Bytes> = (0..items).map(|_| Bytes::from_static(&[7; 300])).collect();
+        let len = b"head".len() + messages.iter().map(|item| field_len(ITEMS, item.len())).sum::<usize>() + ENVELOPE_TAIL.len();
+        let list = WireList { head: b"head".to_vec(), items: messages, len };
         WireBody::new(list, served.request(Verb::List, Scope::Cluster))
     }
 

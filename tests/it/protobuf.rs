@@ -31,7 +31,8 @@ pub(crate) fn enveloped(json: &str, told: Option<(&str, &str)>) -> Option<Vec<u8
     Some(out)
 }
 
-fn object(body: &[u8]) -> Option<String> {
+/// The JSON of a message in its envelope.
+pub(crate) fn object(body: &[u8]) -> Option<String> {
     let unknown = proto::open(body).ok()?;
     let mut json = Vec::new();
     proto::message(unknown.api_version, unknown.kind)?.to_json(unknown.raw, &mut json).ok()?;

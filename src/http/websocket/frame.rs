@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::codec::LENGTH_PREFIX;
+
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
@@ -34,9 +36,6 @@ pub(super) enum Payload {
     /// A binary frame with the event's bytes without the length that they begin with: the frame has one (spec list-watch §4.10).
     Binary,
 }
-
-/// Bytes of the length before an event in the stream form of protobuf (spec list-watch §4.3).
-const LENGTH_PREFIX: usize = 4;
 
 impl Payload {
     /// The kind of frame for events of this media type.

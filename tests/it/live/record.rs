@@ -11,13 +11,15 @@ use etcd_client::{EventType, GetOptions, WatchOptions};
 use tokio::{sync::watch, task::JoinHandle};
 
 use watchcache::{
-    codec::proto,
     etcd::{Etcd, EtcdConfig},
     model::Revision,
 };
 
 use super::say;
-use crate::guarantees::{Item, Truth, Write};
+use crate::{
+    guarantees::{Item, Truth, Write},
+    protobuf,
+};
 
 /// Revisions that a truth in the making remembers: minutes of writes, longer than any client goes on from one list.
 const REMEMBERED: u64 = 40_000;
@@ -140,15 +142,9 @@ fn changes(prefix: &str, events: &[etcd_client::Event]) -> io::Result<Vec<Write>
     Ok(writes)
 }
 
-/// A stored value as JSON, which it may be already.
+/// A stored value as JSON, which it may be already. A message that cannot be read is no body that any server shows.
 fn as_json(value: &[u8]) -> Vec<u8> {
-    let Ok(unknown) = proto::open(value) else { return value.to_vec() };
-    let mut json = Vec::new();
-    if let Some(message) = proto::message(unknown.api_version, unknown.kind) {
-        // What cannot be read stays empty, and is then another body than any server shows.
-        let _ = message.to_json(unknown.raw, &mut json);
-    }
-    json
+    protobuf::object(value).map_or_else(|| value.to_vec(), String::into_bytes)
 }
 
 /// Everything under `/registry/<resource>/` at `floor`, and every write after it until now.
