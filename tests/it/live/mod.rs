@@ -28,6 +28,7 @@ pub(crate) mod record;
 mod rows;
 mod session;
 mod socket;
+mod subject;
 mod watch_parity;
 
 use std::io::Write;

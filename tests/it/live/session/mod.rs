@@ -5,7 +5,6 @@ mod deployments;
 mod generators;
 mod lives;
 mod objects;
-mod server;
 mod trials;
 
 use std::{
@@ -18,8 +17,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{rows::Rows, say};
-use server::Server;
+use super::{rows::Rows, say, subject::Subject};
 
 /// What a case answers: nothing, or why it failed.
 type Outcome = Result<(), Failure>;
@@ -28,7 +26,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// A server of its own, and the kubectl that talks to it. The fields are ended in this order. With `WATCHCACHE_TEST_SUBJECT=kube-apiserver` it is
 /// one of those (give the test program one thread then: each starts its own).
 struct Session {
-    server: Server,
+    server: Subject,
     program: OsString,
     dir: TempDir,
 }
@@ -49,7 +47,7 @@ impl Session {
             return Ok(None);
         };
         let dir = tempfile::tempdir()?;
-        let server = Server::start(dir.path()).await?;
+        let server = Subject::start(dir.path()).await?;
         Ok(Some(Self { server, program, dir }))
     }
 

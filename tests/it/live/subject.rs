@@ -1,4 +1,4 @@
-//! The server of a session: ours alone, or a kube-apiserver in its place, which shows that what the cases expect is what people know.
+//! The server of a case that needs one only: ours alone, or a kube-apiserver in its place, which shows that what the cases expect is what people know.
 
 use std::{
     env,
@@ -7,22 +7,23 @@ use std::{
     process::Command,
 };
 
-use super::{
-    super::peers::{Running, Site, TOKEN},
-    Failure,
-};
+use serde_json::{Value, json};
+
+use super::peers::{Running, Site, TOKEN};
 use crate::{alone::Alone, client::Client};
 
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 /// A running server, ended when this is dropped.
-pub(super) enum Server {
+pub(crate) enum Subject {
     /// `watchcache serve` on its embedded store.
     Ours(Alone),
     /// With `WATCHCACHE_TEST_SUBJECT=kube-apiserver`; the fields are ended in this order.
     Theirs { _apiserver: Running, _etcd: Running, site: Box<Site>, address: SocketAddr },
 }
 
-impl Server {
-    pub(super) async fn start(dir: &Path) -> Result<Self, Failure> {
+impl Subject {
+    pub(crate) async fn start(dir: &Path) -> Result<Self, Failure> {
         if env::var_os("WATCHCACHE_TEST_SUBJECT").is_none_or(|subject| subject != "kube-apiserver") {
             return Alone::start(dir).await.map(Self::Ours);
         }
@@ -35,7 +36,7 @@ impl Server {
     }
 
     /// Tells kubectl where it is and who asks.
-    pub(super) fn name_to(&self, command: &mut Command) {
+    pub(crate) fn name_to(&self, command: &mut Command) {
         match self {
             Self::Ours(alone) => command.args(["--server", &alone.url()]),
             Self::Theirs { site, address, .. } => {
@@ -45,8 +46,25 @@ impl Server {
         };
     }
 
+    /// The same as a kubeconfig, for other programs.
+    pub(crate) fn kubeconfig(&self) -> Value {
+        let (cluster, user) = match self {
+            Self::Ours(alone) => (json!({"server": alone.url()}), json!({})),
+            Self::Theirs { site, address, .. } => (
+                json!({"server": format!("https://{address}"), "certificate-authority": site.path().join("ca.crt")}),
+                json!({"token": TOKEN}),
+            ),
+        };
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": cluster}],
+            "users": [{"name": "it", "user": user}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        })
+    }
+
     /// A new client of it.
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         match self {
             Self::Ours(alone) => alone.client(),
             Self::Theirs { site, address, .. } => site.client(*address),
