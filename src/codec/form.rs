@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
+    blocks::Salt,
     encode, event_v1,
     media::{Media, Unencodable},
     partial::{Cut, MetaVersion},
@@ -32,6 +33,8 @@ pub struct Form {
     annotations: Vec<u8>,
     /// Set when lists and watch frames are protobuf; what is written one object at a time is JSON all the same, see [`Media::encode`].
     wire: Option<Wire>,
+    /// What blocks of lists are known by that are written so.
+    salt: Salt,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +84,7 @@ impl Form {
             bookmark: bookmark_zero.as_bytes().to_vec(),
             annotations: Vec::new(),
             wire: None,
+            salt: Salt::default(),
         }
     }
 
@@ -99,7 +103,15 @@ impl Form {
         let mut bookmark = b"\"kind\":".to_vec();
         encode::string_into(kind, &mut bookmark);
         bookmark.push(b',');
-        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark, annotations: Vec::new(), wire: None }
+        Self {
+            style: Style::Custom,
+            head,
+            list_kind: quoted(list_kind),
+            bookmark,
+            annotations: Vec::new(),
+            wire: None,
+            salt: Salt::default(),
+        }
     }
 
     /// events.k8s.io/v1, shown from stored core/v1 Events. Every object is read and rewritten each time it is shown,
@@ -121,13 +133,23 @@ impl Form {
     #[must_use]
     pub fn in_protobuf(&self, api_version: &str, kind: &str, list_kind: &str, kept: bool) -> Option<Self> {
         let wire = Wire::of(api_version, kind, list_kind, kept)?;
-        Some(Self { wire: Some(wire), ..self.clone() })
+        Some(Self { wire: Some(wire), salt: Salt::default(), ..self.clone() })
     }
 
     /// How lists and watch frames are encoded.
     #[must_use]
     pub fn media(&self) -> Media {
         if self.wire.is_some() { Media::Protobuf } else { Media::Json }
+    }
+
+    /// Whether an object is written the same way whenever that is: a Table tells ages.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        !matches!(self.style, Style::Table(_))
+    }
+
+    pub(super) fn salt(&self) -> &Salt {
+        &self.salt
     }
 
     /// A list in protobuf. All of its messages are made first, because its envelope tells their length: that takes a while.

@@ -7,6 +7,7 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+mod blocks;
 mod claims;
 mod defaults;
 pub mod definition;
@@ -14,6 +15,7 @@ pub mod encode;
 mod event_v1;
 mod field;
 pub mod form;
+mod gzip_list;
 pub mod ingest;
 mod job;
 pub mod media;
@@ -31,7 +33,9 @@ pub mod yaml;
 #[cfg(test)]
 mod golden;
 
+pub use blocks::Blocks;
 pub use form::{Form, ListMeta};
+pub use gzip_list::{GzipList, Wrote};
 pub use ingest::ingest;
 pub use media::{Media, Unencodable};
 pub use partial::MetaVersion;

@@ -7,6 +7,7 @@
 
 mod counters;
 mod forms;
+mod gzip;
 mod restart;
 mod shards;
 pub(crate) mod socket;
