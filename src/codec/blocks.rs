@@ -21,14 +21,16 @@ const ONE_IN: u64 = 16;
 const MOST_OBJECTS: usize = 64;
 /// A block ends with the object that makes it this large, bytes before compression: about half a millisecond of work.
 const ENOUGH_BYTES: usize = 64 << 10;
+/// A multiplier that spreads bits: 2⁶⁴ divided by the golden ratio.
+const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The least work for most of the gain (kube-apiserver's level).
 const LEVEL: Compression = Compression::new(1);
 
 /// What tells the blocks of one form from those of all others.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Salt(RandomState, RandomState);
+pub(super) struct Salt(RandomState);
 
-/// The name of a block: 128 bits that nobody outside can aim at.
+/// The name of a block: a keyed hash that nobody outside can aim at, and one of other things that chance does not meet together with it.
 type Name = (u64, u64);
 
 /// The objects of the next block.
@@ -40,21 +42,18 @@ pub(super) struct Stretch {
 impl Salt {
     /// The block that begins a list of these objects, as they were in this epoch.
     pub(super) fn stretch(&self, epoch: Epoch, objects: &[Arc<Object>]) -> Stretch {
-        let mut hashers = (self.0.build_hasher(), self.1.build_hasher());
-        let mut add = |part: &dyn Fn(&mut dyn Hasher)| {
-            part(&mut hashers.0);
-            part(&mut hashers.1);
-        };
-        add(&|mut hasher| epoch.0.hash(&mut hasher));
+        let (mut keyed, mut other) = (self.0.build_hasher(), epoch.0);
+        keyed.write_u64(epoch.0);
         let (mut count, mut bytes) = (0, 0);
         for object in objects.iter().take(MOST_OBJECTS) {
-            add(&|mut hasher| (&object.key, object.revision.0).hash(&mut hasher));
+            (&object.key, object.revision.0).hash(&mut keyed);
+            other = (other.rotate_left(5) ^ object.uid_hash ^ object.revision.0).wrapping_mul(ODD);
             (count, bytes) = (count + 1, bytes + object.tail.len());
             if object.uid_hash % ONE_IN == 0 || bytes >= ENOUGH_BYTES {
                 break;
             }
         }
-        Stretch { objects: count, name: (hashers.0.finish(), hashers.1.finish()) }
+        Stretch { objects: count, name: (keyed.finish(), other) }
     }
 }
 

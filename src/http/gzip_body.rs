@@ -41,6 +41,9 @@ impl Body for GzipBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
+        if this.out.is_empty() && !this.is_over {
+            this.out.reserve(FRAME_BYTES + (FRAME_BYTES >> 1));
+        }
         while !this.is_over && this.out.len() < FRAME_BYTES {
             match this.list.step(&mut this.out) {
                 Wrote::Open => {}
