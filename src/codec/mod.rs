@@ -7,6 +7,8 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+mod autoscaler_v1;
+mod behavior;
 mod claims;
 mod defaults;
 pub mod definition;
@@ -25,12 +27,14 @@ pub mod proto;
 mod scan;
 pub mod stored;
 mod table;
+pub mod versions;
 mod wire;
 pub mod yaml;
 
 #[cfg(test)]
 mod golden;
 
+pub(crate) use autoscaler_v1::drop_carriers;
 pub use form::{Form, ListMeta};
 pub use ingest::ingest;
 pub use media::{Media, Unencodable};

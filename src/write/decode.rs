@@ -12,7 +12,10 @@ use super::{
     place::Place,
     typed,
 };
-use crate::{codec::normalize, model::invalid::FieldError};
+use crate::{
+    codec::{normalize, versions::Version},
+    model::invalid::FieldError,
+};
 
 /// A body, read.
 #[derive(Debug)]
@@ -30,9 +33,20 @@ impl Sent {
         self.tree
     }
 
-    /// The body of a POST or PUT of an object of this resource.
+    /// The body of a POST or PUT of an object of this resource, in the version that is stored.
     pub(super) fn read(place: &Place, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        Self::read_as(&Expected::of(place.served()), options, syntax, bytes)
+        let expected = Expected::of(place.served());
+        Self::read_as(&expected, options, syntax, bytes)?.in_stored_version(&expected)
+    }
+
+    /// The same object in the version that is stored.
+    pub(super) fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
+        let version = Version::of(&expected.api_version(), expected.kind).filter(|_| !expected.custom);
+        let (Some(version), Value::Object(sent)) = (version, &self.tree) else { return Ok(self) };
+        let mut tree = version.stored(sent, JSON_BYTES_MAX).map_err(|bytes| WriteError::BadRequest(too_long(bytes)))?;
+        let api_version = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
+        defaults::fill(&mut tree, &api_version, expected.kind);
+        Ok(Self { tree, ..self })
     }
 
     /// The body of a POST or PUT that holds this kind.
@@ -116,11 +130,15 @@ fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, St
         typed::conform_metadata(value)
     } else {
         let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
-        normalize(value, JSON_BYTES_MAX).map_err(|bytes| format!("it stands for {bytes} bytes of JSON, limit is {JSON_BYTES_MAX}"))?;
+        normalize(value, JSON_BYTES_MAX).map_err(too_long)?;
         defaults::fill(value, &expected.api_version(), expected.kind);
         unknown
     };
     outcome.map_err(|wrong| wrong.0)
+}
+
+fn too_long(bytes: usize) -> String {
+    format!("it stands for {bytes} bytes of JSON, limit is {JSON_BYTES_MAX}")
 }
 
 impl From<BodyError> for WriteError {
