@@ -37,6 +37,14 @@ impl Version {
         VERSIONS.iter().find(|version| (version.served, version.kind) == (api_version, kind))
     }
 
+    /// The `apiVersion` that was found, when an object of this other one and the same kind is stored as the same.
+    #[must_use]
+    pub fn sibling(api_version: &str, kind: &str, found: &str) -> Option<&'static str> {
+        let rows = VERSIONS.iter().filter(|version| version.kind == kind);
+        let mut pairs = rows.flat_map(|version| [(version.served, version.stored), (version.stored, version.served)]);
+        pairs.find(|pair| *pair == (api_version, found)).map(|(_, sibling)| sibling)
+    }
+
     /// The object that is stored for one that was sent, as Go prints it.
     ///
     /// # Errors

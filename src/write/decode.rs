@@ -40,7 +40,7 @@ impl Sent {
     }
 
     /// The same object in the version that is stored.
-    pub(super) fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
+    fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
         let version = Version::of(&expected.api_version(), expected.kind).filter(|_| !expected.custom);
         let (Some(version), Value::Object(sent)) = (version, &self.tree) else { return Ok(self) };
         let mut tree = version.stored(sent, JSON_BYTES_MAX).map_err(|bytes| WriteError::BadRequest(too_long(bytes)))?;
@@ -68,13 +68,18 @@ impl Sent {
         Ok(Self { tree, warnings })
     }
 
-    /// The result of a patch, with what was too much in the patch. Its errors speak of the patch (spec api-surface §7.2).
+    /// The result of a patch, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec api-surface §7.2).
     pub(super) fn patched(
         expected: &Expected<'_>,
         options: &WriteOptions,
         patch: &Patch<'_>,
         (mut tree, told): (Value, Vec<String>),
     ) -> Result<Self, WriteError> {
+        // A patch may make it another version of the same object.
+        let sibling = tree.get("apiVersion").and_then(Value::as_str);
+        let sibling = sibling.and_then(|found| Version::sibling(&expected.api_version(), expected.kind, found));
+        let sibling = sibling.filter(|_| !expected.custom && patch.kind != PatchKind::Strategic).map(|found| expected.sibling(found));
+        let expected = sibling.as_ref().unwrap_or(expected);
         // A strategic merge patch is shown itself, as Go prints it; the others by what they made.
         let text = if patch.kind == PatchKind::Strategic { patch.printed() } else { tree.to_string() };
         let refused = |why: &str| WriteError::Invalid {
@@ -101,10 +106,13 @@ impl Sent {
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
         let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).chain(told).collect();
         match options.validation {
-            FieldValidation::Ignore => Ok(Self { tree, warnings: Vec::new() }),
-            FieldValidation::Strict if !told.is_empty() => Err(refused(&format!("strict decoding error: {}", told.join(", ")))),
-            FieldValidation::Warn | FieldValidation::Strict => Ok(Self { tree, warnings: told }),
+            FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
+            FieldValidation::Strict if !told.is_empty() => {
+                return Err(refused(&format!("strict decoding error: {}", told.join(", "))));
+            }
+            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings: told },
         }
+        .in_stored_version(expected)
     }
 }
 

@@ -195,9 +195,7 @@ impl Writer {
                 // Only what the last try had to say counts.
                 told.clear();
                 let shown = place.resource.forms.whole().form.tree(&current.tree);
-                let patched =
-                    Sent::patched(&expected, &ask.options, &patch, patch.apply(&shown, type_ref)?)?.in_stored_version(&expected)?;
-                let patched = patched.into_tree(told);
+                let patched = Sent::patched(&expected, &ask.options, &patch, patch.apply(&shown, type_ref)?)?.into_tree(told);
                 in_namespace(place, &patched)?;
                 is_named(place, &patched)?;
                 updated(place, ask.part, current, patched, told)

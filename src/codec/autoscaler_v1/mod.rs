@@ -63,8 +63,8 @@ pub(super) fn tail_into(newer: &str, out: &mut Vec<u8>) {
     inner.some("lastScaleTime", status.raw("lastScaleTime"));
     inner.raw("currentReplicas", status.raw("currentReplicas").unwrap_or("0"));
     inner.raw("desiredReplicas", status.raw("desiredReplicas").unwrap_or("0"));
-    let current = list(&status, "currentMetrics").into_iter().filter_map(|metric| processor(metric, "current"));
-    inner.some("currentCPUUtilizationPercentage", current.last());
+    let mut current = list(&status, "currentMetrics").into_iter().filter_map(|metric| processor(metric, "current"));
+    inner.some("currentCPUUtilizationPercentage", current.next_back());
     inner.close();
     writer.close();
 }
