@@ -63,7 +63,11 @@ async fn made_of_flags() -> Outcome {
         "{.spec.maxReplicas}{.spec.scaleTargetRef.name}{.spec.metrics[0].resource.target.averageUtilization}",
         "5web80",
     )?;
-    session.has("hpa.v1.autoscaling/web", "{.apiVersion}{.spec.targetCPUUtilizationPercentage}", "autoscaling/v180")?;
+    session.has(
+        "horizontalpodautoscalers.v1.autoscaling/web",
+        "{.apiVersion}{.spec.targetCPUUtilizationPercentage}",
+        "autoscaling/v180",
+    )?;
     session.has("quota/few", "{.spec.hard.memory}", "1Gi")?;
     for (line, table) in COLUMNS {
         same(line, &aged(&session.ok(line)?), table.trim_matches('\n'))?;
@@ -74,7 +78,7 @@ async fn made_of_flags() -> Outcome {
 /// Ages are `~`, as long as they are.
 const COLUMNS: [Line<'static>; 14] = [
     (
-        "get hpa.v1.autoscaling",
+        "get horizontalpodautoscalers.v1.autoscaling",
         "
 NAME   REFERENCE        TARGETS              MINPODS   MAXPODS   REPLICAS   AGE
 web    Deployment/web   cpu: <unknown>/80%   1         5         0          ~",
