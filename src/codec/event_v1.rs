@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::members::{Members, Writer};
+use super::{
+    members::{Members, Writer},
+    versions::TooLong,
+};
 
 #[cfg(test)]
 /// What events.k8s.io/v1 shows of the zero Event after its metadata: its members without `omitempty`.
@@ -51,10 +54,10 @@ const RENAMED: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// The core/v1 Event that an events.k8s.io/v1 Event is stored as; its `apiVersion` stays.
-pub(super) fn core_of(event: &Map<String, Value>) -> Map<String, Value> {
+/// The core/v1 Event that an events.k8s.io/v1 Event is stored as; its `apiVersion` stays. None is too long.
+pub(super) fn core_of(event: &Map<String, Value>) -> Result<Map<String, Value>, TooLong> {
     let name = |name: &String| RENAMED.iter().find(|(v1, _)| v1 == name).map_or_else(|| name.clone(), |(_, core)| (*core).to_owned());
-    event.iter().map(|(member, value)| (name(member), value.clone())).collect()
+    Ok(event.iter().map(|(member, value)| (name(member), value.clone())).collect())
 }
 
 #[cfg(test)]

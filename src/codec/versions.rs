@@ -16,7 +16,16 @@ pub struct Version {
     /// Appends the members of the served object from `metadata` on, and the closing brace. Gets the whole text of the stored one.
     tail_into: fn(&str, &mut Vec<u8>),
     /// The stored object's members; `apiVersion` and what Go would print of the rest come later.
-    stored_of: fn(&Map<String, Value>) -> Map<String, Value>,
+    stored_of: fn(&Map<String, Value>) -> Result<Map<String, Value>, TooLong>,
+}
+
+/// What was sent is too much to make an object of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// Bytes of JSON.
+    pub bytes: usize,
+    /// How many they may be.
+    pub limit: usize,
 }
 
 static VERSIONS: [Version; 2] = [
@@ -48,12 +57,12 @@ impl Version {
     /// The object that is stored for one that was sent, as Go prints it.
     ///
     /// # Errors
-    /// As [`printed::normalize`].
-    pub fn stored(&self, sent: &Map<String, Value>, bytes_max: usize) -> Result<Value, usize> {
-        let mut stored = (self.stored_of)(sent);
+    /// When it would be more than `bytes_max`, or carries more than its kind may.
+    pub fn stored(&self, sent: &Map<String, Value>, bytes_max: usize) -> Result<Value, TooLong> {
+        let mut stored = (self.stored_of)(sent)?;
         stored.insert("apiVersion".into(), self.stored.into());
         let mut stored = Value::Object(stored);
-        printed::normalize(&mut stored, bytes_max)?;
+        printed::normalize(&mut stored, bytes_max).map_err(|bytes| TooLong { bytes, limit: bytes_max })?;
         Ok(stored)
     }
 

@@ -13,7 +13,10 @@ use super::{
     typed,
 };
 use crate::{
-    codec::{normalize, versions::Version},
+    codec::{
+        normalize,
+        versions::{TooLong, Version},
+    },
     model::invalid::FieldError,
 };
 
@@ -43,7 +46,8 @@ impl Sent {
     fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
         let version = Version::of(&expected.api_version(), expected.kind).filter(|_| !expected.custom);
         let (Some(version), Value::Object(sent)) = (version, &self.tree) else { return Ok(self) };
-        let mut tree = version.stored(sent, JSON_BYTES_MAX).map_err(|bytes| WriteError::BadRequest(too_long(bytes)))?;
+        let mut tree =
+            version.stored(sent, JSON_BYTES_MAX).map_err(|TooLong { bytes, limit }| WriteError::BadRequest(too_long(bytes, limit)))?;
         let api_version = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
         defaults::fill(&mut tree, &api_version, expected.kind);
         Ok(Self { tree, ..self })
@@ -138,15 +142,15 @@ fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, St
         typed::conform_metadata(value)
     } else {
         let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
-        normalize(value, JSON_BYTES_MAX).map_err(too_long)?;
+        normalize(value, JSON_BYTES_MAX).map_err(|bytes| too_long(bytes, JSON_BYTES_MAX))?;
         defaults::fill(value, &expected.api_version(), expected.kind);
         unknown
     };
     outcome.map_err(|wrong| wrong.0)
 }
 
-fn too_long(bytes: usize) -> String {
-    format!("it stands for {bytes} bytes of JSON, limit is {JSON_BYTES_MAX}")
+fn too_long(bytes: usize, limit: usize) -> String {
+    format!("it stands for {bytes} bytes of JSON, limit is {limit}")
 }
 
 impl From<BodyError> for WriteError {

@@ -12,6 +12,7 @@ use self::fields::{BEHAVIOR, CONDITION, METRIC, METRIC_STATUS, Mismatch, SOURCES
 use super::{
     encode,
     members::{Members, Writer},
+    versions::TooLong,
 };
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -28,6 +29,9 @@ const CARRIERS: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
+
+/// Bytes of all that is carried. kube-apiserver takes more; etcd takes 1.5 MiB, and what is stored for them is up to 17 times as long.
+const CARRIED_BYTES_MAX: usize = 512 * 1024;
 
 /// Members of `metadata` that come after `annotations`.
 const AFTER_ANNOTATIONS: [&str; 3] = ["ownerReferences", "finalizers", "managedFields"];
@@ -143,8 +147,15 @@ fn annotations_into(all: &[(&str, Cow<'_, [u8]>)], out: &mut Vec<u8>) {
 }
 
 /// The v2 members of a v1 object; its `apiVersion` stays.
-pub(super) fn stored_of(older: &Map<String, Value>) -> Map<String, Value> {
+///
+/// # Errors
+/// Too much is carried to be read.
+pub(super) fn stored_of(older: &Map<String, Value>) -> Result<Map<String, Value>, TooLong> {
     let carried = |name: &str| older.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(name)?.as_str());
+    let bytes = CARRIERS.iter().filter_map(|name| carried(name)).map(str::len).sum();
+    if bytes > CARRIED_BYTES_MAX {
+        return Err(TooLong { bytes, limit: CARRIED_BYTES_MAX });
+    }
     let mut out = older.clone();
     drop_carriers(&mut out);
     if let Some(Value::Object(spec)) = out.get_mut("spec") {
@@ -171,7 +182,7 @@ pub(super) fn stored_of(older: &Map<String, Value>) -> Map<String, Value> {
             status.insert("conditions".into(), all.into());
         }
     }
-    out
+    Ok(out)
 }
 
 /// Metrics that are wanted, or were measured.

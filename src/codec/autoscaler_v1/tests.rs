@@ -3,10 +3,12 @@
 use std::{fs, path::Path, sync::Arc};
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::*;
 use crate::{
     codec::{Form, Include, MetaVersion, Table, ingest, versions::Version},
+    corpus::Subject,
     model::{Object, Revision, Shape, Storage},
 };
 
@@ -80,4 +82,59 @@ fn what_is_sent_back_in_v1_is_stored_as_by_kube_apiserver() {
             assert_eq!(stored.pointer(part), back.pointer(part), "{} {part}", case.text("what"));
         }
     }
+}
+
+/// What an annotation is read as is written, and that is read and written as the same.
+#[test]
+fn any_annotation_is_read_or_nothing() {
+    Subject {
+        name: "carriers",
+        law: |input| {
+            let Ok(text) = std::str::from_utf8(input) else { return false };
+            let mut any = false;
+            for (fields, nulls) in [(METRIC, false), (METRIC_STATUS, false), (CONDITION, false), (BEHAVIOR, true)] {
+                let again = |text: &str| {
+                    let read = Value::from_iter(fields::read_many(fields, text).ok()?);
+                    let mut written = Vec::new();
+                    fields::write_many(fields, &read.to_string(), nulls, &mut written);
+                    Some(String::from_utf8(written).expect("UTF-8"))
+                };
+                let Some(written) = again(text) else { continue };
+                any = true;
+                assert_eq!(again(&written).as_ref(), Some(&written));
+            }
+            any
+        },
+        words: &[
+            r#""type":"Pods""#,
+            r#""pods":{"#,
+            r#""object":{"#,
+            r#""resource":null"#,
+            r#""targetAverageUtilization":5"#,
+            r#""targetAverageValue":"1Gi""#,
+            r#""selector":{"matchLabels":{"a":null}}"#,
+            r#""lastTransitionTime":"2026-01-02T03:04:05Z""#,
+            r#""ScaleUp":{"Policies":[{"Value":1}]}"#,
+            "2147483648",
+            "1.0",
+            "null",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            "\\ud800",
+        ],
+        long: &[["[", "{},", "{}]"], ["", "[", ""], [r#"[{"pods":{"selector":{"matchLabels":{"#, r#""a":"b","#, r#""c":"d"}}}}]"#]],
+    }
+    .check();
+}
+
+#[test]
+fn too_much_to_carry_is_refused() {
+    let version = Version::of("autoscaling/v1", "HorizontalPodAutoscaler").expect("a row");
+    let sent =
+        json!({"kind": "HorizontalPodAutoscaler", "metadata": {"annotations": {METRICS: " ".repeat(CARRIED_BYTES_MAX + 1)}}, "spec": {}});
+    let refused = version.stored(sent.as_object().expect("an object"), usize::MAX);
+    assert_eq!(refused, Err(TooLong { bytes: CARRIED_BYTES_MAX + 1, limit: CARRIED_BYTES_MAX }));
 }
