@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     members::{Members, Writer},
-    versions::TooLong,
+    versions::Stored,
 };
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ const RENAMED: [(&str, &str); 7] = [
 ];
 
 /// The core/v1 Event that an events.k8s.io/v1 Event is stored as; its `apiVersion` stays. None is too long.
-pub(super) fn core_of(event: &Map<String, Value>) -> Result<Map<String, Value>, TooLong> {
+pub(super) fn core_of(event: &Map<String, Value>) -> Stored {
     let name = |name: &String| RENAMED.iter().find(|(v1, _)| v1 == name).map_or_else(|| name.clone(), |(_, core)| (*core).to_owned());
     Ok(event.iter().map(|(member, value)| (name(member), value.clone())).collect())
 }

@@ -16,8 +16,11 @@ pub struct Version {
     /// Appends the members of the served object from `metadata` on, and the closing brace. Gets the whole text of the stored one.
     tail_into: fn(&str, &mut Vec<u8>),
     /// The stored object's members; `apiVersion` and what Go would print of the rest come later.
-    stored_of: fn(&Map<String, Value>) -> Result<Map<String, Value>, TooLong>,
+    stored_of: fn(&Map<String, Value>) -> Stored,
 }
+
+/// Members of an object that is stored.
+pub(super) type Stored = Result<Map<String, Value>, TooLong>;
 
 /// What was sent is too much to make an object of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use self::fields::{BEHAVIOR, CONDITION, METRIC, METRIC_STATUS, Mismatch, SOURCES
 use super::{
     encode,
     members::{Members, Writer},
-    versions::TooLong,
+    versions::{Stored, TooLong},
 };
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -150,7 +150,7 @@ fn annotations_into(all: &[(&str, Cow<'_, [u8]>)], out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// Too much is carried to be read.
-pub(super) fn stored_of(older: &Map<String, Value>) -> Result<Map<String, Value>, TooLong> {
+pub(super) fn stored_of(older: &Map<String, Value>) -> Stored {
     let carried = |name: &str| older.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(name)?.as_str());
     let bytes = CARRIERS.iter().filter_map(|name| carried(name)).map(str::len).sum();
     if bytes > CARRIED_BYTES_MAX {
