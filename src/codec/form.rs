@@ -1,17 +1,18 @@
 //! How one served resource is written: GET bodies, list items and envelopes, watch frames. Constants are made once; objects are copied.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
     blocks::Salt,
-    encode, event_v1,
+    encode,
     media::{Media, Unencodable},
     partial::{Cut, MetaVersion},
     stored::shown,
     table::{Clock, Include, Rows, Table},
+    versions::{Version, type_head},
     wire::{self, Wire, WireList},
 };
 use crate::model::{Kind, Object, Revision, Storage};
@@ -43,8 +44,8 @@ enum Style {
     BuiltIn,
     /// Sorted; list items are whole objects.
     Custom,
-    /// Built-in, from core/v1 Events.
-    EventsV1,
+    /// Built-in, from another version than it is stored in.
+    Converted(&'static Version),
     /// The metadata alone, of whatever resource; list items are whole objects.
     Partial(Cut),
     /// Cells, of whatever resource; list items are rows.
@@ -68,18 +69,13 @@ pub struct ListMeta {
 }
 
 impl Form {
-    /// A built-in resource. `bookmark_zero`: what a bookmark of it has after `metadata`, the members of the Go type that are printed though
+    /// A built-in resource. One that is stored in another version (`versions`) is read and rewritten each time it is shown. `bookmark_zero`: what a bookmark of it has after `metadata`, the members of the Go type that are printed though
     /// empty (spec list-watch §4.5): `,"spec":{"containers":null},"status":{}` for a Pod, nothing for a ConfigMap.
     #[must_use]
     pub fn built_in(api_version: &str, kind: &str, list_kind: &str, bookmark_zero: &str) -> Self {
-        let mut head = b"{\"kind\":".to_vec();
-        encode::string_into(kind, &mut head);
-        head.extend_from_slice(b",\"apiVersion\":");
-        encode::string_into(api_version, &mut head);
-        head.push(b',');
         Self {
-            style: Style::BuiltIn,
-            head,
+            style: Version::of(api_version, kind).map_or(Style::BuiltIn, Style::Converted),
+            head: type_head(api_version, kind),
             list_kind: quoted(list_kind),
             bookmark: bookmark_zero.as_bytes().to_vec(),
             annotations: Vec::new(),
@@ -114,14 +110,8 @@ impl Form {
         }
     }
 
-    /// events.k8s.io/v1, shown from stored core/v1 Events. Every object is read and rewritten each time it is shown,
-    /// which the stored form never is.
-    #[must_use]
-    pub fn events_v1() -> Self {
-        Self { style: Style::EventsV1, ..Self::built_in("events.k8s.io/v1", "Event", "EventList", event_v1::ZERO) }
-    }
-
-    /// `PartialObjectMetadata` of a stored resource: the same bytes for each version in which it is served.
+    /// `PartialObjectMetadata` of a stored resource: the same bytes for each version in which it is served, also for those that show other annotations
+    /// than the stored ones (measured).
     #[must_use]
     pub fn metadata_only(version: MetaVersion, storage: &Storage) -> Self {
         let whole = Self::built_in(version.api_version(), "PartialObjectMetadata", "PartialObjectMetadataList", "");
@@ -181,10 +171,14 @@ impl Form {
         self.body_into(object, object.revision, out);
     }
 
-    /// The body that answers a write: a tree in the order of its kind, or the Table of it.
+    /// The body that answers a write, of the tree in the version that is stored: in the order of its kind, or the Table of it.
     #[must_use]
     pub fn written(&self, custom: bool, object: &Value) -> Vec<u8> {
-        let Style::Table(rows) = &self.style else { return shown(custom, object) };
+        let rows = match (&self.style, object) {
+            (Style::Converted(version), Value::Object(stored)) => return version.shown(stored),
+            (Style::Table(rows), _) => rows,
+            _ => return shown(custom, object),
+        };
         // What a dry run has created has no revision.
         let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok());
         let mut out = Vec::new();
@@ -192,12 +186,24 @@ impl Form {
         out
     }
 
+    /// The tree of what is shown, for that of what is stored.
+    #[must_use]
+    pub fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
+        match (&self.style, stored) {
+            // What we have printed is JSON.
+            (Style::Converted(version), Value::Object(members)) => {
+                Cow::Owned(serde_json::from_slice(&version.shown(members)).unwrap_or_default())
+            }
+            _ => Cow::Borrowed(stored),
+        }
+    }
+
     /// Appends the object as an item of a list.
     pub fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
         match &self.style {
             Style::Table(rows) => rows.row_into(object, object.revision, out),
             Style::Custom | Style::Partial(_) => self.object_into(object, out),
-            Style::BuiltIn | Style::EventsV1 => {
+            Style::BuiltIn | Style::Converted(_) => {
                 out.push(b'{');
                 self.tail_into(object, object.revision, out);
             }
@@ -334,7 +340,7 @@ impl Form {
                 remaining_into(remaining, out);
             }
             // Lists of custom resources, and of metadata alone, are shards without saying so, as the real server makes them.
-            if let (Some(shard), Style::BuiltIn | Style::EventsV1) = (&meta.shard, &self.style) {
+            if let (Some(shard), Style::BuiltIn | Style::Converted(_)) = (&meta.shard, &self.style) {
                 out.extend_from_slice(b",\"shardInfo\":{\"selector\":");
                 encode::string_into(shard, out);
                 out.push(b'}');
@@ -375,7 +381,7 @@ impl Form {
         let is_nil = match &self.style {
             Style::Partial(_) => true,
             Style::Table(rows) => rows.are_nil_when_empty(),
-            Style::BuiltIn | Style::Custom | Style::EventsV1 => false,
+            Style::BuiltIn | Style::Custom | Style::Converted(_) => false,
         };
         if is_nil {
             out.truncate(out.len() - "[]}".len());
@@ -397,9 +403,12 @@ impl Form {
         out.extend_from_slice(b"]}");
     }
 
-    /// Whether objects are shown in another form than the one in which they are stored and printers read them.
-    pub(super) fn is_events_v1(&self) -> bool {
-        matches!(self.style, Style::EventsV1)
+    /// Appends the whole object in the version in which it is stored.
+    pub fn stored_into(&self, object: &Object, out: &mut Vec<u8>) {
+        match self.style {
+            Style::Converted(version) => out.extend_from_slice(&stored_text(version, object, object.revision)),
+            _ => self.object_into(object, out),
+        }
     }
 
     /// The whole object under a revision; an event's Table.
@@ -424,15 +433,19 @@ impl Form {
     }
 
     fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        if matches!(self.style, Style::EventsV1) {
-            let mut core = Vec::with_capacity(object.tail.len() + 21);
-            core.push(b'{');
-            stored_tail_into(object, revision, &mut core);
-            event_v1::tail_into(std::str::from_utf8(&core).unwrap_or("{}"), out);
-        } else {
-            stored_tail_into(object, revision, out);
+        match self.style {
+            Style::Converted(version) => version.tail(&stored_text(version, object, revision), out),
+            _ => stored_tail_into(object, revision, out),
         }
     }
+}
+
+/// The stored object of a version that is shown otherwise, whole.
+fn stored_text(version: &Version, object: &Object, revision: Revision) -> Vec<u8> {
+    let mut text = version.stored_head();
+    text.reserve(object.tail.len() + encode::revision_len(revision.0));
+    stored_tail_into(object, revision, &mut text);
+    text
 }
 
 /// An ERROR frame with its newline around a Status.
@@ -550,7 +563,7 @@ mod tests {
                 r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"267","continue":"eyJ2","remainingItemCount":5,{info}}},"items":["#
             )
         );
-        assert!(text(&Form::events_v1()).contains(info));
+        assert!(text(&Form::built_in("events.k8s.io/v1", "Event", "EventList", "")).contains(info));
         let storage = Storage {
             id: "configmaps".into(),
             group: String::new(),

@@ -7,6 +7,8 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+mod autoscaler_v1;
+mod behavior;
 mod blocks;
 mod claims;
 mod defaults;
@@ -27,12 +29,14 @@ pub mod proto;
 mod scan;
 pub mod stored;
 mod table;
+pub mod versions;
 mod wire;
 pub mod yaml;
 
 #[cfg(test)]
 mod golden;
 
+pub(crate) use autoscaler_v1::drop_carriers;
 pub use blocks::Blocks;
 pub use form::{Form, ListMeta};
 pub use gzip_list::{GzipList, Wrote};

@@ -16,7 +16,6 @@ use super::{
     status::Status,
 };
 use crate::{
-    codec::stored,
     model::quote::quoted,
     read::options::{Query, parse_query},
     telemetry::{RequestTimer, Scope, Verb},
@@ -241,7 +240,7 @@ impl Call<'_> {
                 Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = stored::shown(served.custom, &object);
+                let body = self.resource.forms.whole().form.written(served.custom, &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
             Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false }),

@@ -165,7 +165,7 @@ impl Call<'_> {
     pub(super) fn unconvertible(&self) -> Option<Status> {
         match &self.resource.served.conversion {
             Conversion::Refused(why) => Some(Status::internal(why.clone())),
-            Conversion::None | Conversion::ApiVersionOnly | Conversion::EventsV1 | Conversion::Definition => None,
+            Conversion::None | Conversion::ApiVersionOnly | Conversion::OtherMembers | Conversion::Definition => None,
         }
     }
 

@@ -84,7 +84,7 @@ pub struct Ask {
 /// What a write came to.
 #[derive(Debug, PartialEq)]
 pub struct Written {
-    /// The object as it is now, in the request's version.
+    /// The object as it is now, in the version that is stored: `codec::Form` shows it in that of the request.
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
@@ -194,7 +194,8 @@ impl Writer {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
                 // Only what the last try had to say counts.
                 told.clear();
-                let patched = Sent::patched(&expected, &ask.options, &patch, patch.apply(&current.tree, type_ref)?)?.into_tree(told);
+                let shown = place.resource.forms.whole().form.tree(&current.tree);
+                let patched = Sent::patched(&expected, &ask.options, &patch, patch.apply(&shown, type_ref)?)?.into_tree(told);
                 in_namespace(place, &patched)?;
                 is_named(place, &patched)?;
                 updated(place, ask.part, current, patched, told)

@@ -28,7 +28,7 @@ pub struct Place {
     pub name: String,
 }
 
-/// What is there: the object as the request's version shows it, and when it was last written.
+/// What is there: the object in the version that is stored (`codec::versions`), and when it was last written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Current {
     /// The whole object, with `metadata.resourceVersion`.
@@ -89,7 +89,7 @@ impl Writer {
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
     let mut json = Vec::with_capacity(object.tail.len() + 64);
-    place.resource.forms.whole().form.object_into(object, &mut json);
+    place.resource.forms.whole().form.stored_into(object, &mut json);
     let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(&object.key)));
     Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision })
 }

@@ -12,7 +12,7 @@ use super::{
     place::{Current, Place},
     tree,
 };
-use crate::{catalogue::Conversion, codec::stored::stored, etcd::Outcome, model::Revision};
+use crate::{codec::stored::stored, etcd::Outcome, model::Revision};
 
 /// What a look at the object came to.
 #[derive(Debug, PartialEq)]
@@ -138,7 +138,7 @@ fn rehearsed(decision: Decision, current: Option<Current>) -> Done {
 pub(super) fn encoded(place: &Place, tree: &Value) -> Bytes {
     let served = place.served();
     let object = tree.as_object().expect("every tree that is written was made an object");
-    stored(&served.storage, &served.stored_as, served.conversion == Conversion::EventsV1, object).into()
+    stored(&served.storage, &served.stored_as, object).into()
 }
 
 /// The object as it is shown after a write at this revision.

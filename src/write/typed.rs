@@ -1,7 +1,5 @@
 //! A JSON tree against the type of its kind: unknown fields, nulls, wrong types (spec api-surface §3.8, §5.6). Knows no request.
 
-mod time;
-
 use base64::{
     DecodeError, Engine, alphabet,
     engine::{GeneralPurpose, GeneralPurposeConfig},
@@ -10,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     catalogue::types::{Shape, TypeRef},
-    model::quantity,
+    model::{quantity, time},
 };
 
 /// More unknown fields than this are dropped without being told, as in kube-apiserver's decoder.
