@@ -22,6 +22,15 @@ pub(super) const DEPTH_MAX: usize = 127;
 /// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
 
+/// Bytes of what is told of one body (paths of duplicate and unknown fields) after which no more is told; ours: a path repeats its keys, and each of those
+/// may be as long as the body.
+pub(super) const TOLD_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that the paths of all members and elements of a body may have together; ours. Whoever walks through an object with its path at hand (types,
+/// schemas of definitions, what is told of fields) does work in proportion to this, and a long key over many small members would make that days. The
+/// largest definitions have some twenty MiB.
+const PATHS_BYTES_MAX: usize = 64 << 20;
+
 /// Bytes of a body that an error shows.
 const SUMMARY_BYTES_MAX: usize = 30;
 
@@ -183,6 +192,36 @@ pub(crate) fn whole_floats(value: &mut Value) {
         Value::Object(members) => members.values_mut().for_each(whole_floats),
         _ => {}
     }
+}
+
+/// Whether the paths of all members and elements stay under `PATHS_BYTES_MAX`.
+///
+/// # Errors
+/// What to tell when they do not.
+pub(super) fn paths_fit(value: &Value) -> Result<(), String> {
+    let mut room = PATHS_BYTES_MAX;
+    if takes_paths(value, 0, &mut room) { Ok(()) } else { Err(long_paths()) }
+}
+
+/// Takes the paths below `value`, which stands at a path of so many bytes, from `room`, if there is that much.
+fn takes_paths(value: &Value, length: usize, room: &mut usize) -> bool {
+    // Of an index only the brackets and one digit are counted.
+    const INDEX: usize = "[0]".len();
+    let mut step = |more: usize, inner: &Value| {
+        room.checked_sub(length + more).is_some_and(|left| {
+            *room = left;
+            takes_paths(inner, length + more, room)
+        })
+    };
+    match value {
+        Value::Array(items) => items.iter().all(|item| step(INDEX, item)),
+        Value::Object(members) => members.iter().all(|(name, member)| step(name.len() + ".".len(), member)),
+        _ => true,
+    }
+}
+
+fn long_paths() -> String {
+    format!("the paths of its fields have more than {PATHS_BYTES_MAX} bytes together")
 }
 
 /// The int64 that Go prints for this float64, if it prints one.
