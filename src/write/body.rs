@@ -353,6 +353,30 @@ mod tests {
         assert_eq!(value.to_string(), r#"{"a":[1,100,0,0.5,1e+21],"b":{"c":9.223372036854776e+18}}"#);
     }
 
+    /// Each path repeats the key that it is below.
+    #[test]
+    fn paths_have_a_limit_together() {
+        let body = |key: usize, members: usize| {
+            let members: Vec<String> = (0..members).map(|i| format!("\"{i}\":0")).collect();
+            format!(r#"{{"{}":{{{}}}}}"#, "k".repeat(key), members.join(","))
+        };
+        let read =
+            |syntax, body: &str| parse(syntax, body.as_bytes(), &WIDGET).map_err(|error| error.0).and_then(|tree| paths_fit(&tree.value));
+        for syntax in [Syntax::Json, Syntax::Yaml] {
+            assert_eq!(read(syntax, &body(1_000, PATHS_BYTES_MAX / 1_100)), Ok(()));
+            let refused = read(syntax, &body(100_000, PATHS_BYTES_MAX / 99_000)).expect_err("too much");
+            assert!(refused.contains(&long_paths()), "{refused}");
+        }
+    }
+
+    #[test]
+    fn not_more_is_told_than_anybody_reads() {
+        let members: Vec<String> = (0..90).map(|i| format!(r#""{i}":0,"{i}":1"#)).collect();
+        let body = format!(r#"{{"{}":{{{}}}}}"#, "k".repeat(TOLD_BYTES_MAX / 10), members.join(","));
+        let told = parse(Syntax::Json, body.as_bytes(), &WIDGET).expect("an object").duplicates;
+        assert_eq!(told.len(), 10, "one is told when the limit is passed, and none after it");
+    }
+
     #[test]
     fn null_is_an_empty_object() {
         for (syntax, body) in [(Syntax::Json, "null"), (Syntax::Yaml, ""), (Syntax::Yaml, "~"), (Syntax::Yaml, "# c\n---\n---\nkind: X\n")]
