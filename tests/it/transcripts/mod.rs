@@ -26,8 +26,8 @@ use self::{
 use crate::{
     client::Client,
     live::{
-        Outcome,
-        peers::{Running, Site, free_address},
+        Outcome, free_address,
+        peers::{Running, Site},
         say,
     },
 };
