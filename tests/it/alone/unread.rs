@@ -17,12 +17,14 @@ const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 /// Bytes of data in the object: far more with `WRITES` than sockets and the server's buffers hold (Linux: 6 MB, 4 MB).
 const BYTES: usize = 100_000;
 const WRITES: usize = 160;
-/// Writes before there is a watch that is not read.
-const WRITES_BEFORE: usize = 40;
+/// Writes that are measured together; the last so many of `WRITES` come when nothing that is not read fits into a socket any more.
+const ROUND: usize = 40;
 /// The most by which an unread watch may delay an event of another one: the time budget of kube-apiserver's dispatcher (spec list-watch §4.8).
 const DELAY: Duration = Duration::from_millis(100);
+/// Rounds of which one has to keep that: what keeps a server waiting does so in each, a busy machine does not.
+const ROUNDS: usize = 8;
 /// How long an event may take to come at all.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unread_watch_goes_on_from_the_ring() -> Outcome {
@@ -62,16 +64,23 @@ impl Story {
         let client = server.client();
         let made = asked(&client, ("POST", COLLECTION), Some(&object(0)), 201).await?;
         let mut other = opened(&client, revision(&made)?).await?;
-        let before = written(&client, &mut other, WRITES_BEFORE).await?;
+        let before = written(&client, &mut other, ROUND).await?;
         let from = before.keys().next_back().ok_or("nothing was written")?;
         let unread = opened(&client, *from).await?;
-        let meanwhile = written(&client, &mut other, WRITES).await?;
-        let (quiet, busy) = (most(&before), most(&meanwhile));
-        say(&format!(
-            "alone unread {flags:?}: nine of ten events of another watch within {quiet:?} without, {busy:?} with a watch that is not read"
-        ));
-        assert!(busy <= quiet + DELAY, "the other watch waited: {busy:?}, {quiet:?} before");
-        Ok(Self { server, unread, written: meanwhile.into_keys().collect(), _dir: dir })
+        let mut meanwhile = written(&client, &mut other, WRITES - ROUND).await?;
+        let (quiet, mut busy) = (most(&before), Duration::MAX);
+        for round in 1..=ROUNDS {
+            let mut last = written(&client, &mut other, ROUND).await?;
+            busy = busy.min(most(&last));
+            meanwhile.append(&mut last);
+            say(&format!(
+                "alone unread {flags:?}: nine of ten events of another watch within {quiet:?} without, {busy:?} with a watch that is not read, rounds {round}"
+            ));
+            if busy <= quiet + DELAY {
+                return Ok(Self { server, unread, written: meanwhile.into_keys().collect(), _dir: dir });
+            }
+        }
+        Err(format!("the other watch waited: {busy:?}, {quiet:?} before").into())
     }
 }
 
