@@ -23,9 +23,11 @@ const WRITERS: usize = 8;
 /// Objects of each kind that a writer has.
 const OBJECTS: usize = 12;
 /// How long a watch may take to show the last change after it was made.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long is waited for an event too many.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// After so long without an event a watch is taken to have none pending.
 const QUIET: Duration = Duration::from_millis(500);
+/// The same at the end, when an event that is still to come would be taken for a lost one; also how long is waited for one too many.
+const QUIET_AT_LAST: Duration = Duration::from_secs(5);
 /// Times a watch may be opened again.
 const STRETCHES: usize = 1_000;
 /// The client that resumes does so after this many events.
@@ -276,7 +278,7 @@ async fn catch_up(witness: &mut Witness, head: u64) -> std::io::Result<()> {
     let mut proof = witness.twin();
     let began = tokio::time::Instant::now();
     while proof.list(Asked::AtLeast(head), None).await?.is_none() && began.elapsed() < PATIENCE {}
-    while witness.read_until(QUIET, |_| true).await? {}
+    while witness.read_until(QUIET_AT_LAST, |_| true).await? {}
     witness.settle(head);
     witness.leave();
     witness.history.seen.extend(proof.history.seen);
