@@ -31,7 +31,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const CONTROLLERS: &str = "namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,garbage-collector-controller,\
      deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,cronjob-controller";
 /// How long a controller may take for one thing. The garbage collector looks for new resources every 30 s.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Controllers act on caches that are behind by a moment, tell of it and try again, after 5 ms at first and twice as long each time: what lasts longer is
 /// no moment. (A ReplicaSet that is gone already was told of twice in a run on a busy machine.)
 const MOMENT: Duration = Duration::from_secs(5);

@@ -1,12 +1,18 @@
 //! The objects that live cases write through kube-apiserver: many of a few kinds, a few of many, and text that is awkward to encode.
 
-use std::io;
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Request};
 
+/// How long a new definition may take until it is served, and how often that is looked at.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
 /// Writers at a time: enough to keep kube-apiserver busy on two cores.
 const WRITERS: usize = 8;
 /// What Go's JSON writes with escapes, what it does not, and what a careless splice would break on.
@@ -222,13 +228,14 @@ pub(super) async fn define(client: &Client) -> Result<(), Box<dyn std::error::Er
     Ok(())
 }
 
-/// Waits up to 30 s until a collection is served.
+/// Waits until a collection is served.
 pub(super) async fn served(client: &Client, path: &str) -> io::Result<()> {
-    for _ in 0..300 {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
         if client.fetch(path).await?.status == 200 {
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(LOOK).await;
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, format!("{path} is not served")))
 }
