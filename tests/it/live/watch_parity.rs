@@ -314,7 +314,9 @@ async fn change(client: &Client, rng: &mut StdRng, writer: usize, n: usize) -> O
     let labels = labels(rng);
     let text = format!("{n} {}", objects::AWKWARD);
     let answer = match rng.random_range(0..100) {
-        0..12 => client.ask(&Request { method: "DELETE", target: &format!("{target}?gracePeriodSeconds=0"), body: None }).await?,
+        0..12 => {
+            objects::asked(client, &Request { method: "DELETE", target: &format!("{target}?gracePeriodSeconds=0"), body: None }).await?
+        }
         12..40 if resource == "pods" => {
             let phase = *["Pending", "Running", "Failed"].choose(rng).expect("not empty");
             patch(client, &format!("{target}/status"), &json!({"status": {"phase": phase, "message": text}})).await?
@@ -339,7 +341,7 @@ async fn change(client: &Client, rng: &mut StdRng, writer: usize, n: usize) -> O
 }
 
 async fn patch(client: &Client, target: &str, patch: &Value) -> std::io::Result<crate::client::Answer> {
-    client.ask(&Request { method: "PATCH", target, body: Some(patch.to_string().as_bytes()) }).await
+    objects::asked(client, &Request { method: "PATCH", target, body: Some(patch.to_string().as_bytes()) }).await
 }
 
 /// A merge patch of labels: null takes one away.
