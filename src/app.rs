@@ -30,6 +30,7 @@ use crate::{
     auth::{AuthError, Authenticator},
     cache::{ring::RingLimits, view::Fed},
     catalogue::Offer,
+    codec::Blocks,
     config::Config,
     etcd,
     http::{
@@ -147,6 +148,7 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     let api = Arc::new(Api {
         shelf: shelf.clone(),
         reader: Reader::new(etcd, &prefix),
+        blocks: Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX))),
         writer,
         authenticator,
         metrics,

@@ -139,6 +139,9 @@ pub struct Memory {
     pub history_window: Duration,
     /// Bytes of changes waiting for one keeper; past it the resource is reset alone (design §3 "Feed"). Default 256 MiB.
     pub keeper_inbox_bytes_limit: u64,
+    /// Bytes of compressed pieces of lists, of all resources together, that are kept for whoever lists the same. Default 128 MiB: lists of 500,000 objects
+    /// of 1 KB.
+    pub compressed_lists_bytes_limit: u64,
     /// Threads of the runtime of feed and keepers; at least 1. Default half of the cores.
     pub feed_threads: usize,
 }
@@ -253,6 +256,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
             history_window: not_zero("--history-window", args.history_window)?,
             // An etcd response may carry 2 MiB of one transaction, and several of them: less would relist under ordinary load.
             keeper_inbox_bytes_limit: between("--keeper-inbox-bytes-limit", args.keeper_inbox_bytes_limit, 4 << 20, 1 << 40)?,
+            compressed_lists_bytes_limit: between("--compressed-lists-bytes-limit", args.compressed_lists_bytes_limit, 0, 1 << 40)?,
             feed_threads: feed_threads(args.feed_threads)?,
         },
         gates: Gates::read(&args.feature_gates)?,

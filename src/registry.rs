@@ -13,7 +13,7 @@ use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::{
     cache::{ring::RingLimits, store::Store, view::Fed},
-    catalogue::{Catalogue, Conversion, Definition, Offer, Served},
+    catalogue::{Catalogue, Definition, Offer, Served},
     codec::form::Form,
     etcd::Etcd,
     keeper::{Handle, keeper},
@@ -184,12 +184,11 @@ fn name(served: &Served) -> (String, String, String) {
 /// How a served resource is written.
 fn form(served: &Served) -> Form {
     let api_version = served.api_version();
-    match &served.conversion {
-        Conversion::EventsV1 => Form::events_v1(),
-        _ if served.custom => Form::custom(&api_version, &served.kind, &served.list_kind),
-        _ => Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero)
-            .with_bookmark_annotations(&served.bookmark_annotations),
+    if served.custom {
+        return Form::custom(&api_version, &served.kind, &served.list_kind);
     }
+    Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero)
+        .with_bookmark_annotations(&served.bookmark_annotations)
 }
 
 /// Definitions as their own GET shows them.

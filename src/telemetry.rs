@@ -45,6 +45,10 @@ pub struct Metrics {
     pub unknown_keys: IntCounter,
     /// `etcd_lease_object_counts`: objects per lease.
     pub lease_objects: Histogram,
+    /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
+    pub blocks_shared: IntCounter,
+    /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
+    pub blocks_compressed: IntCounter,
 }
 
 /// The labelled families; handles are resolved from them once.
@@ -125,8 +129,15 @@ impl Metrics {
             HistogramOpts::new("etcd_lease_object_counts", "Number of objects attached to a single etcd lease.")
                 .buckets(vec![10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0]),
         ));
+        let blocks = catalogue.counter(
+            "watchcache_list_blocks_total",
+            "Pieces of lists in gzip, by whether they were kept from before.",
+            &["result"],
+        );
+        let blocks = |result: &str| blocks.with_label_values(&[result]);
+        let (blocks_shared, blocks_compressed) = (blocks("shared"), blocks("compressed"));
         let process = process::Process::new(&catalogue);
-        Arc::new(Metrics { process, families, unknown_keys, lease_objects, registry })
+        Arc::new(Metrics { process, families, unknown_keys, lease_objects, blocks_shared, blocks_compressed, registry })
     }
 
     /// Handles of one resource, for the cache and the feed. Resolve once and keep.

@@ -33,7 +33,22 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("http", &["auth", "catalogue", "codec", "config", "dispatch", "etcd", "model", "read", "registry", "telemetry", "write"]),
     (
         "app",
-        &["auth", "cache", "catalogue", "config", "etcd", "http", "read", "registry", "source", "store", "telemetry", "upkeep", "write"],
+        &[
+            "auth",
+            "cache",
+            "catalogue",
+            "codec",
+            "config",
+            "etcd",
+            "http",
+            "read",
+            "registry",
+            "source",
+            "store",
+            "telemetry",
+            "upkeep",
+            "write",
+        ],
     ),
 ];
 

@@ -68,8 +68,8 @@ pub enum Conversion {
     None,
     /// Only `apiVersion` differs.
     ApiVersionOnly,
-    /// A core v1 Event shown as `events.k8s.io/v1`.
-    EventsV1,
+    /// Both have members that the other has not: `codec::versions` has the two ways.
+    OtherMembers,
     /// A CustomResourceDefinition stored as v1beta1.
     Definition,
     /// We do not know how; the reason is for the client.

@@ -1,17 +1,19 @@
-//! What kube-apiserver fills in when it reads a value of its own from etcd: defaults that its create strategy takes away again before storing.
+//! What kube-apiserver fills in when it reads a value of its own from etcd: defaults that it did not have yet, or took away again, when it stored it.
 //!
-//! Found by comparing every resource with the real server (live parity test); so far there are three.
+//! Found by comparing every resource with the real server (live parity test); so far there are four.
 
 use std::borrow::Cow;
 
-use super::{claims, job, members::Members};
+use super::{behavior, claims, job, members::Members};
 
 /// The value as kube-apiserver shows it. `text` is canonical JSON of this kind.
 ///
 /// A Job is shown with the labels of its template when it has none of its own. A PersistentVolumeClaim is stored with an empty status, and read with
-/// `phase: Pending` (`SetDefaults_PersistentVolumeClaim`). The claim templates of a StatefulSet say what they are.
+/// `phase: Pending` (`SetDefaults_PersistentVolumeClaim`). The claim templates of a StatefulSet say what they are. The behavior of an autoscaler has
+/// rules for both directions.
 pub(super) fn applied<'a>(kind: &str, text: &'a str) -> Cow<'a, str> {
     match kind {
+        "HorizontalPodAutoscaler" => behavior::ruled(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "Job" => job::labelled(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "PersistentVolumeClaim" => pending(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "StatefulSet" => claims::typed(text).map_or(Cow::Borrowed(text), Cow::Owned),

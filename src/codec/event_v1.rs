@@ -2,16 +2,20 @@
 
 use serde_json::{Map, Value};
 
-use super::members::{Members, Writer};
+use super::{
+    members::{Members, Writer},
+    versions::Stored,
+};
 
+#[cfg(test)]
 /// What events.k8s.io/v1 shows of the zero Event after its metadata: its members without `omitempty`.
-pub(crate) const ZERO: &str =
+pub(super) const ZERO: &str =
     r#","eventTime":null,"regarding":{},"deprecatedSource":{},"deprecatedFirstTimestamp":null,"deprecatedLastTimestamp":null"#;
 
 /// Appends the members of the v1 form of `core` (a whole object's text) from `metadata` on, and the closing brace.
 ///
 /// Ingest has read the text before, so it is an object; members of a type that no Event has are shown as if they were missing.
-pub(crate) fn tail_into(core: &str, out: &mut Vec<u8>) {
+pub(super) fn tail_into(core: &str, out: &mut Vec<u8>) {
     let core = Members::read(core).unwrap_or_default();
     let text = |name| core.raw(name).filter(|text| *text != "\"\"");
     let mut writer = Writer::resume(out);
@@ -50,10 +54,10 @@ const RENAMED: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// The core/v1 Event that an events.k8s.io/v1 Event is stored as; its `apiVersion` stays.
-pub(crate) fn core_of(event: &Map<String, Value>) -> Map<String, Value> {
+/// The core/v1 Event that an events.k8s.io/v1 Event is stored as; its `apiVersion` stays. None is too long.
+pub(super) fn core_of(event: &Map<String, Value>) -> Stored {
     let name = |name: &String| RENAMED.iter().find(|(v1, _)| v1 == name).map_or_else(|| name.clone(), |(_, core)| (*core).to_owned());
-    event.iter().map(|(member, value)| (name(member), value.clone())).collect()
+    Ok(event.iter().map(|(member, value)| (name(member), value.clone())).collect())
 }
 
 #[cfg(test)]

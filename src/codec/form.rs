@@ -1,19 +1,25 @@
 //! How one served resource is written: GET bodies, list items and envelopes, watch frames. Constants are made once; objects are copied.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    encode, event_v1,
+    blocks::Salt,
+    encode,
     media::{Media, Unencodable},
     partial::{Cut, MetaVersion},
     stored::shown,
     table::{Clock, Include, Rows, Table},
+    versions::{Version, type_head},
     wire::{self, Wire, WireList},
 };
 use crate::model::{Kind, Object, Revision, Storage};
+
+mod list;
+
+pub use list::ListMeta;
 
 /// The annotation of the bookmark that ends the initial events (spec list-watch §4.5).
 const INITIAL_EVENTS_END: &str = r#""k8s.io/initial-events-end":"true""#;
@@ -32,6 +38,8 @@ pub struct Form {
     annotations: Vec<u8>,
     /// Set when lists and watch frames are protobuf; what is written one object at a time is JSON all the same, see [`Media::encode`].
     wire: Option<Wire>,
+    /// What blocks of lists are known by that are written so.
+    salt: Salt,
 }
 
 #[derive(Clone, Debug)]
@@ -40,8 +48,8 @@ enum Style {
     BuiltIn,
     /// Sorted; list items are whole objects.
     Custom,
-    /// Built-in, from core/v1 Events.
-    EventsV1,
+    /// Built-in, from another version than it is stored in.
+    Converted(&'static Version),
     /// The metadata alone, of whatever resource; list items are whole objects.
     Partial(Cut),
     /// Cells, of whatever resource; list items are rows.
@@ -51,36 +59,19 @@ enum Style {
 /// What a Table has in place of its columns from the second event of a stream on.
 const NO_COLUMNS: &[u8] = br#""columnDefinitions":null,"#;
 
-/// What a list says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListMeta {
-    /// `resourceVersion` of the list.
-    pub revision: Revision,
-    /// `continue`, when there are more pages. Written as it is: base64url has nothing to escape.
-    pub continue_token: Option<String>,
-    /// `remainingItemCount`, when known.
-    pub remaining: Option<u64>,
-    /// `shardInfo.selector`, of a built-in resource's list that is a shard.
-    pub shard: Option<String>,
-}
-
 impl Form {
-    /// A built-in resource. `bookmark_zero`: what a bookmark of it has after `metadata`, the members of the Go type that are printed though
+    /// A built-in resource. One that is stored in another version (`versions`) is read and rewritten each time it is shown. `bookmark_zero`: what a bookmark of it has after `metadata`, the members of the Go type that are printed though
     /// empty (spec list-watch §4.5): `,"spec":{"containers":null},"status":{}` for a Pod, nothing for a ConfigMap.
     #[must_use]
     pub fn built_in(api_version: &str, kind: &str, list_kind: &str, bookmark_zero: &str) -> Self {
-        let mut head = b"{\"kind\":".to_vec();
-        encode::string_into(kind, &mut head);
-        head.extend_from_slice(b",\"apiVersion\":");
-        encode::string_into(api_version, &mut head);
-        head.push(b',');
         Self {
-            style: Style::BuiltIn,
-            head,
+            style: Version::of(api_version, kind).map_or(Style::BuiltIn, Style::Converted),
+            head: type_head(api_version, kind),
             list_kind: quoted(list_kind),
             bookmark: bookmark_zero.as_bytes().to_vec(),
             annotations: Vec::new(),
             wire: None,
+            salt: Salt::default(),
         }
     }
 
@@ -99,17 +90,19 @@ impl Form {
         let mut bookmark = b"\"kind\":".to_vec();
         encode::string_into(kind, &mut bookmark);
         bookmark.push(b',');
-        Self { style: Style::Custom, head, list_kind: quoted(list_kind), bookmark, annotations: Vec::new(), wire: None }
+        Self {
+            style: Style::Custom,
+            head,
+            list_kind: quoted(list_kind),
+            bookmark,
+            annotations: Vec::new(),
+            wire: None,
+            salt: Salt::default(),
+        }
     }
 
-    /// events.k8s.io/v1, shown from stored core/v1 Events. Every object is read and rewritten each time it is shown,
-    /// which the stored form never is.
-    #[must_use]
-    pub fn events_v1() -> Self {
-        Self { style: Style::EventsV1, ..Self::built_in("events.k8s.io/v1", "Event", "EventList", event_v1::ZERO) }
-    }
-
-    /// `PartialObjectMetadata` of a stored resource: the same bytes for each version in which it is served.
+    /// `PartialObjectMetadata` of a stored resource: the same bytes for each version in which it is served, also for those that show other annotations
+    /// than the stored ones (measured).
     #[must_use]
     pub fn metadata_only(version: MetaVersion, storage: &Storage) -> Self {
         let whole = Self::built_in(version.api_version(), "PartialObjectMetadata", "PartialObjectMetadataList", "");
@@ -121,13 +114,23 @@ impl Form {
     #[must_use]
     pub fn in_protobuf(&self, api_version: &str, kind: &str, list_kind: &str, kept: bool) -> Option<Self> {
         let wire = Wire::of(api_version, kind, list_kind, kept)?;
-        Some(Self { wire: Some(wire), ..self.clone() })
+        Some(Self { wire: Some(wire), salt: Salt::default(), ..self.clone() })
     }
 
     /// How lists and watch frames are encoded.
     #[must_use]
     pub fn media(&self) -> Media {
         if self.wire.is_some() { Media::Protobuf } else { Media::Json }
+    }
+
+    /// Whether an object is written the same way whenever that is: a Table tells ages.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        !matches!(self.style, Style::Table(_))
+    }
+
+    pub(super) fn salt(&self) -> &Salt {
+        &self.salt
     }
 
     /// A list in protobuf. All of its messages are made first, because its envelope tells their length: that takes a while.
@@ -159,10 +162,14 @@ impl Form {
         self.body_into(object, object.revision, out);
     }
 
-    /// The body that answers a write: a tree in the order of its kind, or the Table of it.
+    /// The body that answers a write, of the tree in the version that is stored: in the order of its kind, or the Table of it.
     #[must_use]
     pub fn written(&self, custom: bool, object: &Value) -> Vec<u8> {
-        let Style::Table(rows) = &self.style else { return shown(custom, object) };
+        let rows = match (&self.style, object) {
+            (Style::Converted(version), Value::Object(stored)) => return version.shown(stored),
+            (Style::Table(rows), _) => rows,
+            _ => return shown(custom, object),
+        };
         // What a dry run has created has no revision.
         let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok());
         let mut out = Vec::new();
@@ -170,12 +177,24 @@ impl Form {
         out
     }
 
+    /// The tree of what is shown, for that of what is stored.
+    #[must_use]
+    pub fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
+        match (&self.style, stored) {
+            // What we have printed is JSON.
+            (Style::Converted(version), Value::Object(members)) => {
+                Cow::Owned(serde_json::from_slice(&version.shown(members)).unwrap_or_default())
+            }
+            _ => Cow::Borrowed(stored),
+        }
+    }
+
     /// Appends the object as an item of a list.
     pub fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
         match &self.style {
             Style::Table(rows) => rows.row_into(object, object.revision, out),
             Style::Custom | Style::Partial(_) => self.object_into(object, out),
-            Style::BuiltIn | Style::EventsV1 => {
+            Style::BuiltIn | Style::Converted(_) => {
                 out.push(b'{');
                 self.tail_into(object, object.revision, out);
             }
@@ -291,76 +310,6 @@ impl Form {
         (!members.is_empty()).then(|| [b"\"annotations\":{", &members.join(&b',')[..], b"}"].concat())
     }
 
-    /// Appends what stands before the first item of a list. Items are joined by `,`.
-    pub fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        if matches!(self.style, Style::Custom) {
-            out.extend_from_slice(&self.head);
-        } else {
-            out.extend_from_slice(b"{\"kind\":");
-            out.extend_from_slice(&self.list_kind);
-            // The head from `,"apiVersion":` on: the same for an object and its list.
-            let at = memchr::memmem::find(&self.head, b",\"apiVersion\":").unwrap_or(0);
-            out.extend_from_slice(&self.head[at..]);
-            out.extend_from_slice(b"\"metadata\":{");
-            revision_member_into(meta.revision, out);
-            if let Some(token) = &meta.continue_token {
-                out.push(b',');
-                continue_into(token, out);
-            }
-            if let Some(remaining) = meta.remaining {
-                out.push(b',');
-                remaining_into(remaining, out);
-            }
-            // Lists of custom resources, and of metadata alone, are shards without saying so, as the real server makes them.
-            if let (Some(shard), Style::BuiltIn | Style::EventsV1) = (&meta.shard, &self.style) {
-                out.extend_from_slice(b",\"shardInfo\":{\"selector\":");
-                encode::string_into(shard, out);
-                out.push(b'}');
-            }
-            out.extend_from_slice(b"},");
-        }
-        if let Style::Table(rows) = &self.style {
-            columns_into(Some(rows.columns()), out);
-            return out.extend_from_slice(b"\"rows\":[");
-        }
-        out.extend_from_slice(b"\"items\":[");
-    }
-
-    /// Appends what stands after the last item of a list, without a newline (kube-apiserver ends it with one).
-    pub fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        out.push(b']');
-        if matches!(self.style, Style::Custom) {
-            out.extend_from_slice(b",\"kind\":");
-            out.extend_from_slice(&self.list_kind);
-            out.extend_from_slice(b",\"metadata\":{");
-            continue_into(meta.continue_token.as_deref().unwrap_or(""), out);
-            out.push(b',');
-            if let Some(remaining) = meta.remaining {
-                remaining_into(remaining, out);
-                out.push(b',');
-            }
-            revision_member_into(meta.revision, out);
-            out.push(b'}');
-        }
-        out.push(b'}');
-    }
-
-    /// Appends a list without items. Of metadata alone, and in the default Table, they are `null`, as kube-apiserver makes them: its empty page is
-    /// a nil slice.
-    pub fn empty_list_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        self.list_open_into(meta, out);
-        self.list_close_into(meta, out);
-        let is_nil = match &self.style {
-            Style::Partial(_) => true,
-            Style::Table(rows) => rows.are_nil_when_empty(),
-            Style::BuiltIn | Style::Custom | Style::EventsV1 => false,
-        };
-        if is_nil {
-            out.truncate(out.len() - "[]}".len());
-            out.extend_from_slice(b"null}");
-        }
-    }
-
     /// A Table without more about its list than the revision: what a GET and an event have.
     fn rows_into(&self, revision: Option<Revision>, columns: Option<&str>, out: &mut Vec<u8>, row: impl FnOnce(&mut Vec<u8>)) {
         out.extend_from_slice(&self.head);
@@ -375,9 +324,12 @@ impl Form {
         out.extend_from_slice(b"]}");
     }
 
-    /// Whether objects are shown in another form than the one in which they are stored and printers read them.
-    pub(super) fn is_events_v1(&self) -> bool {
-        matches!(self.style, Style::EventsV1)
+    /// Appends the whole object in the version in which it is stored.
+    pub fn stored_into(&self, object: &Object, out: &mut Vec<u8>) {
+        match self.style {
+            Style::Converted(version) => out.extend_from_slice(&stored_text(version, object, object.revision)),
+            _ => self.object_into(object, out),
+        }
     }
 
     /// The whole object under a revision; an event's Table.
@@ -402,15 +354,19 @@ impl Form {
     }
 
     fn tail_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        if matches!(self.style, Style::EventsV1) {
-            let mut core = Vec::with_capacity(object.tail.len() + 21);
-            core.push(b'{');
-            stored_tail_into(object, revision, &mut core);
-            event_v1::tail_into(std::str::from_utf8(&core).unwrap_or("{}"), out);
-        } else {
-            stored_tail_into(object, revision, out);
+        match self.style {
+            Style::Converted(version) => version.tail(&stored_text(version, object, revision), out),
+            _ => stored_tail_into(object, revision, out),
         }
     }
+}
+
+/// The stored object of a version that is shown otherwise, whole.
+fn stored_text(version: &Version, object: &Object, revision: Revision) -> Vec<u8> {
+    let mut text = version.stored_head();
+    text.reserve(object.tail.len() + encode::revision_len(revision.0));
+    stored_tail_into(object, revision, &mut text);
+    text
 }
 
 /// An ERROR frame with its newline around a Status.
@@ -454,17 +410,6 @@ fn revision_member_into(revision: Revision, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-fn continue_into(token: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"\"continue\":\"");
-    out.extend_from_slice(token.as_bytes());
-    out.push(b'"');
-}
-
-fn remaining_into(remaining: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"\"remainingItemCount\":");
-    encode::revision_into(remaining, out);
-}
-
 fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
     encode::string_into(text, &mut out);
@@ -474,7 +419,6 @@ fn quoted(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Shape;
 
     #[test]
     fn an_error_frame_is_one_line() {
@@ -495,50 +439,5 @@ mod tests {
             text(widget.bookmark(Revision(180), false)),
             "{\"type\":\"BOOKMARK\",\"object\":{\"apiVersion\":\"ex.io/v1\",\"kind\":\"Widget\",\"metadata\":{\"resourceVersion\":\"180\"}}}\n"
         );
-    }
-
-    #[test]
-    fn an_empty_custom_page_with_more_to_come() {
-        let form = Form::custom("ex.io/v1", "Widget", "WidgetList");
-        let meta =
-            ListMeta { revision: Revision(9), continue_token: Some("abc".to_owned()), remaining: Some(12), shard: Some("s".to_owned()) };
-        let mut out = Vec::new();
-        form.list_open_into(&meta, &mut out);
-        form.list_close_into(&meta, &mut out);
-        assert_eq!(
-            String::from_utf8(out).expect("UTF-8"),
-            r#"{"apiVersion":"ex.io/v1","items":[],"kind":"WidgetList","metadata":{"continue":"abc","remainingItemCount":12,"resourceVersion":"9"}}"#
-        );
-    }
-
-    /// Recorded from kube-apiserver 1.36.3 with `ShardedListAndWatch=true`.
-    #[test]
-    fn only_lists_of_built_ins_say_that_they_are_shards() {
-        let selector = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')".to_owned();
-        let meta = ListMeta { revision: Revision(267), continue_token: Some("eyJ2".to_owned()), remaining: Some(5), shard: Some(selector) };
-        let text = |form: &Form| {
-            let mut out = Vec::new();
-            form.list_open_into(&meta, &mut out);
-            String::from_utf8(out).expect("UTF-8")
-        };
-        let info = r#""shardInfo":{"selector":"shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"}"#;
-        assert_eq!(
-            text(&Form::built_in("v1", "ConfigMap", "ConfigMapList", "")),
-            format!(
-                r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"267","continue":"eyJ2","remainingItemCount":5,{info}}},"items":["#
-            )
-        );
-        assert!(text(&Form::events_v1()).contains(info));
-        let storage = Storage {
-            id: "configmaps".into(),
-            group: String::new(),
-            resource: "configmaps".into(),
-            namespaced: true,
-            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
-            fields: Vec::new(),
-        };
-        for form in [Form::metadata_only(MetaVersion::V1, &storage), Form::custom("ex.io/v1", "Widget", "WidgetList")] {
-            assert!(!text(&form).contains("shardInfo"));
-        }
     }
 }

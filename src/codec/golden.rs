@@ -172,7 +172,10 @@ fn workloads() {
 #[test]
 fn events_in_both_groups() {
     let zero = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
-    let forms = [("v1", Form::built_in("v1", "Event", "EventList", zero)), ("events.k8s.io/v1", Form::events_v1())];
+    let forms = [
+        ("v1", Form::built_in("v1", "Event", "EventList", zero)),
+        ("events.k8s.io/v1", Form::built_in("events.k8s.io/v1", "Event", "EventList", crate::codec::event_v1::ZERO)),
+    ];
     let mut events = built_in("Event", "v1");
     let path = |dotted: &str| dotted.split('.').map(str::to_owned).collect::<Vec<_>>();
     events.fields = vec![

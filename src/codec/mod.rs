@@ -7,6 +7,9 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+mod autoscaler_v1;
+mod behavior;
+mod blocks;
 mod claims;
 mod defaults;
 pub mod definition;
@@ -14,6 +17,7 @@ pub mod encode;
 mod event_v1;
 mod field;
 pub mod form;
+mod gzip_list;
 pub mod ingest;
 mod job;
 pub mod media;
@@ -25,13 +29,17 @@ pub mod proto;
 mod scan;
 pub mod stored;
 mod table;
+pub mod versions;
 mod wire;
 pub mod yaml;
 
 #[cfg(test)]
 mod golden;
 
+pub(crate) use autoscaler_v1::drop_carriers;
+pub use blocks::Blocks;
 pub use form::{Form, ListMeta};
+pub use gzip_list::{GzipList, Wrote};
 pub use ingest::ingest;
 pub use media::{Media, Unencodable};
 pub use partial::MetaVersion;

@@ -3,9 +3,9 @@
 //! It goes through the message of its kind and back. An empty list comes back from there as `null` and is put in its place again: kube-apiserver keeps
 //! it while it stores JSON. Knows no resource.
 
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value};
 
-use super::{claims, encode, members::Members, members::Writer, proto};
+use super::{claims, encode, members::Text, proto};
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
 ///
@@ -48,9 +48,7 @@ fn through_message(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> 
     if !object.values().any(has_empty_list) {
         return Some(printed);
     }
-    let mut out = Vec::with_capacity(printed.len());
-    restore_members(std::str::from_utf8(&printed).ok()?, object, &mut out)?;
-    Some(out)
+    restored(&printed, object)
 }
 
 fn has_empty_list(value: &Value) -> bool {
@@ -61,35 +59,108 @@ fn has_empty_list(value: &Value) -> bool {
     }
 }
 
-/// Copies what was printed of a value, with the empty lists that the value has.
-fn restore(printed: &str, value: &Value, out: &mut Vec<u8>) -> Option<()> {
-    match value {
-        Value::Array(items) if items.is_empty() && printed == "null" => out.extend_from_slice(b"[]"),
-        Value::Array(items) if printed.starts_with('[') && has_empty_list(value) => {
-            let elements: Vec<&RawValue> = serde_json::from_str(printed).ok()?;
-            out.push(b'[');
-            for (i, element) in elements.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                restore(element.get(), items.get(i).unwrap_or(&Value::Null), out)?;
-            }
-            out.push(b']');
-        }
-        Value::Object(members) if printed.starts_with('{') && has_empty_list(value) => restore_members(printed, members, out)?,
-        _ => out.extend_from_slice(printed.as_bytes()),
-    }
-    Some(())
+/// What was printed of an object, with the empty lists that the object has: one pass over the text.
+fn restored(printed: &[u8], object: &Map<String, Value>) -> Option<Vec<u8>> {
+    let mut restore = Restore { printed, at: 0, out: Vec::with_capacity(printed.len()) };
+    restore.members(object)?;
+    Some(restore.out)
 }
 
-fn restore_members(printed: &str, members: &Map<String, Value>, out: &mut Vec<u8>) -> Option<()> {
-    let printed = Members::read(printed).ok()?;
-    let mut writer = Writer::open(out);
-    for (name, value) in printed.iter() {
-        restore(value, members.get(name).unwrap_or(&Value::Null), writer.name(name))?;
+struct Restore<'p> {
+    /// Compact JSON that we printed.
+    printed: &'p [u8],
+    at: usize,
+    out: Vec<u8>,
+}
+
+impl Restore<'_> {
+    fn value(&mut self, value: &Value) -> Option<()> {
+        match (self.printed.get(self.at)?, value) {
+            (b'n', Value::Array(items)) if items.is_empty() => {
+                self.at += "null".len();
+                self.out.extend_from_slice(b"[]");
+                Some(())
+            }
+            (b'[', Value::Array(items)) => self.elements(items),
+            (b'{', Value::Object(members)) => self.members(members),
+            _ => self.copy(),
+        }
     }
-    writer.close();
-    Some(())
+
+    fn elements(&mut self, items: &[Value]) -> Option<()> {
+        let mut items = items.iter();
+        self.byte()?;
+        while *self.printed.get(self.at)? != b']' {
+            if self.printed[self.at] == b',' {
+                self.byte()?;
+            }
+            self.value(items.next().unwrap_or(&Value::Null))?;
+        }
+        self.byte()
+    }
+
+    fn members(&mut self, members: &Map<String, Value>) -> Option<()> {
+        self.byte()?;
+        while *self.printed.get(self.at)? != b'}' {
+            if self.printed[self.at] == b',' {
+                self.byte()?;
+            }
+            let start = self.at;
+            self.copy()?;
+            let name: Text<'_> = serde_json::from_slice(&self.printed[start..self.at]).ok()?;
+            self.byte()?;
+            self.value(members.get(&*name.0).unwrap_or(&Value::Null))?;
+        }
+        self.byte()
+    }
+
+    fn byte(&mut self) -> Option<()> {
+        self.out.push(*self.printed.get(self.at)?);
+        self.at += 1;
+        Some(())
+    }
+
+    /// One value, as it stands.
+    fn copy(&mut self) -> Option<()> {
+        let rest = &self.printed[self.at..];
+        let (mut depth, mut end) = (0_usize, 0);
+        loop {
+            match rest.get(end)? {
+                b'"' => {
+                    end = string_end(rest, end)?;
+                    if depth == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' if depth <= 1 => {
+                    // At 0 it closes what a number or a word stands in.
+                    end += depth;
+                    break;
+                }
+                b'}' | b']' => depth -= 1,
+                b',' if depth == 0 => break,
+                _ => {}
+            }
+            end += 1;
+        }
+        self.out.extend_from_slice(&rest[..end]);
+        self.at += end;
+        Some(())
+    }
+}
+
+/// Where the string that begins at `start` ends: after its quote.
+fn string_end(text: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +196,17 @@ mod tests {
         assert_eq!(printed(role(Value::Null)), text("null"));
         let inner = json!([{"verbs": [], "resources": []}, {"verbs": ["get"], "apiGroups": [""]}]);
         assert_eq!(printed(role(inner)), text("[{\"verbs\":[]},{\"verbs\":[\"get\"],\"apiGroups\":[\"\"]}]"));
+    }
+
+    #[test]
+    fn empty_lists_are_found_behind_anything() {
+        let data = json!({"a\"]": "}\\", "b": [{"c": "[\"", "d": [[]]}, -1.5, null, true, {}], "e": []});
+        let revision = json!({"kind": "ControllerRevision", "apiVersion": "apps/v1", "metadata": {}, "data": data, "revision": 1});
+        let text = serde_json::to_string(&data).expect("a tree");
+        assert_eq!(
+            printed(revision),
+            format!("{{\"kind\":\"ControllerRevision\",\"apiVersion\":\"apps/v1\",\"metadata\":{{}},\"data\":{text},\"revision\":1}}")
+        );
     }
 
     /// The message of a claim has neither kind nor apiVersion, and kube-apiserver puts both back.

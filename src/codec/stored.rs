@@ -2,15 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{definition, encode, event_v1, partial::MetaVersion, printed::built_in};
+use super::{definition, encode, partial::MetaVersion, printed::built_in};
 use crate::model::{Shape, Storage};
 
 /// The stored value of an object: another `apiVersion` where the storage has one, no `resourceVersion` and no `selfLink`, the member order of its kind
-/// and a newline, as kube-apiserver ends its JSON values. `stored_as` is the apiVersion of new values; `events_v1`: the tree is an `events.k8s.io/v1`
-/// Event, and a core one is stored.
+/// and a newline, as kube-apiserver ends its JSON values. `stored_as` is the apiVersion of new values: the tree has the members of that version.
 #[must_use]
-pub fn stored(storage: &Storage, stored_as: &str, events_v1: bool, object: &Map<String, Value>) -> Vec<u8> {
-    let mut object = if events_v1 { event_v1::core_of(object) } else { object.clone() };
+pub fn stored(storage: &Storage, stored_as: &str, object: &Map<String, Value>) -> Vec<u8> {
+    let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
@@ -56,7 +55,10 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{codec::ingest::ingest, model::Revision};
+    use crate::{
+        codec::{ingest::ingest, versions::Version},
+        model::Revision,
+    };
 
     fn storage(shape: Shape) -> Storage {
         Storage { id: "things".into(), group: String::new(), resource: "things".into(), namespaced: true, shape, fields: Vec::new() }
@@ -70,7 +72,7 @@ mod tests {
     fn a_built_in_keeps_no_revision_and_reads_back() {
         let shape = Shape::BuiltIn { kind: "Thing".into(), api_version: "v1".into() };
         let object = json!({"apiVersion": "v1", "kind": "Thing", "data": {"b": "<1>"}, "metadata": {"resourceVersion": "7", "namespace": "n", "uid": "u", "name": "a"}});
-        let bytes = stored(&storage(shape.clone()), "v1", false, &members(object));
+        let bytes = stored(&storage(shape.clone()), "v1", &members(object));
         let text = "{\"kind\":\"Thing\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"n\",\"uid\":\"u\"},\"data\":{\"b\":\"\\u003c1\\u003e\"}}\n";
         assert_eq!(String::from_utf8(bytes.clone()).expect("UTF-8"), text);
         let read = ingest(&storage(shape), "/registry/things/".len(), Bytes::from_static(b"/registry/things/n/a"), &bytes, Revision(9));
@@ -81,7 +83,7 @@ mod tests {
     fn a_custom_resource_is_sorted_and_stored_under_the_storage_version() {
         let shape = Shape::Custom { kind: "Foo".into(), api_versions: vec!["ex.io/v1".into(), "ex.io/v2".into()] };
         let object = json!({"kind": "Foo", "apiVersion": "ex.io/v1", "spec": {"b": 1, "a": 2}, "metadata": {"uid": "u", "name": "a"}});
-        let bytes = stored(&storage(shape), "ex.io/v2", false, &members(object));
+        let bytes = stored(&storage(shape), "ex.io/v2", &members(object));
         let text =
             "{\"apiVersion\":\"ex.io/v2\",\"kind\":\"Foo\",\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"spec\":{\"a\":2,\"b\":1}}\n";
         assert_eq!(String::from_utf8(bytes).expect("UTF-8"), text);
@@ -92,7 +94,9 @@ mod tests {
         let shape = Shape::BuiltIn { kind: "Event".into(), api_version: "v1".into() };
         let event = json!({"kind": "Event", "apiVersion": "events.k8s.io/v1", "metadata": {"name": "e"}, "regarding": {"kind": "Pod"},
             "note": "hello", "reportingController": "c", "deprecatedCount": 2, "eventTime": "2026-01-01T00:00:00.000000Z", "reason": "R"});
-        let bytes = stored(&storage(shape), "v1", true, &members(event));
+        let version = Version::of("events.k8s.io/v1", "Event").expect("a row");
+        let event = version.stored(&members(event), usize::MAX).expect("no limit");
+        let bytes = stored(&storage(shape), "v1", &members(event));
         let text = "{\"kind\":\"Event\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"e\"},\"involvedObject\":{\"kind\":\"Pod\"},\"reason\":\"R\",\"message\":\"hello\",\
             \"source\":{},\"firstTimestamp\":null,\"lastTimestamp\":null,\"count\":2,\"eventTime\":\"2026-01-01T00:00:00.000000Z\",\
             \"reportingComponent\":\"c\",\"reportingInstance\":\"\"}\n";

@@ -144,6 +144,9 @@ pub(super) struct ServeArgs {
     /// Changes that wait for one resource's keeper; past it that resource is relisted; bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) keeper_inbox_bytes_limit: u64,
+    /// Compressed pieces of lists, kept for the next who list the same; bytes, or with Ki, Mi, Gi; 0 keeps none
+    #[arg(long, default_value = "128Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
+    pub(super) compressed_lists_bytes_limit: u64,
     /// Threads of the feed and the keepers, apart from those that serve; 0 = half of the cores, at least one
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,

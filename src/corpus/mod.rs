@@ -211,6 +211,7 @@ fn no_folder_is_left_out() {
         "accept",
         "bodies-json",
         "bodies-yaml",
+        "carriers",
         "continue-tokens",
         "definitions",
         "durations",

@@ -30,7 +30,9 @@ fn stored() {
             any |= served(input, built_in("Job", "batch/v1"), &Form::built_in("batch/v1", "Job", "JobList", ""), None);
             let claims = Form::built_in("v1", "PersistentVolumeClaim", "PersistentVolumeClaimList", "");
             any |= served(input, built_in("PersistentVolumeClaim", "v1"), &claims, None);
-            any |= served(input, built_in("Event", "v1"), &Form::events_v1(), None);
+            any |= served(input, built_in("Event", "v1"), &Form::built_in("events.k8s.io/v1", "Event", "EventList", ""), None);
+            let autoscaler = Form::built_in("autoscaling/v1", "HorizontalPodAutoscaler", "HorizontalPodAutoscalerList", "");
+            any |= served(input, built_in("HorizontalPodAutoscaler", "autoscaling/v2"), &autoscaler, None);
             let definitions = Form::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "");
             any | served(input, Shape::Definition, &definitions, None)
         },

@@ -39,6 +39,7 @@ use crate::{
         Catalogue,
         discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
     },
+    codec::Blocks,
     config::{Gates, Times, duration},
     read::{options::Query, serve::Reader},
     registry::Shelf,
@@ -52,6 +53,8 @@ pub struct Api {
     pub shelf: Arc<ArcSwap<Shelf>>,
     /// Reads.
     pub reader: Reader,
+    /// Pieces of lists in gzip.
+    pub blocks: Arc<Blocks>,
     /// Writes.
     pub writer: Arc<Writer>,
     /// Who is who.

@@ -92,6 +92,13 @@ impl ListText {
         out
     }
 
+    /// All of it, when that is no more than so many bytes; else the list again.
+    pub(super) fn within(mut self, bytes: usize) -> Result<Vec<u8>, List> {
+        let mut out = Vec::new();
+        self.fill(&mut out, bytes + 1);
+        if self.state == ListState::Done && out.len() <= bytes { Ok(out) } else { Err(self.list) }
+    }
+
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) {
         let form = &self.form;
         if self.state == ListState::Open && self.list.objects.is_empty() {

@@ -1,4 +1,5 @@
-//! Large answers in gzip, for clients that take it (spec api-surface §3.6). Knows no resource: [`Offer`] marks the answers that may be compressed.
+//! Large answers in gzip, for clients that take it (spec api-surface §3.6). Knows no resource: [`Offer`] marks the answers that may be compressed. Lists
+//! from the cache come compressed, of shared blocks (`gzip_body`).
 //!
 //! An answer waits here until 128 KiB of it are known, or its end; then it is compressed while it is sent, a piece at a time, so that neither a large
 //! answer nor a slow client makes this hold more than a frame of the body, the encoder's window and one frame of its output.
@@ -22,13 +23,13 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
 /// Larger answers are compressed, bytes (kube-apiserver's `defaultGzipThresholdBytes`).
-const LARGE_BYTES: usize = 128 << 10;
+pub(super) const LARGE_BYTES: usize = 128 << 10;
 /// The least work for most of the gain (kube-apiserver's level).
 const LEVEL: u32 = 1;
 /// Compressed without letting others run, bytes: about a millisecond.
 const PIECE_BYTES: usize = 64 << 10;
 /// Compressed bytes that make a frame; only the last is smaller.
-const FRAME_BYTES: usize = 32 << 10;
+pub(super) const FRAME_BYTES: usize = 32 << 10;
 
 /// Put into the extensions of a response: an encoded object or list whose client takes gzip.
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +76,16 @@ async fn decide(response: Response) -> Response {
             }
         }
     }
-    parts.headers.remove(CONTENT_LENGTH);
-    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    tell(&mut parts.headers);
     let encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
     Response::from_parts(parts, Body::new(Gzip { begun, body, piece: Bytes::new(), encoder: Some(encoder) }))
+}
+
+/// Says that a body is compressed.
+pub(super) fn tell(headers: &mut HeaderMap) {
+    headers.remove(CONTENT_LENGTH);
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 /// The length of a body: that of its header first, because an answer to HEAD has no other.

@@ -9,6 +9,7 @@ mod connection;
 mod failure;
 pub mod guard;
 mod gzip;
+mod gzip_body;
 mod health;
 pub mod listen;
 mod mutate;

@@ -16,7 +16,6 @@ use super::{
     status::Status,
 };
 use crate::{
-    codec::stored,
     model::quote::quoted,
     read::options::{Query, parse_query},
     telemetry::{RequestTimer, Scope, Verb},
@@ -225,7 +224,7 @@ impl Call<'_> {
             Err(status) => return Err(status),
         };
         let served = &self.resource.served;
-        let options = DeleteOptions::parse(&Query::parse(raw_query), syntax, body).map_err(|error| match error {
+        let options = self.api.writer.delete_options(&Query::parse(raw_query), syntax, body).await.map_err(|error| match error {
             DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
             DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
         })?;
@@ -241,7 +240,7 @@ impl Call<'_> {
                 Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = stored::shown(served.custom, &object);
+                let body = self.resource.forms.whole().form.written(served.custom, &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
             Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false }),
@@ -276,8 +275,9 @@ impl Call<'_> {
                 }
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
-                let body = self.shaped(is_scale, &written.object);
-                (code, body)
+                let answer = || self.reply().object(code, self.shaped(is_scale, &written.object));
+                let answer = self.api.writer.aside(&written.object, answer).await;
+                return sent(answer, timer);
             }
         };
         sent(self.reply().object(code, body), timer)

@@ -16,6 +16,8 @@ use super::{
     api::{Api, Arrived, arrived, not_found, whole},
     aside::aside,
     body::{FRAME_BYTES, ListBody, ListText, WatchBody, WatchTimes, is_small},
+    gzip::LARGE_BYTES,
+    gzip_body::GzipBody,
     partial,
     path::ResourcePath,
     respond::Reply,
@@ -25,8 +27,8 @@ use super::{
 };
 use crate::{
     catalogue::Conversion,
-    codec::{self, Include, Media, stored},
-    model::quote::quoted,
+    codec::{self, GzipList, Include, Media, stored},
+    model::{Epoch, quote::quoted},
     read::{
         failure::ReadError,
         options::{ListOptions, Query, parse_query},
@@ -163,7 +165,7 @@ impl Call<'_> {
     pub(super) fn unconvertible(&self) -> Option<Status> {
         match &self.resource.served.conversion {
             Conversion::Refused(why) => Some(Status::internal(why.clone())),
-            Conversion::None | Conversion::ApiVersionOnly | Conversion::EventsV1 | Conversion::Definition => None,
+            Conversion::None | Conversion::ApiVersionOnly | Conversion::OtherMembers | Conversion::Definition => None,
         }
     }
 
@@ -329,26 +331,49 @@ impl Call<'_> {
         form.arrange(&mut list.objects);
         let (small, reply) = (is_small(&list), self.reply());
         if form.media() == Media::Protobuf {
-            let messages = move || form.protobuf_list(&list.meta, &list.objects);
+            let maker = form.clone();
+            let messages = move || maker.protobuf_list(&list.meta, &list.objects).map(|messages| (messages, list));
             let messages = if small { Ok(messages()) } else { self.aside(messages, &mut timer).await };
             return match messages {
-                Ok(Ok(messages)) => self.listed_in_protobuf(WireBody::new(messages, timer)),
+                Ok(Ok((messages, list))) => match self.shares(&list, &form).filter(|_| messages.len > LARGE_BYTES) {
+                    Some(epoch) => {
+                        self.compressed(GzipList::protobuf(&form, messages, list.objects, epoch, self.api.blocks.clone()), timer)
+                    }
+                    None => self.listed_in_protobuf(WireBody::new(messages, timer)),
+                },
                 Ok(Err(why)) => self.failed(&Status::internal(why.to_string()), &mut timer),
                 Err(response) => response,
             };
         }
-        let text = ListText::new(list, form);
+        let shares = self.shares(&list, &form);
+        let text = ListText::new(list, form.clone());
         if small {
             return sent(reply.object(StatusCode::OK, text.whole()), timer);
         }
-        if reply.is_compact_json() {
-            return reply.stream(Media::Json.content_type(), Body::new(ListBody::new(text, timer)));
+        match shares.filter(|_| reply.is_compact_json()) {
+            Some(epoch) => {
+                return match text.within(LARGE_BYTES) {
+                    Ok(whole) => sent(reply.encoded(StatusCode::OK, Media::Json, whole), timer),
+                    Err(list) => self.compressed(GzipList::json(form, &list.meta, list.objects, epoch, self.api.blocks.clone()), timer),
+                };
+            }
+            None if reply.is_compact_json() => return reply.stream(Media::Json.content_type(), Body::new(ListBody::new(text, timer))),
+            None => {}
         }
         let encoder = reply.clone();
         match self.aside(move || encoder.object(StatusCode::OK, text.whole()), &mut timer).await {
             Ok(response) => sent(response, timer),
             Err(response) => response,
         }
+    }
+
+    /// Whether a list in this form is sent in blocks that are shared with others: of the cache of which epoch.
+    fn shares(&self, list: &List, form: &codec::Form) -> Option<Epoch> {
+        list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady())
+    }
+
+    fn compressed(&self, list: GzipList, timer: RequestTimer) -> Response {
+        self.reply().compressed(self.form.media, Body::new(GzipBody::new(list, timer, self.api.metrics.clone())))
     }
 
     /// Runs long work on another thread, within the request's time.

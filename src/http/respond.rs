@@ -153,6 +153,18 @@ impl Reply {
         self.offered(self.plainly(content_type, body))
     }
 
+    /// Whether large objects and lists are to be compressed.
+    pub(super) fn takes_gzip(&self) -> bool {
+        self.gzip
+    }
+
+    /// 200 with a body that is compressed already.
+    pub(super) fn compressed<B>(&self, media: Media, body: B) -> Response<B> {
+        let mut response = self.plainly(media.content_type(), body);
+        gzip::tell(response.headers_mut());
+        response
+    }
+
     /// Marks what may be compressed.
     fn offered<B>(&self, mut response: Response<B>) -> Response<B> {
         if self.gzip {

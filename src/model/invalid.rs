@@ -1,8 +1,13 @@
 //! What is wrong with one field of an object or of options, in the words of the API (spec api-surface §9.3). Knows no HTTP and no object.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::quote::{json_quoted, quoted};
+
+/// Bytes of errors after which no more are told of one object; ours: an error may repeat a list that is as long as the body.
+pub const TOLD_BYTES_MAX: usize = 1 << 20;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +56,12 @@ impl FieldErrorKind {
 }
 
 impl FieldError {
+    /// Bytes of what it tells.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.field.len() + self.message.len()
+    }
+
     fn new(field: impl Into<String>, kind: FieldErrorKind, message: String) -> Self {
         Self { field: field.into(), kind, message }
     }
@@ -112,12 +123,9 @@ impl FieldError {
 /// The text after `K "name" is invalid: `: one error alone, several in brackets, the same text once (spec api-surface §9.3).
 #[must_use]
 pub fn joined(errors: &[FieldError]) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(|error| format!("{}: {}", error.field, error.message)) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut told = HashSet::new();
+    let once = errors.iter().filter(|error| told.insert((&error.field, &error.message)));
+    let texts: Vec<String> = once.map(|error| format!("{}: {}", error.field, error.message)).collect();
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }
 
@@ -139,6 +147,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn each_text_is_told_once() {
+        let error = |field: &str| FieldError::required(field, "");
+        assert_eq!(joined(&[error("a")]), "a: Required value");
+        assert_eq!(joined(&[error("a"), error("b"), error("a")]), "[a: Required value, b: Required value]");
+    }
 
     #[test]
     fn texts_are_those_of_the_api() {

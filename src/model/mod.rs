@@ -13,6 +13,7 @@ mod resource;
 mod revision;
 pub mod selector;
 pub mod shard;
+pub mod time;
 
 pub use change::{Batch, Change, Feed};
 pub use filter::{Filter, Kind, Outcome};

@@ -16,7 +16,7 @@ use crate::{
     codec::{form::ListMeta, ingest::ingest},
     dispatch::{Start, Subscription},
     etcd::{Etcd, RangeRequest},
-    model::{Object, Revision},
+    model::{Epoch, Object, Revision},
 };
 
 /// How long a read waits for the cache to become fresh (spec list-watch §0.2).
@@ -39,6 +39,8 @@ pub struct List {
     pub meta: ListMeta,
     /// The items, in key order.
     pub objects: Vec<Arc<Object>>,
+    /// Of the cache that the objects are from; none of others.
+    pub epoch: Option<Epoch>,
 }
 
 /// How a watch begins.
@@ -107,7 +109,7 @@ impl Reader {
         let metrics = &target.resource.metrics;
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
-        Ok(target.envelope(&plan, page, known.revision, true))
+        Ok(List { epoch: Some(known.view.epoch), ..target.envelope(&plan, page, known.revision, true) })
     }
 
     /// GET (spec list-watch §3). The object keeps its own revision.
@@ -302,6 +304,6 @@ impl Target {
             token::encode(revision.to_etcd(), &relative, from_cache)
         });
         let shard = self.filter.shard.as_ref().map(ToString::to_string);
-        List { meta: ListMeta { revision, continue_token, remaining: page.remaining, shard }, objects: page.objects }
+        List { meta: ListMeta { revision, continue_token, remaining: page.remaining, shard }, objects: page.objects, epoch: None }
     }
 }

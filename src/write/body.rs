@@ -22,6 +22,15 @@ pub(super) const DEPTH_MAX: usize = 127;
 /// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
 
+/// Bytes of what is told of one body (paths of duplicate and unknown fields) after which no more is told; ours: a path repeats its keys, and each of those
+/// may be as long as the body.
+pub(super) const TOLD_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that the paths of all members and elements of a body may have together; ours. Whoever walks through an object with its path at hand (types,
+/// schemas of definitions, what is told of fields) does work in proportion to this, and a long key over many small members would make that days. The
+/// largest definitions have some twenty MiB.
+const PATHS_BYTES_MAX: usize = 64 << 20;
+
 /// Bytes of a body that an error shows.
 const SUMMARY_BYTES_MAX: usize = 30;
 
@@ -185,6 +194,36 @@ pub(crate) fn whole_floats(value: &mut Value) {
     }
 }
 
+/// Whether the paths of all members and elements stay under `PATHS_BYTES_MAX`.
+///
+/// # Errors
+/// What to tell when they do not.
+pub(super) fn paths_fit(value: &Value) -> Result<(), String> {
+    let mut room = PATHS_BYTES_MAX;
+    if takes_paths(value, 0, &mut room) { Ok(()) } else { Err(long_paths()) }
+}
+
+/// Takes the paths below `value`, which stands at a path of so many bytes, from `room`, if there is that much.
+fn takes_paths(value: &Value, length: usize, room: &mut usize) -> bool {
+    // Of an index only the brackets and one digit are counted.
+    const INDEX: usize = "[0]".len();
+    let mut step = |more: usize, inner: &Value| {
+        room.checked_sub(length + more).is_some_and(|left| {
+            *room = left;
+            takes_paths(inner, length + more, room)
+        })
+    };
+    match value {
+        Value::Array(items) => items.iter().all(|item| step(INDEX, item)),
+        Value::Object(members) => members.iter().all(|(name, member)| step(name.len() + ".".len(), member)),
+        _ => true,
+    }
+}
+
+fn long_paths() -> String {
+    format!("the paths of its fields have more than {PATHS_BYTES_MAX} bytes together")
+}
+
 /// The int64 that Go prints for this float64, if it prints one.
 fn whole(value: f64) -> Option<i64> {
     // Zero has a sign as a float only.
@@ -312,6 +351,30 @@ mod tests {
         let mut value = serde_json::json!({"a": [1.0, 1e2, -0.0, 0.5, 1e21], "b": {"c": 9_223_372_036_854_775_808_f64}});
         whole_floats(&mut value);
         assert_eq!(value.to_string(), r#"{"a":[1,100,0,0.5,1e+21],"b":{"c":9.223372036854776e+18}}"#);
+    }
+
+    /// Each path repeats the key that it is below.
+    #[test]
+    fn paths_have_a_limit_together() {
+        let body = |key: usize, members: usize| {
+            let members: Vec<String> = (0..members).map(|i| format!("\"{i}\":0")).collect();
+            format!(r#"{{"{}":{{{}}}}}"#, "k".repeat(key), members.join(","))
+        };
+        let read =
+            |syntax, body: &str| parse(syntax, body.as_bytes(), &WIDGET).map_err(|error| error.0).and_then(|tree| paths_fit(&tree.value));
+        for syntax in [Syntax::Json, Syntax::Yaml] {
+            assert_eq!(read(syntax, &body(1_000, PATHS_BYTES_MAX / 1_100)), Ok(()));
+            let refused = read(syntax, &body(100_000, PATHS_BYTES_MAX / 99_000)).expect_err("too much");
+            assert!(refused.contains(&long_paths()), "{refused}");
+        }
+    }
+
+    #[test]
+    fn not_more_is_told_than_anybody_reads() {
+        let members: Vec<String> = (0..90).map(|i| format!(r#""{i}":0,"{i}":1"#)).collect();
+        let body = format!(r#"{{"{}":{{{}}}}}"#, "k".repeat(TOLD_BYTES_MAX / 10), members.join(","));
+        let told = parse(Syntax::Json, body.as_bytes(), &WIDGET).expect("an object").duplicates;
+        assert_eq!(told.len(), 10, "one is told when the limit is passed, and none after it");
     }
 
     #[test]

@@ -10,9 +10,16 @@ use super::{
     options::{FieldValidation, WriteOptions},
     patched::{Patch, PatchKind},
     place::Place,
-    typed,
+    tree, typed,
 };
-use crate::{codec::normalize, model::invalid::FieldError};
+use crate::{
+    catalogue::types::TypeRef,
+    codec::{
+        normalize,
+        versions::{TooLong, Version},
+    },
+    model::invalid::FieldError,
+};
 
 /// A body, read.
 #[derive(Debug)]
@@ -30,9 +37,21 @@ impl Sent {
         self.tree
     }
 
-    /// The body of a POST or PUT of an object of this resource.
+    /// The body of a POST or PUT of an object of this resource, in the version that is stored.
     pub(super) fn read(place: &Place, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        Self::read_as(&Expected::of(place.served()), options, syntax, bytes)
+        let expected = Expected::of(place.served());
+        Self::read_as(&expected, options, syntax, bytes)?.in_stored_version(&expected)
+    }
+
+    /// The same object in the version that is stored.
+    fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
+        let version = Version::of(&expected.api_version(), expected.kind).filter(|_| !expected.custom);
+        let (Some(version), Value::Object(sent)) = (version, &self.tree) else { return Ok(self) };
+        let mut tree =
+            version.stored(sent, JSON_BYTES_MAX).map_err(|TooLong { bytes, limit }| WriteError::BadRequest(too_long(bytes, limit)))?;
+        let api_version = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
+        defaults::fill(&mut tree, &api_version, expected.kind);
+        Ok(Self { tree, ..self })
     }
 
     /// The body of a POST or PUT that holds this kind.
@@ -54,18 +73,21 @@ impl Sent {
         Ok(Self { tree, warnings })
     }
 
-    /// The result of a patch, with what was too much in the patch. Its errors speak of the patch (spec api-surface §7.2).
-    pub(super) fn patched(
-        expected: &Expected<'_>,
-        options: &WriteOptions,
-        patch: &Patch<'_>,
-        (mut tree, told): (Value, Vec<String>),
-    ) -> Result<Self, WriteError> {
+    /// What a patch makes of an object, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec
+    /// api-surface §7.2).
+    pub(super) fn patched(expected: &Expected<'_>, options: &WriteOptions, patch: &Patch<'_>, object: &Value) -> Result<Self, WriteError> {
+        let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
+        let (mut tree, told) = patch.apply(object, type_ref)?;
+        // A patch may make it another version of the same object.
+        let sibling = tree.get("apiVersion").and_then(Value::as_str);
+        let sibling = sibling.and_then(|found| Version::sibling(&expected.api_version(), expected.kind, found));
+        let sibling = sibling.filter(|_| !expected.custom && patch.kind != PatchKind::Strategic).map(|found| expected.sibling(found));
+        let expected = sibling.as_ref().unwrap_or(expected);
         // A strategic merge patch is shown itself, as Go prints it; the others by what they made.
-        let text = if patch.kind == PatchKind::Strategic { patch.printed() } else { tree.to_string() };
-        let refused = |why: &str| WriteError::Invalid {
-            of: Named::default(),
-            errors: vec![FieldError::invalid("patch", &text.as_str().into(), why)],
+        let refused = |why: &str| {
+            let made = || patch.apply(object, type_ref).map(|(tree, _)| tree.to_string()).unwrap_or_default();
+            let text = if patch.kind == PatchKind::Strategic { patch.printed() } else { made() };
+            WriteError::Invalid { of: Named::default(), errors: vec![FieldError::invalid("patch", &text.into(), why)] }
         };
         if expected.custom {
             if tree.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
@@ -87,10 +109,13 @@ impl Sent {
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
         let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).chain(told).collect();
         match options.validation {
-            FieldValidation::Ignore => Ok(Self { tree, warnings: Vec::new() }),
-            FieldValidation::Strict if !told.is_empty() => Err(refused(&format!("strict decoding error: {}", told.join(", ")))),
-            FieldValidation::Warn | FieldValidation::Strict => Ok(Self { tree, warnings: told }),
+            FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
+            FieldValidation::Strict if !told.is_empty() => {
+                return Err(refused(&format!("strict decoding error: {}", told.join(", "))));
+            }
+            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings: told },
         }
+        .in_stored_version(expected)
     }
 }
 
@@ -111,16 +136,24 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
 
 /// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
 fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, String> {
+    body::paths_fit(value)?;
     let outcome = if expected.custom {
         body::whole_floats(value);
         typed::conform_metadata(value)
     } else {
         let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
-        normalize(value, JSON_BYTES_MAX).map_err(|bytes| format!("it stands for {bytes} bytes of JSON, limit is {JSON_BYTES_MAX}"))?;
+        normalize(value, JSON_BYTES_MAX).map_err(|bytes| too_long(bytes, JSON_BYTES_MAX))?;
         defaults::fill(value, &expected.api_version(), expected.kind);
+        if !tree::fits(value, JSON_BYTES_MAX) {
+            return Err(format!("it stands for more than {JSON_BYTES_MAX} bytes of JSON with its defaults"));
+        }
         unknown
     };
     outcome.map_err(|wrong| wrong.0)
+}
+
+fn too_long(bytes: usize, limit: usize) -> String {
+    format!("it stands for {bytes} bytes of JSON, limit is {limit}")
 }
 
 impl From<BodyError> for WriteError {

@@ -1,6 +1,6 @@
 //! DELETE: at once, or marked and left to finalizers, to the kubelet, to the controllers (spec api-surface §8).
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -60,14 +60,14 @@ impl Writer {
             self.leaving.note(&place.name, Instant::now());
         }
         let now = tree::now();
-        let marked = self.change(place, Look::Cache, options.dry_run, |current| decide(place, options, current, now)).await?;
+        let marked = self.change(place, Look::Cache, options.dry_run, false, |current| decide(place, options, current, now)).await?;
         let done = match marked {
             Done::Put { tree, .. } if is_pod(place.served()) && is_finished(place.served(), &tree) => {
                 if options.dry_run {
                     return Ok(Deletion::Gone(tree));
                 }
                 // A pod that nothing holds is marked first, and then goes: two events (spec api-surface §8.2).
-                self.change(place, Look::Etcd, false, |current| Ok(finish(place, current))).await?
+                self.change(place, Look::Etcd, false, false, |current| Ok(finish(place, current))).await?
             }
             other => other,
         };
@@ -179,7 +179,8 @@ fn set_finalizers(served: &Served, options: &DeleteOptions, object: &mut Value) 
     };
     finalizers.extend(collected.map(str::to_owned));
     // What is asked for already keeps its place.
-    if finalizers.len() == had.len() && finalizers.iter().all(|f| had.contains(&f.as_str())) {
+    let known: HashSet<&str> = had.iter().copied().collect();
+    if finalizers.len() == had.len() && finalizers.iter().all(|f| known.contains(f.as_str())) {
         return;
     }
     let metadata = tree::member(object, "metadata");
@@ -239,7 +240,7 @@ mod tests {
 
     fn decided(place: &Place, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
         let now = tree::parsed("2026-01-01T00:00:00Z").expect("a time");
-        decide(place, options, Some(&Current { tree, revision: Revision(7) }), now)
+        decide(place, options, Some(&Current { tree, revision: Revision(7), is_large: false }), now)
     }
 
     fn put(decision: Result<Decision, WriteError>) -> Value {

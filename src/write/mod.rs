@@ -12,6 +12,8 @@ mod defaults;
 pub mod definition;
 mod delete;
 pub mod failure;
+#[cfg(test)]
+mod growth;
 mod kinds;
 mod lease;
 mod metadata;
@@ -27,6 +29,7 @@ mod strategy;
 mod subresource;
 mod transaction;
 mod tree;
+mod turns;
 mod typed;
 
 use std::sync::Arc;
@@ -40,15 +43,15 @@ pub use patched::PatchKind;
 pub use strategy::Part;
 
 use crate::{
-    catalogue::types::TypeRef,
     etcd::Etcd,
     model::{Revision, quote::quoted},
+    read::options::Query,
     registry::Shelf,
 };
 use body::Expected;
 use decode::Sent;
 use failure::{Named, WriteError};
-use options::WriteOptions;
+use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use place::{Current, Place};
 use transaction::{Decision, Done, Look, at_revision};
 
@@ -69,6 +72,7 @@ pub struct Writer {
     /// Which namespaces the cache may not be asked about.
     leaving: namespace::Leaving,
     permit: Arc<permit::Permit>,
+    turns: turns::Turns,
 }
 
 /// One write: where, which part of it, and how.
@@ -84,7 +88,7 @@ pub struct Ask {
 /// What a write came to.
 #[derive(Debug, PartialEq)]
 pub struct Written {
-    /// The object as it is now, in the request's version.
+    /// The object as it is now, in the version that is stored: `codec::Form` shows it in that of the request.
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
@@ -94,7 +98,21 @@ impl Writer {
     /// Writes to this etcd, under this prefix (`/registry/`), of what is on this shelf.
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str, shelf: Arc<ArcSwap<Shelf>>, permit: Arc<permit::Permit>) -> Self {
-        Self { etcd, prefix: prefix.into(), shelf, leases: lease::Leases::default(), leaving: namespace::Leaving::default(), permit }
+        let (leases, leaving, turns) = Default::default();
+        Self { etcd, prefix: prefix.into(), shelf, leases, leaving, permit, turns }
+    }
+
+    /// Does work on this object; when it is large, so that nobody else waits for it.
+    pub async fn aside<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
+        self.turns.take(!tree::fits(object, turns::LARGE_BYTES), work).await
+    }
+
+    /// The options that a DELETE has in its query or its body.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub async fn delete_options(&self, query: &Query, syntax: Syntax, body: &[u8]) -> Result<DeleteOptions, DeleteOptionsError> {
+        self.turns.take(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
     }
 
     /// POST of a collection (spec api-surface §5). `told` gets the texts of `Warning` headers, as in the methods below.
@@ -102,7 +120,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let object = Sent::read(&ask.place, &ask.options, syntax, body)?.into_tree(told);
+        let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
@@ -133,7 +151,8 @@ impl Writer {
         last_try: bool,
         told: &mut Vec<String>,
     ) -> Result<Value, WriteError> {
-        let object = strategy::create(place, object, tree::now(), told)?;
+        let is_large = !tree::fits(&object, turns::LARGE_BYTES);
+        let object = self.turns.take(is_large, || strategy::create(place, object, tree::now(), told)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: place.named(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -143,7 +162,7 @@ impl Writer {
             let current = self.fresh(place).await?;
             return current.as_ref().map_or_else(|| Ok(transaction::without_revision(object)), |current| Err(exists(current)));
         }
-        match self.put_new(place, &object).await? {
+        match self.put_new(place, &object, is_large).await? {
             Ok(revision) => Ok(at_revision(object, revision)),
             Err(current) => Err(exists(&current)),
         }
@@ -154,16 +173,16 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let object = Sent::read(&ask.place, &ask.options, syntax, body)?.into_tree(told);
+        let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
         is_named(place, &object)?;
         let creates = place.served().rules.create_on_update && ask.part == Part::Main;
-        if creates && self.cached(place).is_none() {
+        if creates && self.known(place).is_none() {
             self.namespace_takes(place).await?;
         }
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, |current| match current {
+            .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| match current {
                 Some(current) => {
                     strategy::check_uid(place, tree::text(&object, &["metadata", "uid"]), current)?;
                     updated(place, ask.part, current, object.clone(), told)
@@ -188,13 +207,13 @@ impl Writer {
         let place = &ask.place;
         let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
-        let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, |current| {
+            .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
                 // Only what the last try had to say counts.
                 told.clear();
-                let patched = Sent::patched(&expected, &ask.options, &patch, patch.apply(&current.tree, type_ref)?)?.into_tree(told);
+                let shown = place.resource.forms.whole().form.tree(&current.tree);
+                let patched = Sent::patched(&expected, &ask.options, &patch, &shown)?.into_tree(told);
                 in_namespace(place, &patched)?;
                 is_named(place, &patched)?;
                 updated(place, ask.part, current, patched, told)
@@ -210,7 +229,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn amend(&self, place: &Place, change: impl Fn(&Value) -> Option<Value>) -> Result<(), WriteError> {
-        self.change(place, Look::Etcd, false, |current| {
+        self.change(place, Look::Etcd, false, false, |current| {
             let Some(current) = current else { return Ok(Decision::Keep) };
             change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(place, Part::Server, current, object, &mut Vec::new()))
         })
@@ -235,6 +254,10 @@ fn updated(place: &Place, part: Part, current: &Current, object: Value, warnings
     let Some(new) = strategy::update(place, part, current, object, warnings)? else { return Ok(Decision::Keep) };
     let shown = || at_revision(new.clone(), current.revision);
     Ok(if strategy::is_finished(place.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
+}
+
+fn is_large(body: &[u8]) -> bool {
+    body.len() >= turns::LARGE_BYTES
 }
 
 fn written(done: Done) -> Written {
@@ -297,12 +320,12 @@ fn created_by_update(place: &Place, object: &Value) -> Result<(), WriteError> {
 
 impl Writer {
     /// Puts what must not exist yet; or what does.
-    async fn put_new(&self, place: &Place, object: &Value) -> Result<Result<Revision, Current>, WriteError> {
+    async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<Revision, Current>, WriteError> {
         let lease = self.lease_for(place.served()).await?;
-        let value = transaction::encoded(place, object);
+        let value = self.turns.take(is_large, || transaction::encoded(place, object)).await;
         match self.etcd.put_if(place.key(&self.prefix), value, Revision::ZERO, lease).await? {
             crate::etcd::Outcome::Written(revision) => Ok(Ok(revision)),
-            crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv)?)),
+            crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
             crate::etcd::Outcome::Changed(None) => {
                 Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&place.name))))
             }

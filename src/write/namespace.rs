@@ -64,7 +64,7 @@ impl Writer {
         let shelf = self.shelf.load();
         let Some(resource) = shelf.find("", "v1", "namespaces").cloned() else { return Ok(None) };
         let place = Place { resource, namespace: None, name: name.to_owned() };
-        let cached = if self.leaving.has(name, Instant::now()) { None } else { self.cached(&place) };
+        let cached = if self.leaving.has(name, Instant::now()) { None } else { self.cached(&place).await };
         match cached {
             Some(found) => Ok(Some(found)),
             None => self.fresh(&place).await,

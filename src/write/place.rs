@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{Named, WriteError},
+    turns::LARGE_BYTES,
 };
 use crate::{
     catalogue::Served,
@@ -28,13 +29,15 @@ pub struct Place {
     pub name: String,
 }
 
-/// What is there: the object as the request's version shows it, and when it was last written.
+/// What is there: the object in the version that is stored (`codec::versions`), and when it was last written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Current {
     /// The whole object, with `metadata.resourceVersion`.
     pub(super) tree: Value,
     /// Revision of its last change.
     pub(super) revision: Revision,
+    /// Work on it takes long.
+    pub(super) is_large: bool,
 }
 
 impl Place {
@@ -65,33 +68,45 @@ impl Place {
 
 impl Writer {
     /// The object as the cache has it, if it has and can be changed: perhaps an older one.
-    pub(super) fn cached(&self, place: &Place) -> Option<Current> {
+    pub(super) async fn cached(&self, place: &Place) -> Option<Current> {
+        let object = self.known(place)?;
+        self.turns.take(is_large(&object), || current(place, &object)).await.ok()
+    }
+
+    /// The same as it is shown.
+    pub(super) fn known(&self, place: &Place) -> Option<Arc<Object>> {
         let known = place.resource.handle.published.known();
-        let object = known.is_ready().then(|| known.view.store.find(&place.key(&self.prefix)).cloned()).flatten()?;
-        current(place, &object).ok()
+        known.is_ready().then(|| known.view.store.find(&place.key(&self.prefix)).cloned()).flatten()
     }
 
     /// The object as etcd has it now.
     pub(super) async fn fresh(&self, place: &Place) -> Result<Option<Current>, WriteError> {
         let answer = self.etcd.range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
-        answer.kvs.into_iter().next().map(|kv| self.decoded(place, kv)).transpose()
+        match answer.kvs.into_iter().next() {
+            Some(kv) => self.decoded(place, kv).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// What a transaction found instead of what was expected.
-    pub(super) fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
+    pub(super) async fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
         let storage = &place.served().storage;
         let own_prefix = self.prefix.len() + storage.id.len() + 1;
-        let object = ingest(storage, own_prefix, kv.key, &kv.value, kv.mod_revision)?;
-        current(place, &object)
+        let read = || current(place, &ingest(storage, own_prefix, kv.key, &kv.value, kv.mod_revision)?);
+        self.turns.take(kv.value.len() >= LARGE_BYTES, read).await
     }
+}
+
+fn is_large(object: &Object) -> bool {
+    object.tail.len() >= LARGE_BYTES
 }
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
     let mut json = Vec::with_capacity(object.tail.len() + 64);
-    place.resource.forms.whole().form.object_into(object, &mut json);
+    place.resource.forms.whole().form.stored_into(object, &mut json);
     let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(&object.key)));
-    Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision })
+    Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision, is_large: is_large(object) })
 }
 
 /// A place of a built-in resource whose cache is empty, for tests of the pure parts.

@@ -7,17 +7,14 @@ use super::{
     body::{Expected, Syntax},
     decode::Sent,
     failure::{Named, WriteError},
-    in_namespace, is_named,
+    in_namespace, is_large, is_named,
     patched::{Patch, PatchKind},
     place::{Current, Place},
     strategy,
     transaction::{Decision, Look},
     tree, written,
 };
-use crate::{
-    catalogue::{Served, types::TypeRef},
-    model::invalid::FieldError,
-};
+use crate::{catalogue::Served, model::invalid::FieldError};
 
 const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false };
 
@@ -54,8 +51,8 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
     pub async fn replace_scale(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let scale = Sent::read_as(&SCALE, &ask.options, syntax, body)?.into_tree(told);
-        self.scale(ask, |_| Ok(scale.clone())).await
+        let scale = self.turns.take(is_large(body), || Sent::read_as(&SCALE, &ask.options, syntax, body)).await?.into_tree(told);
+        self.scale(ask, false, |_| Ok(scale.clone())).await
     }
 
     /// PATCH of `/scale`.
@@ -64,18 +61,22 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let patch = Patch { kind, bytes: body, validation: ask.options.validation };
-        self.scale(ask, |scale| {
-            let patched = patch.apply(scale, TypeRef::of(SCALE.group, SCALE.version, SCALE.kind))?;
+        self.scale(ask, is_large(body), |scale| {
             told.clear();
-            Ok(Sent::patched(&SCALE, &ask.options, &patch, patched)?.into_tree(told))
+            Ok(Sent::patched(&SCALE, &ask.options, &patch, scale)?.into_tree(told))
         })
         .await
     }
 
-    async fn scale(&self, ask: &Ask, mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>) -> Result<Written, WriteError> {
+    async fn scale(
+        &self,
+        ask: &Ask,
+        is_large: bool,
+        mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>,
+    ) -> Result<Written, WriteError> {
         let place = &ask.place;
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, |current| {
+            .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
                 let scale = wanted(&of(place.served(), &current.tree)?)?;
                 scaled(place, current, &scale)

@@ -227,7 +227,7 @@ mod tests {
     use crate::{model::Revision, write::place::test_place};
 
     fn current(tree: Value) -> Current {
-        Current { tree, revision: Revision(7) }
+        Current { tree, revision: Revision(7), is_large: false }
     }
 
     fn deployment(replicas: i64, annotation: &str, status: i64) -> Value {

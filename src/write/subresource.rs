@@ -8,6 +8,7 @@ use super::{
     body::{Expected, Syntax},
     decode::Sent,
     failure::{Named, WriteError},
+    is_large,
     place::{Current, Place},
     strategy::check_uid,
     transaction::{Decision, Look},
@@ -23,14 +24,14 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
     pub async fn bind(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<(), WriteError> {
-        let binding = Sent::read_as(&BINDING, &ask.options, syntax, body)?.into_tree(told);
+        let binding = self.turns.take(is_large(body), || Sent::read_as(&BINDING, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         if tree::text(&binding, &["metadata", "name"]) != place.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
         }
         validate(&binding)?;
         let now = tree::now();
-        self.change(place, Look::Cache, ask.options.dry_run, |current| {
+        self.change(place, Look::Cache, ask.options.dry_run, false, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
             check_uid(place, tree::text(&binding, &["metadata", "uid"]), current)?;
             bound(place, &binding, current, now).map(Decision::Put)

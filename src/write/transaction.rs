@@ -12,7 +12,7 @@ use super::{
     place::{Current, Place},
     tree,
 };
-use crate::{catalogue::Conversion, codec::stored::stored, etcd::Outcome, model::Revision};
+use crate::{codec::stored::stored, etcd::Outcome, model::Revision};
 
 /// What a look at the object came to.
 #[derive(Debug, PartialEq)]
@@ -58,22 +58,24 @@ pub(super) enum Look {
 }
 
 impl Writer {
-    /// Changes one object as `decide` says; a dry run does all but the transaction.
+    /// Changes one object as `decide` says; a dry run does all but the transaction. `is_large`: to decide takes long even where the object is small.
     pub(super) async fn change(
         &self,
         place: &Place,
         look: Look,
         dry_run: bool,
+        is_large: bool,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
     ) -> Result<Done, WriteError> {
         // A dry run has no transaction that would find out that the cache is behind.
-        let cached = if look == Look::Cache && !dry_run { self.cached(place) } else { None };
+        let cached = if look == Look::Cache && !dry_run { self.cached(place).await } else { None };
         let (mut current, mut is_fresh) = match cached {
             Some(current) => (Some(current), false),
             None => (self.fresh(place).await?, true),
         };
         loop {
-            let decision = decide(current.as_ref());
+            let is_large = is_large || current.as_ref().is_some_and(|current| current.is_large);
+            let decision = self.turns.take(is_large, || decide(current.as_ref())).await;
             if !is_fresh && !matches!(decision, Ok(Decision::Put(_) | Decision::Remove(_))) {
                 (current, is_fresh) = (self.fresh(place).await?, true);
                 continue;
@@ -82,7 +84,7 @@ impl Writer {
             if dry_run {
                 return Ok(rehearsed(decision, current));
             }
-            match self.carry_out(place, decision, current).await? {
+            match self.carry_out(place, decision, current, is_large).await? {
                 Ok(done) => return Ok(done),
                 Err(found) => (current, is_fresh) = (found, true),
             }
@@ -95,6 +97,7 @@ impl Writer {
         place: &Place,
         decision: Decision,
         current: Option<Current>,
+        is_large: bool,
     ) -> Result<Result<Done, Option<Current>>, WriteError> {
         let key = place.key(&self.prefix);
         let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
@@ -102,14 +105,16 @@ impl Writer {
             Decision::Keep => Outcome::Written(expected),
             Decision::Put(tree) => {
                 let lease = self.lease_for(place.served()).await?;
-                self.etcd.put_if(key, encoded(place, tree), expected, lease).await?
+                let value = self.turns.take(is_large, || encoded(place, tree)).await;
+                self.etcd.put_if(key, value, expected, lease).await?
             }
             Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),
             Decision::Remove(_) => self.etcd.delete_if(key, expected).await?,
         };
         Ok(match outcome {
             Outcome::Written(revision) => Ok(done(decision, current, revision)),
-            Outcome::Changed(found) => Err(found.map(|kv| self.decoded(place, kv)).transpose()?),
+            Outcome::Changed(Some(found)) => Err(Some(self.decoded(place, found).await?)),
+            Outcome::Changed(None) => Err(None),
         })
     }
 }
@@ -138,7 +143,7 @@ fn rehearsed(decision: Decision, current: Option<Current>) -> Done {
 pub(super) fn encoded(place: &Place, tree: &Value) -> Bytes {
     let served = place.served();
     let object = tree.as_object().expect("every tree that is written was made an object");
-    stored(&served.storage, &served.stored_as, served.conversion == Conversion::EventsV1, object).into()
+    stored(&served.storage, &served.stored_as, object).into()
 }
 
 /// The object as it is shown after a write at this revision.

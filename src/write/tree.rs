@@ -55,6 +55,30 @@ pub(super) fn take_over(into: &mut Map<String, Value>, from: &Map<String, Value>
     };
 }
 
+/// Whether a value has about so many bytes as JSON, or fewer; looks no further than it must.
+pub(super) fn fits(value: &Value, bytes: usize) -> bool {
+    takes(value, &mut { bytes })
+}
+
+/// Takes about the bytes that a value has as JSON from `room`, if there is that much.
+fn takes(value: &Value, room: &mut usize) -> bool {
+    const PUNCTUATION: usize = "{},".len();
+    let bytes = PUNCTUATION + value.as_str().map_or(0, str::len);
+    let Some(left) = room.checked_sub(bytes) else { return false };
+    *room = left;
+    match value {
+        Value::Array(items) => items.iter().all(|item| takes(item, room)),
+        Value::Object(members) => members.iter().all(|(name, member)| {
+            let left = room.checked_sub(name.len() + PUNCTUATION);
+            left.is_some_and(|left| {
+                *room = left;
+                takes(member, room)
+            })
+        }),
+        _ => true,
+    }
+}
+
 /// An object without members.
 pub(super) static NO_MEMBERS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
@@ -106,6 +130,15 @@ mod tests {
         assert_eq!(tree, json!({"a": {"b": {"c": 2}}, "d": 3}));
         member(&mut tree, "metadata").insert("name".into(), json!("n"));
         assert_eq!(metadata(&tree).get("name"), Some(&json!("n")));
+    }
+
+    #[test]
+    fn what_fits_is_told_from_what_does_not() {
+        let (text, many, few) = ("x".repeat(1_000), vec![json!({}); 334], vec![json!({"a": 1}); 90]);
+        assert_eq!(
+            [json!(text), json!({ &*text: 1 }), json!(many), json!(few)].map(|value| fits(&value, 1_000)),
+            [false, false, false, true]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A JSON tree against the type of its kind: unknown fields, nulls, wrong types (spec api-surface §3.8, §5.6). Knows no request.
 
-mod time;
+use std::fmt::Write as _;
 
 use base64::{
     DecodeError, Engine, alphabet,
@@ -8,9 +8,10 @@ use base64::{
 };
 use serde_json::{Map, Value};
 
+use super::body::TOLD_BYTES_MAX;
 use crate::{
     catalogue::types::{Shape, TypeRef},
-    model::quantity,
+    model::{quantity, time},
 };
 
 /// More unknown fields than this are dropped without being told, as in kube-apiserver's decoder.
@@ -57,6 +58,7 @@ pub(crate) fn conform_metadata(value: &mut Value) -> Result<Unknown, WrongType> 
 /// A walk through a tree, and where it is.
 struct Walk {
     unknown: Unknown,
+    told_bytes: usize,
     object_meta: TypeRef,
     /// As strict errors tell it, with indices and keys.
     path: String,
@@ -69,7 +71,8 @@ struct Walk {
 impl Walk {
     fn over(value: &mut Value, it: TypeRef, path: &str) -> Result<Unknown, WrongType> {
         let object_meta = TypeRef::object_meta();
-        let mut walk = Self { unknown: Unknown::new(), object_meta, path: path.to_owned(), fields: Vec::new(), holder: None };
+        let mut walk =
+            Self { unknown: Unknown::new(), told_bytes: 0, object_meta, path: path.to_owned(), fields: Vec::new(), holder: None };
         walk.object(value, it)?;
         Ok(walk.unknown)
     }
@@ -113,7 +116,8 @@ impl Walk {
     fn member(&mut self, name: &str, member: &mut Value, it: TypeRef) -> Result<bool, WrongType> {
         let length = self.step(name);
         let Some(field) = it.field(name) else {
-            if self.unknown.len() < UNKNOWN_MAX {
+            if self.unknown.len() < UNKNOWN_MAX && self.told_bytes <= TOLD_BYTES_MAX {
+                self.told_bytes += self.path.len();
                 self.unknown.push(self.path.clone());
             }
             self.path.truncate(length);
@@ -131,7 +135,7 @@ impl Walk {
     fn elements(&mut self, elements: &mut [Value], of: &Shape) -> Result<(), WrongType> {
         for (index, element) in elements.iter_mut().enumerate() {
             let length = self.path.len();
-            self.path.push_str(&format!("[{index}]"));
+            write!(self.path, "[{index}]").expect("writing to a String cannot fail");
             self.element(element, of)?;
             self.path.truncate(length);
         }

@@ -62,6 +62,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Connects, and creates the namespaces: one with the objects whose writes are measured, one with `objects` ConfigMaps, stamped 1 to `objects`.
     pub(crate) async fn populate(target: Target, objects: u64) -> Result<Self> {
+        ensure!(objects % STRIDE != 0, "not every object would be written: another number than {objects}, please");
         let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
         let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
         for name in ["compare", "compare-writes"] {
@@ -76,8 +77,8 @@ impl Writer {
             let (target, tls) = (target.clone(), Arc::clone(&tls));
             creators.spawn(async move {
                 let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
-                for index in (first..objects).step_by(CREATORS as usize) {
-                    connection.write(Method::POST, COLLECTION, object("compare", index, index + 1)).await?;
+                for seq in (first + 1..=objects).step_by(CREATORS as usize) {
+                    connection.write(Method::POST, COLLECTION, object("compare", index_of(seq, objects), seq)).await?;
                 }
                 anyhow::Ok(())
             });
@@ -163,9 +164,12 @@ pub(crate) fn object_path(index: u64) -> String {
     format!("{COLLECTION}/cm-{index:06}")
 }
 
-/// The object that carries the stamp `seq`: those that were created, then all of them in turn.
+/// From one object to the next that is written: a prime, so that all come in turn, and so large that neighbours do not.
+const STRIDE: u64 = 7_919;
+
+/// The object that carries the stamp `seq`, in the creation and in each round of changes after it.
 fn index_of(seq: u64, objects: u64) -> u64 {
-    (seq - 1) % objects
+    (seq - 1) * STRIDE % objects
 }
 
 fn object(namespace: &str, index: u64, seq: u64) -> Bytes {
@@ -204,8 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn writes_go_round() {
-        assert_eq!([1, 3, 4, 7].map(|seq| index_of(seq, 3)), [0, 2, 0, 0]);
+    fn writes_go_round_and_about() {
+        for objects in [1, 3, 200, 20_000] {
+            let mut round: Vec<_> = (5..5 + objects).map(|seq| index_of(seq, objects)).collect();
+            round.sort_unstable();
+            assert!(round.into_iter().eq(0..objects));
+        }
+        assert!([1, 2, 3, 4].map(|seq| index_of(seq, 20_000)).is_sorted_by(|a, b| a.abs_diff(*b) > 1_000));
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod golden;
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::{
     age::Moment,
@@ -28,7 +28,11 @@ use self::{
     node::{Node, Want},
     printers::Printer,
 };
-use super::{encode, event_v1, form::Form, partial::MetaVersion, stored::shown};
+use super::{
+    form::Form,
+    partial::MetaVersion,
+    stored::{only_metadata, shown},
+};
 use crate::model::{Object, PrinterColumn, Revision, Shape, Storage};
 
 /// The time since 1970-01-01 UTC, to the nanosecond: ages are truncated, so seconds alone would tell some of them wrong.
@@ -203,20 +207,12 @@ impl Rows {
         out.push(b'}');
     }
 
-    /// Appends the row of an object that was just written, as the version that was asked for shows it.
+    /// Appends the row of an object that was just written, of its tree in the version that is stored.
     pub(super) fn written_into(&self, custom: bool, object: &Value, out: &mut Vec<u8>) {
-        let whole = shown(custom, object);
-        match object {
-            Value::Object(event) if self.base.is_events_v1() => self.open_into(&encode::builtin_order(&event_v1::core_of(event)), out),
-            _ => self.open_into(&whole, out),
-        }
+        self.open_into(&shown(custom, object), out);
         match self.include {
-            Include::Metadata => {
-                let metadata = object.get("metadata").unwrap_or(&Value::Null);
-                let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": self.version.api_version(), "metadata": metadata});
-                out.extend_from_slice(&shown(false, &partial));
-            }
-            Include::Object => out.extend_from_slice(&whole),
+            Include::Metadata => out.extend_from_slice(&shown(false, &only_metadata(self.version, object))),
+            Include::Object => out.extend_from_slice(&self.base.written(custom, object)),
             Include::None => out.extend_from_slice(b"null"),
         }
         out.push(b'}');
@@ -256,6 +252,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use serde_json::json;
 
     use super::*;
     use crate::codec::form::error_event;

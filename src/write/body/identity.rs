@@ -90,6 +90,12 @@ impl<'a> Expected<'a> {
         Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.custom }
     }
 
+    /// The same kind under this `apiVersion`.
+    pub(crate) fn sibling(&self, api_version: &'static str) -> Expected<'a> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self { group, version, ..*self }
+    }
+
     pub(crate) fn api_version(&self) -> String {
         joined(self.group, self.version)
     }

@@ -1,10 +1,13 @@
 //! JSON as Go's `encoding/json` reads it: its errors, its integers, its patience with broken text; and the keys that stand twice.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt::Write as _,
+};
 
 use serde_json::{Map, Number, Value};
 
-use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate};
+use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, TOLD_BYTES_MAX, long_paths};
 use crate::model::quote::quoted_byte;
 
 /// A document that could be read.
@@ -55,7 +58,12 @@ struct Parser<'a> {
     depth: usize,
     /// Where we are, as duplicates are told: `spec.a[0]`.
     path: String,
+    /// Bytes that the paths may still have.
+    paths_room: usize,
     duplicates: Vec<String>,
+    /// The same, to find them.
+    told: HashSet<String>,
+    told_bytes: usize,
     overflow: Option<String>,
     /// Paths of `order` that are still to come, with how often.
     awaited: BTreeMap<String, usize>,
@@ -68,8 +76,9 @@ const REPLACEMENT: char = '\u{fffd}';
 
 impl<'a> Parser<'a> {
     fn new(bytes: &'a [u8], twice: Twice) -> Self {
-        let (path, duplicates, awaited, met) = Default::default();
-        Self { bytes, twice, at: 0, depth: 0, path, duplicates, overflow: None, awaited, met }
+        let (path, duplicates, told, awaited, met) = Default::default();
+        let paths_room = PATHS_BYTES_MAX;
+        Self { bytes, twice, at: 0, depth: 0, path, paths_room, duplicates, told, told_bytes: 0, overflow: None, awaited, met }
     }
 
     fn value(&mut self) -> Result<Value, String> {
@@ -116,6 +125,7 @@ impl<'a> Parser<'a> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
+            self.count_path()?;
             self.meet();
             if members.contains_key(&key) {
                 self.tell_duplicate();
@@ -146,6 +156,7 @@ impl<'a> Parser<'a> {
         }
         loop {
             write!(self.path, "[{}]", items.len()).expect("writing to a String cannot fail");
+            self.count_path()?;
             items.push(self.value()?);
             self.path.truncate(parent);
             match self.token()? {
@@ -157,7 +168,16 @@ impl<'a> Parser<'a> {
         Ok(Value::Array(items))
     }
 
+    /// Before anything else looks at the path: a long one is not looked at too often.
+    fn count_path(&mut self) -> Result<(), String> {
+        self.paths_room = self.paths_room.checked_sub(self.path.len()).ok_or_else(long_paths)?;
+        Ok(())
+    }
+
     fn meet(&mut self) {
+        if self.awaited.is_empty() {
+            return;
+        }
         let Some(times) = self.awaited.get_mut(&self.path) else { return };
         *times -= 1;
         if *times == 0 {
@@ -167,7 +187,10 @@ impl<'a> Parser<'a> {
     }
 
     fn tell_duplicate(&mut self) {
-        if self.duplicates.len() < DUPLICATES_MAX && !self.duplicates.contains(&self.path) {
+        let is_full = self.duplicates.len() == DUPLICATES_MAX || self.told_bytes > TOLD_BYTES_MAX;
+        if !is_full && !self.told.contains(&self.path) {
+            self.told_bytes += self.path.len();
+            self.told.insert(self.path.clone());
             self.duplicates.push(self.path.clone());
         }
     }

@@ -3,16 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::image;
-use crate::model::quantity;
+use crate::{codec::drop_carriers, model::quantity};
 
 /// What is done to an object.
 pub(super) type Rule = fn(&mut Map<String, Value>);
 
 /// Seconds for which a client stays with its Pod (`DefaultClientIPServiceAffinitySeconds`).
 const AFFINITY_SECONDS: u32 = 10_800;
-
-/// How busy Pods are when an autoscaler adds one (`DefaultCPUUtilization`).
-const PROCESSOR_PERCENT: u32 = 80;
 
 /// The rule of this name.
 pub(super) fn named(name: &str) -> Option<Rule> {
@@ -25,12 +22,12 @@ pub(super) fn named(name: &str) -> Option<Rule> {
         "external-addresses" => external_addresses,
         "image" => |container| pull_policy(container, "image", "imagePullPolicy"),
         "pull-policy" => |volume| pull_policy(volume, "reference", "pullPolicy"),
-        "processor-target" => processor_target,
         "requests" => |resources| fill_from(resources, "requests", "limits"),
         "selector" => selector,
         "template-labels" => template_labels,
         "volume-source" => volume_source,
         "whole-milli" => whole_milli,
+        "without-carriers" => drop_carriers,
         "without-affinity" => |spec| drop(spec.remove("sessionAffinityConfig")),
         _ => return None,
     })
@@ -98,17 +95,6 @@ fn template_labels(object: &mut Map<String, Value>) {
 fn selector(spec: &mut Map<String, Value>) {
     let Some(labels) = spec.get("template").and_then(|template| template.pointer("/metadata/labels")).cloned() else { return };
     spec.entry("selector").or_insert(labels);
-}
-
-/// The older form of an autoscaler without metrics, as kube-apiserver converts it from the newer one.
-fn processor_target(autoscaler: &mut Map<String, Value>) {
-    let metrics =
-        autoscaler.get("metadata").and_then(|metadata| metadata.get("annotations")?.get("autoscaling.alpha.kubernetes.io/metrics"));
-    if metrics.is_none()
-        && let Some(Value::Object(spec)) = autoscaler.get_mut("spec")
-    {
-        spec.entry("targetCPUUtilizationPercentage").or_insert_with(|| PROCESSOR_PERCENT.into());
-    }
 }
 
 /// A volume of no kind is an empty directory.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     catalogue::types::TypeRef,
-    codec::normalize,
+    codec::{normalize, versions::Version},
     write::{defaults, place::test_place, strategy, tree, typed},
 };
 
@@ -53,12 +53,21 @@ fn created(case: &Case) -> Value {
     typed::conform(&mut object, group, version, kind).expect("of its type");
     normalize(&mut object, usize::MAX).expect("no limit");
     defaults::fill(&mut object, api_version, kind);
+    let converted = Version::of(api_version, kind);
+    if let (Some(version), Value::Object(sent)) = (converted, &object) {
+        object = version.stored(sent, usize::MAX).expect("no limit");
+        let stored_as = tree::text(&object, &["apiVersion"]).to_owned();
+        defaults::fill(&mut object, &stored_as, kind);
+    }
     let namespace = case.path.contains("/namespaces/").then_some("default");
     let resource = case.path.rsplit('/').next().expect("a resource");
     let place = test_place(group, resource, namespace, tree::text(&case.sent, &["metadata", "name"]));
     let mut object = strategy::create(&place, object, tree::now(), &mut Vec::new()).expect("valid");
     normalize(&mut object, usize::MAX).expect("no limit");
-    object
+    match (converted, &object) {
+        (Some(version), Value::Object(stored)) => serde_json::from_slice(&version.shown(stored)).expect("JSON"),
+        _ => object,
+    }
 }
 
 /// One uid and one time are as good as another.

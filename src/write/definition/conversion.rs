@@ -1,5 +1,7 @@
 //! How a definition says its versions are converted: the strategy, and where its webhook is (spec api-surface §11.1). Calls no webhook.
 
+use std::collections::HashSet;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use x509_parser::prelude::{FromDer, Pem, X509Certificate};
@@ -145,9 +147,9 @@ fn wrong_reviews(reviews: &[Value], path: &str, any: bool) -> Vec<FieldError> {
     if reviews.is_empty() {
         return vec![FieldError::required(path, "")];
     }
-    let mut errors = Vec::new();
+    let (mut errors, mut before) = (Vec::new(), HashSet::new());
     for (i, review) in reviews.iter().enumerate() {
-        if reviews[..i].contains(review) {
+        if !before.insert(review) {
             errors.push(FieldError::invalid(at(path, i), review, "duplicate version"));
         } else {
             let wrong = not_a_label(review.as_str().unwrap_or_default());

@@ -204,13 +204,9 @@ fn clash(asked: &Value, had: &Value, name: &str, used: &BTreeSet<&str>) -> Optio
         let (asked, had) = (text(asked, name), text(had, name));
         return (asked != had && used.contains(asked)).then(|| in_use(asked));
     }
-    let mut told: Vec<String> = Vec::new();
-    for short in list(asked, name).iter().filter(|short| !list(had, name).contains(short)).filter_map(Value::as_str) {
-        let text = in_use(short);
-        if used.contains(short) && !told.contains(&text) {
-            told.push(text);
-        }
-    }
+    let mut known: BTreeSet<&str> = list(had, name).iter().filter_map(Value::as_str).collect();
+    let new = list(asked, name).iter().filter_map(Value::as_str).filter(|short| known.insert(short));
+    let told: Vec<String> = new.filter(|short| used.contains(short)).map(in_use).collect();
     match told.as_slice() {
         [] => None,
         [one] => Some(one.clone()),

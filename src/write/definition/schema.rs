@@ -1,13 +1,15 @@
 //! The rules for OpenAPI schemas in definitions, node by node (spec api-surface §11.1). Knows neither CEL nor the values of defaults: rules are
 //! stored and their shape is checked, nothing is compiled.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
     json_path, shown, structural,
     tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
 };
-use crate::model::invalid::FieldError;
+use crate::model::invalid::{FieldError, TOLD_BYTES_MAX};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -45,7 +47,7 @@ impl Strictness {
 
 /// What is wrong inside of a root schema.
 pub(super) fn wrong_schema(schema: &Value, path: &str, strict: Strictness) -> Vec<FieldError> {
-    let mut check = Check { strict, errors: Vec::new() };
+    let mut check = Check { strict, errors: Vec::new(), keys_bytes: 0 };
     check.node(schema, path, Place { root: true, in_metadata: false, no_defaults: None });
     check.errors
 }
@@ -63,6 +65,8 @@ struct Place {
 struct Check {
     strict: Strictness,
     errors: Vec<FieldError>,
+    /// Bytes told of keys of lists: each of those errors shows all keys.
+    keys_bytes: usize,
 }
 
 impl Check {
@@ -84,8 +88,10 @@ impl Check {
         if self.strict.map_keys {
             self.errors.extend(wrong_keys_and_sets(s, path));
         }
-        for (i, rule) in list(s, RULES).iter().enumerate() {
-            self.rule(rule, s, &at(&child(path, RULES), i));
+        let rules = list(s, RULES);
+        let follows = rules.iter().any(|rule| !text(rule, "fieldPath").is_empty()) && structural::unsupported(s).is_none();
+        for (i, rule) in rules.iter().enumerate() {
+            self.rule(rule, s, follows, &at(&child(path, RULES), i));
         }
     }
 
@@ -231,8 +237,8 @@ impl Check {
 
     fn keys(&mut self, items: &Value, keys: &[Value], path: &str) {
         let all = shown::json(&Value::from(keys));
-        let wrong = |why| shown::invalid_shown(child(path, KEYS), &all, why);
-        for (i, key) in keys.iter().enumerate() {
+        let mut before = HashSet::new();
+        for key in keys {
             let name = key.as_str().unwrap_or_default();
             match items.get("properties").and_then(|properties| properties.get(name)) {
                 Some(property) if ["array", "object"].contains(&text(property, "type")) => {
@@ -241,16 +247,24 @@ impl Check {
                     self.errors.push(FieldError::invalid(field, &Value::from(text(items, "type")), why));
                 }
                 Some(_) => {}
-                None => self.errors.push(wrong("entries must all be names of item properties")),
+                None => self.wrong_keys(path, &all, "entries must all be names of item properties"),
             }
-            if keys[..i].contains(key) {
-                self.errors.push(wrong("must not contain duplicate entries"));
+            if !before.insert(key) {
+                self.wrong_keys(path, &all, "must not contain duplicate entries");
             }
         }
     }
 
-    /// The shape of one CEL rule.
-    fn rule(&mut self, rule: &Value, s: &Value, path: &str) {
+    fn wrong_keys(&mut self, path: &str, all: &str, why: &str) {
+        if self.keys_bytes <= TOLD_BYTES_MAX {
+            let error = shown::invalid_shown(child(path, KEYS), all, why);
+            self.keys_bytes += error.bytes();
+            self.errors.push(error);
+        }
+    }
+
+    /// The shape of one CEL rule. `follows`: the schema is one in which a path can be followed.
+    fn rule(&mut self, rule: &Value, s: &Value, follows: bool, path: &str) {
         let broken = |text: &str| text.contains(['\n', '\r']);
         let invalid = |name, why| FieldError::invalid(child(path, name), &Value::from(text(rule, name)), why);
         let (said, message, field) = (text(rule, "rule").trim(), text(rule, "message"), text(rule, "fieldPath"));
@@ -277,7 +291,7 @@ impl Check {
         if broken(field) {
             self.errors.push(invalid("fieldPath", "must not contain line breaks"));
         }
-        if !field.is_empty() && structural::unsupported(s).is_none() && json_path::follow(field, s, true).is_err() {
+        if !field.is_empty() && follows && json_path::follow(field, s, true).is_err() {
             self.errors.push(invalid("fieldPath", "must be a valid path"));
         }
     }
@@ -309,11 +323,12 @@ fn wrong_keys_and_sets(s: &Value, path: &str) -> Vec<FieldError> {
         errors.push(FieldError::forbidden(child(&items_path, "nullable"), &why));
     }
     let keys = if list_type == "map" { list(s, KEYS) } else { &[] };
+    let required: HashSet<&Value> = if keys.is_empty() { HashSet::new() } else { list(items, "required").iter().collect() };
     for key in keys {
         let name = key.as_str().unwrap_or_default();
         let Some(property) = items.get("properties").and_then(|properties| properties.get(name)) else { continue };
         let path = keyed(&items_path, "properties", name);
-        if !list(items, "required").contains(key) && member(property, "default").is_none() {
+        if !required.contains(key) && member(property, "default").is_none() {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.push(FieldError::required(child(&path, "default"), why));
         }

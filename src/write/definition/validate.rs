@@ -171,6 +171,7 @@ fn wrong_versions(spec: &Value, strict: Strictness, options: &Options<'_>) -> Ve
     let mut names = BTreeSet::new();
     let versions = list(spec, "versions");
     let shared = member(spec, "subresources");
+    let per_version = versions.iter().any(|version| member(version, "subresources").is_some());
     for (i, version) in versions.iter().enumerate() {
         let path = at("spec.versions", i);
         let name = text(version, "name");
@@ -180,7 +181,6 @@ fn wrong_versions(spec: &Value, strict: Strictness, options: &Options<'_>) -> Ve
             errors.push(FieldError::invalid(child(&path, "name"), &Value::from(name), &wrong.join(",")));
         }
         let own = member(version, "subresources");
-        let per_version = versions.iter().any(|version| member(version, "subresources").is_some());
         let status = has_status(if per_version { own } else { shared });
         errors.extend(wrong_deprecation(version, &path));
         errors.extend(wrong_validation(member(version, "schema"), status, &child(&path, "schema"), strict));
@@ -257,11 +257,13 @@ fn wrong_status(object: &Value) -> Vec<FieldError> {
         return errors;
     }
     let versions = list(&object["spec"], "versions");
-    let is_repeated = |at: usize| versions[..at].iter().any(|before| before["name"] == versions[at]["name"]);
     // kube-apiserver forgets a stored version when it has found it once.
-    let missing = |(at, version): &(usize, &Value)| flag(version, "storage") && (!stored.contains(&version["name"]) || is_repeated(*at));
-    for (_, version) in versions.iter().enumerate().filter(missing) {
-        errors.push(shown::invalid_shown(path, &shown, &format!("must have the storage version {}", text(version, "name"))));
+    let mut found = BTreeSet::new();
+    for version in versions {
+        let is_repeated = !found.insert(text(version, "name"));
+        if flag(version, "storage") && (is_repeated || !stored.contains(&version["name"])) {
+            errors.push(shown::invalid_shown(path, &shown, &format!("must have the storage version {}", text(version, "name"))));
+        }
     }
     for (i, name) in stored.iter().enumerate().filter(|(_, name)| !versions.iter().any(|version| version["name"] == **name)) {
         let gone = name.as_str().unwrap_or_default();

@@ -1,9 +1,11 @@
 //! `metadata.ownerReferences`: validation, and the removal of those that stand twice (spec api-surface §3.7, §5.4).
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::items;
-use crate::model::invalid::{FieldError, FieldErrorKind};
+use crate::model::invalid::{FieldError, FieldErrorKind, TOLD_BYTES_MAX};
 
 const FIELD: &str = "metadata.ownerReferences";
 
@@ -11,6 +13,8 @@ const FIELD: &str = "metadata.ownerReferences";
 pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     let owners = items(metadata, "ownerReferences");
+    // Each error about a second controller shows all owners.
+    let mut told_bytes = 0;
     let mut controller: Option<String> = None;
     for owner in owners {
         wrong.extend(wrong_owner(owner));
@@ -20,11 +24,14 @@ pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
         let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
         match &controller {
             None => controller = Some(name),
+            Some(_) if told_bytes > TOLD_BYTES_MAX => {}
             Some(first) => {
                 let why =
                     format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}");
                 let all: Vec<String> = owners.iter().map(go_json).collect();
-                wrong.push(invalid(&format!("[{}]", all.join(",")), &why));
+                let error = invalid(&format!("[{}]", all.join(",")), &why);
+                told_bytes += error.bytes();
+                wrong.push(error);
             }
         }
     }
@@ -34,11 +41,14 @@ pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
 /// Removes owners that equal an earlier one, and returns the warning about them.
 pub(crate) fn dedup_owners(metadata: &mut Map<String, Value>) -> Option<String> {
     let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
-    let (mut kept, mut twice) = (Vec::with_capacity(owners.len()), Vec::new());
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) { twice.push(text(&owner, "uid").to_owned()) } else { kept.push(owner) }
-    }
-    *owners = kept;
+    let (mut seen, mut twice) = (HashSet::new(), Vec::new());
+    owners.retain(|owner| {
+        let is_new = seen.insert(owner.clone());
+        if !is_new {
+            twice.push(text(owner, "uid").to_owned());
+        }
+        is_new
+    });
     let text = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
     (!twice.is_empty()).then(|| format!("{text}{}", twice.join(", ")))
 }

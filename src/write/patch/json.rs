@@ -13,6 +13,9 @@ use crate::write::{
 const OPERATIONS_MAX: usize = 10_000;
 /// Bytes of JSON that the copies of one patch may make together (the real server's limit).
 const COPIED_BYTES_MAX: usize = 3 << 20;
+/// Items of lists that the operations of one patch may move or measure together; ours: a list keeps its items in one piece, and ten thousand insertions
+/// before a million items would move them for half a minute.
+const TOUCHED_MAX: usize = 50_000_000;
 /// Levels that an object may have while it is patched; ours, because what is deeper costs stack. What comes out is held to the limit of bodies.
 const DEPTH_MAX: usize = 512;
 
@@ -35,11 +38,15 @@ pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -
         Duplicate::Line(text) => text.clone(),
     });
     told.extend(told_twice);
-    let mut document = Document { depth_bound: depth(target), root: target.clone(), copied_bytes: 0 };
+    let mut document = Document { depth_bound: depth(target, &mut 0), root: target.clone(), copied_bytes: 0, touched: 0 };
     for operation in operations {
-        document.apply(operation).ok_or(PatchError::Unapplicable)?;
+        let applied = document.apply(operation);
+        if document.touched > TOUCHED_MAX {
+            return Err(PatchError::TooLarge(format!("The operations in a JSON patch may move {TOUCHED_MAX} items of lists together")));
+        }
+        applied.ok_or(PatchError::Unapplicable)?;
     }
-    if depth(&document.root) > body::DEPTH_MAX {
+    if depth(&document.root, &mut 0) > body::DEPTH_MAX {
         return Err(PatchError::Unapplicable);
     }
     Ok((document.root, told))
@@ -89,6 +96,8 @@ struct Document {
     copied_bytes: usize,
     /// No part of the root is deeper than this.
     depth_bound: usize,
+    /// Items that were moved or measured.
+    touched: usize,
 }
 
 impl Document {
@@ -98,10 +107,10 @@ impl Document {
         let path = path?;
         match name.as_str() {
             "add" => self.add(&path, value),
-            "remove" => self.place(&path)?.remove().map(drop),
+            "remove" => self.remove(&path).map(drop),
             "replace" => self.replace(&path, value),
             "move" => {
-                let value = self.place(&from?)?.remove()?;
+                let value = self.remove(&from?)?;
                 self.add(&path, value)
             }
             "copy" => {
@@ -117,7 +126,14 @@ impl Document {
 
     fn add(&mut self, path: &str, value: Value) -> Option<()> {
         self.deepen(path, &value)?;
-        self.place(path)?.add(value)
+        self.touched += self.place(path)?.add(value)?;
+        Some(())
+    }
+
+    fn remove(&mut self, path: &str) -> Option<Value> {
+        let (value, moved) = self.place(path)?.remove()?;
+        self.touched += moved;
+        Some(value)
     }
 
     fn replace(&mut self, path: &str, value: Value) -> Option<()> {
@@ -139,8 +155,8 @@ impl Document {
         let steps = path.matches('/').count();
         let mut grown = steps + self.depth_bound.max(body::DEPTH_MAX);
         if grown > DEPTH_MAX {
-            self.depth_bound = depth(&self.root);
-            grown = steps + depth(value);
+            self.depth_bound = depth(&self.root, &mut self.touched);
+            grown = steps + depth(value, &mut self.touched);
         }
         self.depth_bound = self.depth_bound.max(grown);
         (self.depth_bound <= DEPTH_MAX).then_some(())
@@ -186,12 +202,14 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn remove(self) -> Option<Value> {
+    /// What was here, and how many items moved.
+    fn remove(self) -> Option<(Value, usize)> {
         match self.container {
-            Value::Object(members) => members.remove(&self.step),
+            Value::Object(members) => members.remove(&self.step).map(|value| (value, 0)),
             Value::Array(items) => {
                 let index = index(&self.step, items.len()).filter(|&index| index < items.len())?;
-                Some(items.remove(index))
+                let moved = items.len() - index;
+                Some((items.remove(index), moved))
             }
             _ => None,
         }
@@ -206,7 +224,9 @@ impl<'a> Place<'a> {
         Some(())
     }
 
-    fn add(self, value: Value) -> Option<()> {
+    /// How many items moved.
+    fn add(self, value: Value) -> Option<usize> {
+        let mut moved = 0;
         match self.container {
             Value::Object(members) => {
                 members.insert(self.step, value);
@@ -214,11 +234,12 @@ impl<'a> Place<'a> {
             Value::Array(items) if self.step == "-" => items.push(value),
             Value::Array(items) => {
                 let index = index(&self.step, items.len() + 1).filter(|&index| index <= items.len())?;
+                moved = items.len() - index;
                 items.insert(index, value);
             }
             _ => return None,
         }
-        Some(())
+        Some(moved)
     }
 }
 
@@ -232,11 +253,12 @@ fn decoded(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// Lists and maps inside each other.
-fn depth(value: &Value) -> usize {
+/// Lists and maps inside each other; `measured` counts the values.
+fn depth(value: &Value, measured: &mut usize) -> usize {
+    *measured += 1;
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        Value::Array(items) => 1 + items.iter().map(|item| depth(item, measured)).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(|member| depth(member, measured)).max().unwrap_or(0),
         _ => 0,
     }
 }

@@ -17,6 +17,10 @@ use crate::{
     write::body::go_kind,
 };
 
+/// Elements that the lists of one patch may have together, each list with those it is merged into counted as often as it is merged; ours: an element that
+/// a patch names many times over would have its own lists merged as often. The longest single lists that a body and an object can hold stay below.
+const MERGED_MAX: usize = 1_000_000;
+
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_SCALARS: &str = "$deleteFromPrimitiveList";
@@ -32,12 +36,23 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 pub(crate) fn apply(original: &Value, patch: &Value, it: TypeRef) -> Result<Value, PatchError> {
     let Value::Object(original) = original else { return Err(wrong_type("map[string]interface {}", original)) };
     match patch {
-        Value::Object(patch) => merge(original.clone(), patch.clone(), Node::Struct(it)).map(Value::Object),
+        Value::Object(patch) => merge(original.clone(), patch.clone(), Node::Struct(it), &mut Room(MERGED_MAX)).map(Value::Object),
         Value::Null => Ok(Value::Object(original.clone())),
         other => Err(PatchError::BadRequest(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             go_kind(other)
         ))),
+    }
+}
+
+/// Elements that may still be merged.
+struct Room(usize);
+
+impl Room {
+    fn take(&mut self, elements: usize) -> Result<(), PatchError> {
+        let why = || PatchError::TooLarge(format!("The lists in a strategic merge patch may merge {MERGED_MAX} elements together"));
+        self.0 = self.0.checked_sub(elements).ok_or_else(why)?;
+        Ok(())
     }
 }
 
@@ -78,7 +93,12 @@ impl Node {
     }
 }
 
-fn merge(mut original: Map<String, Value>, mut patch: Map<String, Value>, node: Node) -> Result<Map<String, Value>, PatchError> {
+fn merge(
+    mut original: Map<String, Value>,
+    mut patch: Map<String, Value>,
+    node: Node,
+    room: &mut Room,
+) -> Result<Map<String, Value>, PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -90,18 +110,25 @@ fn merge(mut original: Map<String, Value>, mut patch: Map<String, Value>, node: 
         };
     }
     retain_keys(&mut original, &mut patch)?;
-    in_order(&mut original, &mut patch, node)?;
+    in_order(&mut original, &mut patch, node, room)?;
     for (name, value) in patch {
         match name.starts_with(DELETE_SCALARS) {
-            true => member(&mut original, directed(&name, DELETE_SCALARS)?, value, node, true)?,
-            false => member(&mut original, &name, value, node, false)?,
+            true => member(&mut original, directed(&name, DELETE_SCALARS)?, value, node, true, room)?,
+            false => member(&mut original, &name, value, node, false, room)?,
         }
     }
     Ok(original)
 }
 
 /// Merges one member of a patch. `delete`: it lists what to take away.
-fn member(original: &mut Map<String, Value>, name: &str, patch: Value, node: Node, delete: bool) -> Result<(), PatchError> {
+fn member(
+    original: &mut Map<String, Value>,
+    name: &str,
+    patch: Value,
+    node: Node,
+    delete: bool,
+    room: &mut Room,
+) -> Result<(), PatchError> {
     if patch.is_null() {
         original.remove(name);
         return Ok(());
@@ -110,12 +137,12 @@ fn member(original: &mut Map<String, Value>, name: &str, patch: Value, node: Nod
         (Some(Value::Object(original)), Value::Object(patch)) => {
             let (shape, how) = node.member(name)?;
             let replaced = how.strategy == Strategy::Replace;
-            Some(Value::Object(if replaced { patch } else { merge(original, patch, Node::of(shape))? }))
+            Some(Value::Object(if replaced { patch } else { merge(original, patch, Node::of(shape), room)? }))
         }
         (Some(Value::Array(original)), Value::Array(patch)) => {
             let (element, how) = node.elements(name)?;
             let merges = how.strategy == Strategy::Merge || delete;
-            Some(Value::Array(if merges { list::merge(original, patch, element, how.key, delete)? } else { patch }))
+            Some(Value::Array(if merges { list::merge(original, patch, element, how.key, delete, room)? } else { patch }))
         }
         (None, _) if delete => None,
         (Some(original), patch) if delete && std::mem::discriminant(&original) != std::mem::discriminant(&patch) => Some(original),
@@ -142,26 +169,32 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
 }
 
 /// `$setElementOrder/F`: merges the lists F with those directives, and takes both from the patch.
-fn in_order(original: &mut Map<String, Value>, patch: &mut Map<String, Value>, node: Node) -> Result<(), PatchError> {
+fn in_order(original: &mut Map<String, Value>, patch: &mut Map<String, Value>, node: Node, room: &mut Room) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|name| name.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let order = list_of(patch.remove(&directive).unwrap_or_default())?;
         let name = directed(&directive, ELEMENT_ORDER)?;
-        let before = original.get(name).cloned().map(list_of).transpose()?;
-        let patched = patch.get(name).cloned().map(list_of).transpose()?;
+        let before = original.remove(name).map(list_of).transpose()?;
+        let patched = patch.remove(name).map(list_of).transpose()?;
         let (element, how) = node.elements(name)?;
+        let lengths = [before.as_ref(), patched.as_ref(), Some(&order)].map(|list| list.map_or(0, Vec::len));
+        room.take(lengths.iter().sum())?;
         list::agrees(patched.as_deref().unwrap_or_default(), &order, how.key)?;
-        let merged = match (before.clone(), patched.clone()) {
-            (None, None) => continue,
+        if before.is_none() && patched.is_none() {
+            continue;
+        }
+        list::element_kind(before.as_deref().unwrap_or_default(), patched.as_deref().unwrap_or_default())?;
+        let server = list::identities(before.as_deref().unwrap_or_default(), how.key);
+        let merged = match (before, patched) {
+            (None, None) => Vec::new(),
             (Some(before), None) => before,
             (None, Some(patched)) => patched.into_iter().filter_map(without_directives).collect(),
-            (Some(before), Some(patched)) if how.strategy == Strategy::Merge => list::merge(before, patched, element, how.key, false)?,
+            (Some(before), Some(patched)) if how.strategy == Strategy::Merge => {
+                list::merge(before, patched, element, how.key, false, room)?
+            }
             (Some(_), Some(patched)) => patched,
         };
-        let before = before.unwrap_or_default();
-        list::element_kind(&before, patched.as_deref().unwrap_or_default())?;
-        original.insert(name.to_owned(), Value::Array(list::ordered(merged, &order, &before, how.key)?));
-        patch.remove(name);
+        original.insert(name.to_owned(), Value::Array(list::ordered(merged, &order, &server, how.key)?));
     }
     Ok(())
 }

@@ -10,27 +10,26 @@ const PART: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A HorizontalPodAutoscaler was taken as autoscaling/v1, which is not converted, and stored as a v2 without anything that v2 does not know of it; a PATCH
+/// A HorizontalPodAutoscaler was taken as autoscaling/v1, which was not converted, and stored as a v2 without anything that v2 does not know of it; a PATCH
 /// took the metrics out of one that was there.
 #[tokio::test]
-async fn what_cannot_be_converted_is_not_written() -> Outcome {
+async fn an_older_version_takes_nothing_away() -> Outcome {
     let dir = tempfile::tempdir()?;
     let server = Alone::start(dir.path()).await?;
     let client = server.client();
     let scalers = |version| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
-    let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
-    let old =
-        json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 55}});
-    let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 55}}}]);
-    let new = json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": metrics}});
-    asked(&client, ("POST", &scalers("v1")), Some(&old), 500).await?;
-    asked(&client, ("POST", &scalers("v2")), Some(&new), 201).await?;
     let one = |version| scalers(version) + "/a";
-    asked(&client, ("PUT", &one("v1")), Some(&old), 500).await?;
-    asked(&client, ("PATCH", &one("v1")), Some(&json!({"metadata": {"labels": {"a": "b"}}})), 500).await?;
-    asked(&client, ("DELETE", &one("v1")), None, 500).await?;
+    let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+    let metrics =
+        json!([{"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 55}}}]);
+    let new = json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": metrics}});
+    asked(&client, ("POST", &scalers("v2")), Some(&new), 201).await?;
+    let mut old = asked(&client, ("PATCH", &one("v1")), Some(&json!({"metadata": {"labels": {"a": "b"}}})), 200).await?;
+    old["spec"]["maxReplicas"] = 4.into();
+    asked(&client, ("PUT", &one("v1")), Some(&old), 200).await?;
     let kept = asked(&client, ("GET", &one("v2")), None, 200).await?;
-    assert_eq!(kept["spec"]["metrics"], metrics);
+    assert_eq!((&kept["spec"]["metrics"], &kept["spec"]["maxReplicas"]), (&metrics, &json!(4)));
+    assert_eq!(kept["metadata"].get("annotations"), None);
     Ok(())
 }
 

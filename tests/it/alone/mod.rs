@@ -7,6 +7,8 @@
 
 mod counters;
 mod forms;
+mod gzip;
+mod large;
 mod restart;
 mod shards;
 pub(crate) mod socket;
@@ -49,11 +51,17 @@ impl Alone {
 
     /// The same with further flags.
     async fn start_with(dir: &Path, flags: &[&str]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Self::start_on(dir, flags, &[]).await
+    }
+
+    /// The same with these environment variables.
+    async fn start_on(dir: &Path, flags: &[&str], environment: &[(&str, &str)]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let address = free_address()?;
         let log = dir.join("server.log");
         let out = File::options().append(true).create(true).open(&log)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(dir.join("data")).args(flags);
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let mut server = Self { child: command.spawn()?, address, log };
         server.ready().await?;

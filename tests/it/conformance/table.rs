@@ -46,7 +46,8 @@ impl World {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut versions = vec!["/api/v1".to_owned()];
         for group in fetch("/apis".to_owned()).await?["groups"].as_array().into_iter().flatten() {
-            versions.push(format!("/apis/{}", text(&group["preferredVersion"]["groupVersion"])));
+            let all = group["versions"].as_array().into_iter().flatten();
+            versions.extend(all.map(|version| format!("/apis/{}", text(&version["groupVersion"]))));
         }
         let mut each = Vec::new();
         for version in versions {

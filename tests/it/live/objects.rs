@@ -175,7 +175,25 @@ pub(super) fn few_of_many(ns: &str) -> Vec<Creation> {
     };
     let namespaced = namespaced.map(|(group, resource, object)| (format!("{group}/namespaces/{ns}/{resource}"), named(object, resource)));
     let cluster = cluster.map(|(group, resource, object)| (format!("{group}/{resource}"), named(object, resource)));
-    namespaced.into_iter().chain(cluster).collect()
+    namespaced.into_iter().chain(cluster).chain(autoscalers(ns)).collect()
+}
+
+/// Autoscalers with more than autoscaling/v1 has fields for, written in both versions: `tests/data/autoscaling` has all that they may have.
+fn autoscalers(ns: &str) -> Vec<Creation> {
+    let reference = json!({"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"});
+    let utilization =
+        |name: &str| json!({"type": "Resource", "resource": {"name": name, "target": {"type": "Utilization", "averageUtilization": 5}}});
+    let selector = json!({"matchExpressions": [{"key": "k", "operator": "In", "values": ["a", "b"]}]});
+    let external = json!({"type": "External", "external": {"metric": {"name": "m", "selector": selector}, "target": {"type": "Value", "value": "1500m"}}});
+    let behavior = json!({"scaleUp": {"tolerance": "0.1", "policies": [{"type": "Pods", "value": 1, "periodSeconds": 9}]}});
+    let newer = json!({"metadata": {"name": "newer", "annotations": {"note": AWKWARD}}, "spec": {"scaleTargetRef": reference, "maxReplicas": 3,
+        "metrics": [utilization("cpu"), external, utilization("memory")], "behavior": behavior}});
+    let carriers = json!({"autoscaling.alpha.kubernetes.io/metrics": r#"[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"1"}}]"#,
+        "autoscaling.alpha.kubernetes.io/behavior": r#"{"ScaleDown":{"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":9}]}}"#});
+    let older = json!({"metadata": {"name": "older", "annotations": carriers}, "spec": {"scaleTargetRef": reference, "maxReplicas": 3,
+        "targetCPUUtilizationPercentage": 7}});
+    let collection = |version: &str| format!("/apis/autoscaling/{version}/namespaces/{ns}/horizontalpodautoscalers");
+    vec![(collection("v2"), newer), (collection("v1"), older)]
 }
 
 /// Definitions of three shapes: two served versions, cluster scope with selectable fields and a status, and any fields at all.

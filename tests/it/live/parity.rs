@@ -14,8 +14,7 @@ use super::{
 use crate::client::{Answer, Client, INDENTED, query};
 
 /// Resources that may be refused: stored in another version than the served one, where the difference is more than a few fields.
-const MAY_REFUSE: [&str; 4] = [
-    "/apis/autoscaling/v1/horizontalpodautoscalers",
+const MAY_REFUSE: [&str; 3] = [
     "/apis/events.k8s.io/v1/events",
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",

@@ -251,6 +251,16 @@ impl Tally {
             // A default that is only filled in when it is read, as from JSON.
             stored["status"]["phase"] = "Pending".into();
         }
+        if stored["kind"] == "HorizontalPodAutoscaler" && stored["spec"]["behavior"]["scaleDown"].is_object() {
+            // Such a one too: of a behavior that was written as autoscaling/v1.
+            stored["spec"]["behavior"]["scaleDown"]["selectPolicy"] = "Max".into();
+            let policies =
+                [json!({"type": "Pods", "value": 4, "periodSeconds": 15}), json!({"type": "Percent", "value": 100, "periodSeconds": 15})];
+            if stored["spec"]["behavior"]["scaleUp"].is_null() {
+                stored["spec"]["behavior"]["scaleUp"] =
+                    json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": policies});
+            }
+        }
         stored["metadata"]["resourceVersion"] = revision.to_string().into();
         let same = |served: &&Value| served["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"];
         if let Some(served) = self.served.get(&identity(&stored)).filter(same) {

@@ -1,5 +1,7 @@
 //! Measurements of the forms of a list: JSON, protobuf, Table, compressed or not, and as the initial events of a watch; all per 1,000 objects.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 
 use super::{Bench, Subject, as_float, busy, micros, plain, row};
@@ -16,10 +18,17 @@ pub(crate) struct Listing {
     gzip: bool,
 }
 
+/// One object in so many is written before each list [`How::Changed`].
+const CHANGED: u64 = 100;
+/// Writes a second before such a list.
+const CHANGES_PER_SECOND: f64 = 400.0;
+
 #[derive(Clone, Copy, Debug)]
 enum How {
     /// One answer, from the cache.
     Whole,
+    /// The same, each after a part of the objects was written.
+    Changed,
     /// Pages, as kubectl asks: the newest state, not that of the cache as it is.
     Pages,
     /// The initial events of a watch, as client-go's reflector asks.
@@ -29,7 +38,7 @@ enum How {
 impl How {
     fn paths(self, objects: u64) -> Paths {
         let query = match self {
-            Self::Whole => "resourceVersion=0",
+            Self::Whole | Self::Changed => "resourceVersion=0",
             Self::Pages => "limit=500",
             Self::Stream => {
                 "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=300"
@@ -37,7 +46,7 @@ impl How {
         };
         let path = format!("{COLLECTION}?{query}");
         match self {
-            Self::Whole => Paths::List { path, objects },
+            Self::Whole | Self::Changed => Paths::List { path, objects },
             Self::Pages => Paths::Pages { path, objects },
             Self::Stream => Paths::Stream { path, objects },
         }
@@ -49,11 +58,25 @@ impl Listing {
         Self { key: "protobuf", title: "LIST resourceVersion=0, protobuf", how: How::Whole, form: Form::Protobuf, gzip: false };
 
     /// Those of a run, in order. Plain JSON is there to compare the others with.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self { key: "json", title: "LIST resourceVersion=0, JSON", how: How::Whole, form: Form::Json, gzip: false },
         Self { key: "json_gzip", title: "LIST resourceVersion=0, JSON, gzip", how: How::Whole, form: Form::Json, gzip: true },
+        Self {
+            key: "json_gzip_changed",
+            title: "LIST resourceVersion=0, JSON, gzip, after 1 % changed",
+            how: How::Changed,
+            form: Form::Json,
+            gzip: true,
+        },
         Self::PROTOBUF,
         Self { key: "protobuf_gzip", title: "LIST resourceVersion=0, protobuf, gzip", how: How::Whole, form: Form::Protobuf, gzip: true },
+        Self {
+            key: "protobuf_gzip_changed",
+            title: "LIST resourceVersion=0, protobuf, gzip, after 1 % changed",
+            how: How::Changed,
+            form: Form::Protobuf,
+            gzip: true,
+        },
         Self { key: "table", title: "LIST as Table, limit=500, all pages", how: How::Pages, form: Form::Table, gzip: false },
         Self { key: "table_gzip", title: "LIST as Table, limit=500, all pages, gzip", how: How::Pages, form: Form::Table, gzip: true },
         Self { key: "stream_protobuf", title: "initial events of a watch, protobuf", how: How::Stream, form: Form::Protobuf, gzip: false },
@@ -87,8 +110,28 @@ impl Bench {
         let mut load = self.open_requests(subject, Protocol::Http2, listing.requests(objects)).await?;
         load.requests(1).await?;
         self.rest(subject).await?;
+        if let How::Changed = listing.how {
+            return self.changed(subject, listing, load).await;
+        }
         subject.meter.forget_peak()?;
         self.measured(subject, listing, load).await
+    }
+
+    /// Lists, each after writes that are not counted.
+    async fn changed(&mut self, subject: &Subject, listing: Listing, mut load: Load) -> Result<()> {
+        let (objects, lists) = (self.sizes.objects, self.sizes.lists);
+        let mut spent = Duration::ZERO;
+        for _ in 0..lists {
+            self.writer.paced(objects / CHANGED, CHANGES_PER_SECOND).await?;
+            self.rest(subject).await?;
+            let (server, answers) = busy(subject.meter, async || load.requests(1).await).await?;
+            ensure!(answers.compressed, "{} is not compressed, by {:?}", listing.title, subject.side);
+            spent += server;
+        }
+        load.close().await?;
+        let title = format!("{}, per 1,000 objects", listing.title);
+        self.figures.add(subject.side, row("form", listing.key, title, "ms CPU"), micros(spent) / as_float(lists * objects));
+        Ok(())
     }
 
     async fn measured(&mut self, subject: &Subject, listing: Listing, mut load: Load) -> Result<()> {

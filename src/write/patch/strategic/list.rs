@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{DIRECTIVE, Node, unknown_directive, wrong_type};
+use super::{DIRECTIVE, Node, Room, unknown_directive, wrong_type};
 use crate::write::patch::{
     PatchError,
     printed::{go_type, printed, printed_list},
@@ -17,10 +17,12 @@ pub(super) fn merge(
     element: Node,
     key: Option<&str>,
     delete: bool,
+    room: &mut Room,
 ) -> Result<Vec<Value>, PatchError> {
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
+    room.take(original.len() + patch.len())?;
     if element_kind(&original, &patch)? != Kind::Object {
         if delete {
             let gone: HashSet<&Value> = patch.iter().collect();
@@ -32,8 +34,19 @@ pub(super) fn merge(
     }
     let Some(key) = key else { return Err(PatchError::Internal("cannot merge lists without merge key for struct".to_owned())) };
     let (original, patch) = directed(original, patch, key)?;
-    let merged = by_key(original.clone(), patch.clone(), element, key)?;
-    ordered(merged, &patch, &original, Some(key))
+    let (server, order) = (identities(&original, Some(key)), identities(&patch, Some(key)));
+    let merged = by_key(original, patch, element, key, room)?;
+    ordered(merged, &order, &server, Some(key))
+}
+
+/// The elements with nothing but what tells them apart; those that do not have that, whole, for the error about them.
+pub(super) fn identities(elements: &[Value], key: Option<&str>) -> Vec<Value> {
+    let alone = |element: &Value| {
+        let key = key?;
+        let value = element.get(key)?.clone();
+        Some(Value::Object([(key.to_owned(), value)].into_iter().collect()))
+    };
+    elements.iter().map(|element| alone(element).unwrap_or_else(|| element.clone())).collect()
 }
 
 /// What all elements of a list are.
@@ -88,7 +101,7 @@ fn directed(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(V
 }
 
 /// Elements with the same key merge, new ones come last.
-fn by_key(mut original: Vec<Value>, patch: Vec<Value>, node: Node, key: &str) -> Result<Vec<Value>, PatchError> {
+fn by_key(mut original: Vec<Value>, patch: Vec<Value>, node: Node, key: &str, room: &mut Room) -> Result<Vec<Value>, PatchError> {
     let mut places: HashMap<Value, usize> = HashMap::new();
     for (index, element) in original.iter().enumerate() {
         if let Some(value) = element.get(key) {
@@ -100,7 +113,7 @@ fn by_key(mut original: Vec<Value>, patch: Vec<Value>, node: Node, key: &str) ->
         match (places.get(&value), element) {
             (Some(&index), Value::Object(patch)) => {
                 let before = original[index].as_object_mut().map(std::mem::take).unwrap_or_default();
-                original[index] = Value::Object(super::merge(before, patch, node)?);
+                original[index] = Value::Object(super::merge(before, patch, node, room)?);
             }
             (_, element) => {
                 places.insert(value, original.len());

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{PatchError, TypeRef, apply};
+use super::{MERGED_MAX, PatchError, TypeRef, apply};
 use crate::write::typed::conform;
 
 #[derive(Deserialize)]
@@ -45,6 +45,22 @@ fn recorded_cases_come_out_as_recorded() {
                 (_, Err(error)) => panic!("{} {}: {error:?}", it.kind, case.patch),
             }
         }
+    }
+}
+
+/// An element that is named again and again has its own lists merged as often.
+#[test]
+fn what_lists_merge_has_a_limit() {
+    let pod = |env: usize| {
+        let env: Vec<Value> = (0..env).map(|i| json!({"name": i.to_string()})).collect();
+        json!({"spec": {"containers": [{"name": "c", "env": env}]}})
+    };
+    let again = |times: usize, inner: Value| json!({"spec": {"containers": vec![inner; times]}});
+    let of = TypeRef::of("", "v1", "Pod").expect("a built-in kind");
+    for inner in [json!({"name": "c", "env": [{"name": "1"}]}), json!({"name": "c", "$setElementOrder/env": [{"name": "1"}]})] {
+        assert!(apply(&pod(100), &again(1_000, inner.clone()), of).is_ok());
+        let refused = apply(&pod(MERGED_MAX / 100), &again(101, inner.clone()), of);
+        assert!(matches!(refused, Err(PatchError::TooLarge(why)) if why.contains("1000000 elements")), "{inner}");
     }
 }
 

@@ -58,7 +58,16 @@ async fn made_of_flags() -> Outcome {
     session.has("secret/pull", "{.type}", "kubernetes.io/dockerconfigjson")?;
     session.has("job/again", "{.metadata.ownerReferences[0].name}{.spec.template.spec.containers[0].command}", r#"often["true"]"#)?;
     session.has("rolebinding/reads", "{.subjects[*].name}", "ann robot bob")?;
-    session.has("hpa/web", "{.spec.maxReplicas}{.spec.scaleTargetRef.name}", "5web")?;
+    session.has(
+        "hpa/web",
+        "{.spec.maxReplicas}{.spec.scaleTargetRef.name}{.spec.metrics[0].resource.target.averageUtilization}",
+        "5web80",
+    )?;
+    session.has(
+        "horizontalpodautoscalers.v1.autoscaling/web",
+        "{.apiVersion}{.spec.targetCPUUtilizationPercentage}",
+        "autoscaling/v180",
+    )?;
     session.has("quota/few", "{.spec.hard.memory}", "1Gi")?;
     for (line, table) in COLUMNS {
         same(line, &aged(&session.ok(line)?), table.trim_matches('\n'))?;
@@ -67,7 +76,13 @@ async fn made_of_flags() -> Outcome {
 }
 
 /// Ages are `~`, as long as they are.
-const COLUMNS: [Line<'static>; 13] = [
+const COLUMNS: [Line<'static>; 14] = [
+    (
+        "get horizontalpodautoscalers.v1.autoscaling",
+        "
+NAME   REFERENCE        TARGETS              MINPODS   MAXPODS   REPLICAS   AGE
+web    Deployment/web   cpu: <unknown>/80%   1         5         0          ~",
+    ),
     (
         "get ns shop",
         "

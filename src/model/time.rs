@@ -1,6 +1,6 @@
 //! Times as Go's `time.Parse` reads and `metav1.Time` writes them. Knows no clock.
 
-use crate::model::{
+use super::{
     calendar::{civil, days, month_days},
     quote::quoted,
 };
@@ -14,7 +14,7 @@ const DAY: i64 = 86_400;
 ///
 /// # Errors
 /// Go's text.
-pub(super) fn seconds(text: &str) -> Result<Option<String>, String> {
+pub fn seconds(text: &str) -> Result<Option<String>, String> {
     let (moment, _) = Reader { text, rest: text, layout: SECONDS }.moment()?;
     Ok(written(text, moment, ""))
 }
@@ -23,7 +23,7 @@ pub(super) fn seconds(text: &str) -> Result<Option<String>, String> {
 ///
 /// # Errors
 /// Go's text: exactly six digits must be there.
-pub(super) fn micros(text: &str) -> Result<Option<String>, String> {
+pub fn micros(text: &str) -> Result<Option<String>, String> {
     let (moment, fraction) = Reader { text, rest: text, layout: MICROS }.moment()?;
     Ok(written(text, moment, fraction))
 }

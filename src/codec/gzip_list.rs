@@ -1,0 +1,285 @@
+//! A list as a gzip stream of shared blocks. Knows neither who reads it nor when.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::Crc;
+
+use super::{
+    blocks::{Blocks, Salt},
+    form::{Form, ListMeta},
+    proto::{ENVELOPE_TAIL, field_into},
+    wire::{ITEMS, WireList},
+};
+use crate::model::{Epoch, Object};
+
+/// As kube-apiserver begins its own: deflate, no name, no time, the fastest level, no operating system told.
+const HEAD: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 4, 255];
+/// The last block of a deflate stream, empty.
+const LAST: [u8; 2] = [3, 0];
+/// The most bytes that a stored block of deflate has (RFC 1951 §3.2.4).
+const MOST_STORED: usize = 0xFFFF;
+
+/// A list that is being written.
+pub struct GzipList {
+    blocks: Arc<Blocks>,
+    salt: Salt,
+    epoch: Epoch,
+    objects: Vec<Arc<Object>>,
+    items: Items,
+    /// What stands before, and after, the items.
+    open: Vec<u8>,
+    close: Vec<u8>,
+    next: usize,
+    crc: Crc,
+    state: State,
+}
+
+/// How items are written.
+enum Items {
+    /// Joined by commas.
+    Json(Arc<Form>),
+    /// The messages of all.
+    Protobuf(Vec<Bytes>),
+}
+
+enum State {
+    Open,
+    Items,
+    Done,
+}
+
+/// What a step wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrote {
+    /// The beginning.
+    Open,
+    /// A block that was kept.
+    Shared,
+    /// A block that had to be compressed, which took a while.
+    Compressed,
+    /// The end, now or before.
+    End,
+}
+
+impl GzipList {
+    /// A list in JSON of at least one object, in a form that [is steady](Form::is_steady). `epoch`: of the cache that the objects are from.
+    #[must_use]
+    pub fn json(form: Arc<Form>, meta: &ListMeta, objects: Vec<Arc<Object>>, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
+        let (mut open, mut close) = (Vec::new(), Vec::new());
+        form.list_open_into(meta, &mut open);
+        form.list_close_into(meta, &mut close);
+        close.push(b'\n');
+        let salt = form.salt().clone();
+        Self { blocks, salt, epoch, objects, items: Items::Json(form), open, close, next: 0, crc: Crc::new(), state: State::Open }
+    }
+
+    /// The same in protobuf; `list` has the messages of these objects, made by this form.
+    #[must_use]
+    pub fn protobuf(form: &Form, list: WireList, objects: Vec<Arc<Object>>, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
+        let (open, close, items) = (list.head, ENVELOPE_TAIL.to_vec(), Items::Protobuf(list.items));
+        Self { blocks, salt: form.salt().clone(), epoch, objects, items, open, close, next: 0, crc: Crc::new(), state: State::Open }
+    }
+
+    /// Appends what comes next: the beginning, a block, or the end.
+    pub fn step(&mut self, out: &mut Vec<u8>) -> Wrote {
+        match self.state {
+            State::Open => {
+                out.extend_from_slice(&HEAD);
+                stored_into(&self.open, &mut self.crc, out);
+                self.state = State::Items;
+                Wrote::Open
+            }
+            State::Items if self.next < self.objects.len() => self.block_into(out),
+            State::Items => {
+                stored_into(&self.close, &mut self.crc, out);
+                out.extend_from_slice(&LAST);
+                out.extend_from_slice(&self.crc.sum().to_le_bytes());
+                out.extend_from_slice(&self.crc.amount().to_le_bytes());
+                self.state = State::Done;
+                Wrote::End
+            }
+            State::Done => Wrote::End,
+        }
+    }
+
+    fn block_into(&mut self, out: &mut Vec<u8>) -> Wrote {
+        if self.next > 0 && matches!(self.items, Items::Json(_)) {
+            stored_into(b",", &mut self.crc, out);
+        }
+        let stretch = self.salt.stretch(self.epoch, &self.objects[self.next..]);
+        let range = self.next..self.next + stretch.objects;
+        self.next = range.end;
+        let (block, is_kept) = self.blocks.find(&stretch, || match &self.items {
+            Items::Json(form) => {
+                let mut text = Vec::with_capacity(self.objects[range.clone()].iter().map(|object| object.tail.len() + 64).sum());
+                for (nth, object) in self.objects[range].iter().enumerate() {
+                    if nth > 0 {
+                        text.push(b',');
+                    }
+                    form.item_into(object, &mut text);
+                }
+                text
+            }
+            Items::Protobuf(messages) => {
+                let mut text = Vec::with_capacity(messages[range.clone()].iter().map(|message| message.len() + 8).sum());
+                messages[range].iter().for_each(|message| field_into(ITEMS, message, &mut text));
+                text
+            }
+        });
+        out.extend_from_slice(&block.deflate);
+        self.crc.combine(&block.crc);
+        if is_kept { Wrote::Shared } else { Wrote::Compressed }
+    }
+}
+
+/// Text as it is, in stored blocks.
+fn stored_into(text: &[u8], crc: &mut Crc, out: &mut Vec<u8>) {
+    crc.update(text);
+    for part in text.chunks(MOST_STORED) {
+        let length = u16::try_from(part.len()).expect("no more than that");
+        out.push(0);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(!length).to_le_bytes());
+        out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        codec::{MetaVersion, ingest},
+        model::{Revision, Shape, Storage},
+    };
+
+    const EPOCH: Epoch = Epoch(1);
+
+    fn storage() -> Storage {
+        Storage {
+            id: "configmaps".into(),
+            group: String::new(),
+            resource: "configmaps".into(),
+            namespaced: true,
+            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
+            fields: Vec::new(),
+        }
+    }
+
+    /// A ConfigMap whose uid is made of its name, of about so many bytes.
+    pub(in crate::codec) fn object(name: &str, revision: u64, bytes: usize) -> Arc<Object> {
+        let (key, text) = (format!("/registry/configmaps/default/{name}"), "data ".repeat(bytes / 5));
+        let value = format!(
+            r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","uid":"{name}-uid"}},"data":{{"a":"{revision} {text}"}}}}"#
+        );
+        Arc::new(ingest(&storage(), "/registry/configmaps/".len(), key.into(), value.as_bytes(), Revision(revision)).expect("an object"))
+    }
+
+    fn form() -> Arc<Form> {
+        Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""))
+    }
+
+    fn meta(continue_token: Option<&str>) -> ListMeta {
+        ListMeta { revision: Revision(9), continue_token: continue_token.map(str::to_owned), ..ListMeta::default() }
+    }
+
+    /// The stream, and how many blocks were compressed for it.
+    fn written(mut list: GzipList) -> (Vec<u8>, usize) {
+        let (mut out, mut compressed) = (Vec::new(), 0);
+        loop {
+            match list.step(&mut out) {
+                Wrote::Open | Wrote::Shared => {}
+                Wrote::Compressed => compressed += 1,
+                Wrote::End => break,
+            }
+        }
+        let length = out.len();
+        assert_eq!((list.step(&mut out), out.len()), (Wrote::End, length), "the end is written once");
+        (out, compressed)
+    }
+
+    fn inflated(stream: &[u8]) -> Vec<u8> {
+        let (mut text, mut decoder) = (Vec::new(), GzDecoder::new(stream));
+        decoder.read_to_end(&mut text).expect("gzip with its sums");
+        assert!(decoder.into_inner().is_empty(), "nothing after the end");
+        text
+    }
+
+    fn plain(form: &Form, meta: &ListMeta, objects: &[Arc<Object>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        form.list_open_into(meta, &mut out);
+        for (nth, object) in objects.iter().enumerate() {
+            if nth > 0 {
+                out.push(b',');
+            }
+            form.item_into(object, &mut out);
+        }
+        form.list_close_into(meta, &mut out);
+        out.push(b'\n');
+        out
+    }
+
+    proptest! {
+        /// Whatever is changed, added and left out between two lists, each is what it would have been.
+        #[test]
+        fn a_list_is_what_it_would_be_without_blocks(
+            rounds in prop::collection::vec((prop::collection::btree_map(0_usize..400, 1_u64..4, 1..300), any::<bool>(), prop::option::of("[a-z]{1,9}")), 1..5),
+        ) {
+            let blocks = Arc::new(Blocks::new(1 << 20));
+            let forms = [form(), Arc::new(Form::metadata_only(MetaVersion::V1, &storage()))];
+            for (names, which, token) in rounds {
+                let objects: Vec<_> = names.iter().map(|(name, revision)| object(&format!("o-{name:04}"), *revision, 40)).collect();
+                let (form, meta) = (&forms[usize::from(which)], meta(token.as_deref()));
+                let list = || GzipList::json(form.clone(), &meta, objects.clone(), EPOCH, blocks.clone());
+                prop_assert_eq!(inflated(&written(list()).0), plain(form, &meta, &objects));
+                prop_assert_eq!(written(list()).1, 0, "all is kept now");
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_costs_one_block() {
+        let blocks = Arc::new(Blocks::new(1 << 20));
+        let (form, meta) = (form(), meta(None));
+        let mut objects: Vec<_> = (0..1_000).map(|at| object(&format!("o-{at:04}"), 1, 100)).collect();
+        let list = |objects: &[Arc<Object>], epoch| written(GzipList::json(form.clone(), &meta, objects.to_vec(), epoch, blocks.clone()));
+        let all = list(&objects, EPOCH).1;
+        assert!(all > 5, "{all} blocks");
+        objects[500] = object("o-0500", 2, 100);
+        let (stream, compressed) = list(&objects, EPOCH);
+        assert_eq!((compressed, inflated(&stream)), (1, plain(&form, &meta, &objects)));
+        objects.remove(300);
+        assert_eq!(list(&objects, EPOCH).1, 1);
+        assert_eq!(list(&objects[400..], EPOCH).1, 1, "its first stretch begins where no block does");
+        assert_eq!(list(&objects, EPOCH.next()).1, all, "of an etcd that went back nothing holds");
+    }
+
+    #[test]
+    fn protobuf_is_the_same() {
+        let blocks = Arc::new(Blocks::new(1 << 20));
+        let form = form().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in");
+        let (meta, objects) = (meta(Some("token")), (0..300).map(|at| object(&format!("o-{at:04}"), at, 100)).collect::<Vec<_>>());
+        let messages = || form.protobuf_list(&meta, &objects).expect("objects that can be encoded");
+        let WireList { head: mut plain, items, len } = messages();
+        items.iter().for_each(|item| field_into(ITEMS, item, &mut plain));
+        plain.extend_from_slice(ENVELOPE_TAIL);
+        assert_eq!(plain.len(), len);
+        let list = || written(GzipList::protobuf(&form, messages(), objects.clone(), EPOCH, blocks.clone()));
+        let (first, compressed) = list();
+        assert!(compressed > 0 && inflated(&first) == plain);
+        assert_eq!(list(), (first, 0));
+    }
+
+    #[test]
+    fn a_head_may_be_longer_than_a_stored_block() {
+        let token = "t".repeat(200_000);
+        let (form, meta, objects) = (form(), meta(Some(&token)), [object("a", 1, 10)]);
+        let list = GzipList::json(form.clone(), &meta, objects.to_vec(), EPOCH, Arc::new(Blocks::new(0)));
+        assert!(inflated(&written(list).0) == plain(&form, &meta, &objects));
+    }
+}

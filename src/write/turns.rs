@@ -1,0 +1,88 @@
+//! Work on large bodies and objects leaves the runtime's threads to others, a few pieces at a time. Knows neither bodies nor objects.
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Semaphore,
+    task::block_in_place,
+};
+
+/// Bytes of JSON, YAML or protobuf from which on work is large. The worst bodies cost a microsecond for each byte (docs/performance.md): what is smaller
+/// keeps a thread for some twenty milliseconds at most, commonly for a fraction of one; to leave the thread costs some ten microseconds.
+pub(super) const LARGE_BYTES: usize = 16 << 10;
+
+/// Pieces of large work that run at the same time; others wait their turn, as long as their requests may. A tree may take fifty times the memory of its
+/// body.
+const AT_ONCE: usize = 2;
+
+/// The turns of large work.
+pub(super) struct Turns(Semaphore);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Semaphore::const_new(AT_ONCE))
+    }
+}
+
+impl Turns {
+    /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
+    /// given up in the middle.
+    pub(super) async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
+        if !is_large {
+            return work();
+        }
+        let _turn = self.0.acquire().await.expect("it is never closed");
+        match Handle::current().runtime_flavor() {
+            // There is no other thread that could go on.
+            RuntimeFlavor::CurrentThread => work(),
+            _ => block_in_place(work),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    /// On a runtime with one thread for tasks, which the work would keep from everything else.
+    #[test]
+    fn others_run_meanwhile() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
+        let (done, wait) = mpsc::channel();
+        let work = runtime.spawn(async move { Turns::default().take(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
+        let told = runtime.spawn(async move { done.send(7) });
+        assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
+        assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
+    }
+
+    #[test]
+    fn few_run_at_once() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
+        let turns = std::sync::Arc::new(Turns::default());
+        let (entered, seen) = mpsc::channel();
+        let (go, gate) = mpsc::channel::<()>();
+        let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+        for i in 0..=AT_ONCE {
+            let (turns, entered, gate) = (turns.clone(), entered.clone(), gate.clone());
+            runtime.spawn(async move {
+                turns
+                    .take(true, || {
+                        entered.send(i).expect("somebody counts");
+                        gate.lock().expect("no panic").recv().expect("it is opened")
+                    })
+                    .await;
+            });
+        }
+        let long = Duration::from_secs(10);
+        for _ in 0..AT_ONCE {
+            seen.recv_timeout(long).expect("there is room");
+        }
+        assert!(seen.recv_timeout(Duration::from_millis(50)).is_err(), "there is no room for one more");
+        go.send(()).expect("they wait");
+        seen.recv_timeout(long).expect("one has left");
+        for _ in 0..AT_ONCE {
+            go.send(()).expect("they wait");
+        }
+    }
+}
