@@ -28,7 +28,7 @@ if [ "$(id -u)" = 0 ]; then within=(chroot "$scratch/rootfs"); else within=(unsh
 start() {
   "${within[@]}" /usr/local/bin/watchcache serve --data-dir /var/lib/watchcache/data --insecure-port "$port" 2> "$scratch/log" &
   pid=$!
-  for _ in $(seq 100); do
+  for _ in $(seq 600); do
     [ "$(curl -s "$url/readyz")" = ok ] && return
     kill -0 "$pid" 2> /dev/null || break
     sleep 0.1

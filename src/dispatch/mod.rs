@@ -12,4 +12,6 @@ pub mod subscription;
 
 pub use dispatcher::{Dispatcher, Wake};
 pub use group::{Group, GroupKey, GroupLimits};
+#[cfg(test)]
+pub(crate) use subscription::test_subscription;
 pub use subscription::{Start, Step, Subscription};

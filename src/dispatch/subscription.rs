@@ -252,3 +252,27 @@ impl Subscription {
         bytes
     }
 }
+
+/// A watch that begins with so many ConfigMaps, of a resource that nobody changes any more; for tests.
+#[cfg(test)]
+pub(crate) fn test_subscription(objects: usize, annotated: bool) -> Subscription {
+    use super::{Dispatcher, GroupKey};
+    use crate::{
+        cache::{
+            replica::{Replica, test_object},
+            ring::RingLimits,
+            view::Fed,
+        },
+        codec::Form,
+        model::Filter,
+    };
+    let last = Revision(objects as u64 + 1);
+    let objects = (2..=last.0).map(|revision| Arc::new(test_object(&format!("o{revision}"), revision))).collect();
+    let mut replica = Replica::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 });
+    replica.reset(Epoch(1), last, last, objects, Vec::new());
+    let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
+    let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+    let group = Dispatcher::default().group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default() }, form, last);
+    let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
+    Subscription::new(published, &group, Epoch(1), start)
+}

@@ -1,6 +1,5 @@
 //! The room against a real etcd: runs when WATCHCACHE_TEST_ETCD names an etcd binary, else every test here passes without a look.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,8 +10,13 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
+#[path = "../../tests/it/live/ports.rs"]
+mod ports;
+
 /// Longest wait for anything etcd should do at once; generous, since machines that test are busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks whether etcd is there: it needs the processor itself.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// One etcd member of our own, killed when dropped.
 struct Server {
@@ -69,6 +73,7 @@ impl Server {
         let begin = Instant::now();
         while let Err(error) = etcd.current(b"/ready").await {
             assert!(begin.elapsed() < PATIENCE, "etcd does not start: {error}");
+            sleep(LOOK).await;
         }
     }
 
@@ -101,7 +106,7 @@ fn etcd_at(urls: &[&str]) -> Etcd {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+    ports::free_address().expect("a free port").port()
 }
 
 async fn put(raw: &mut Client, key: &str, value: &str) -> Revision {
@@ -431,6 +436,7 @@ async fn tls_with_a_client_certificate() {
     let begin = Instant::now();
     while let Err(error) = etcd.current(b"/").await {
         assert!(begin.elapsed() < PATIENCE, "{error}");
+        sleep(LOOK).await;
     }
     assert!(matches!(with(false).current(b"/").await, Err(EtcdError::Unavailable(_))), "no certificate, no answer");
 }

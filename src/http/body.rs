@@ -5,7 +5,7 @@ use std::{
     future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -20,6 +20,9 @@ use crate::{
     read::{failure::ReadError, serve::List, target::Resource},
     telemetry::{RequestTimer, Scope},
 };
+
+/// Looks at what is pending when a watch's time is over: at the picture, at its bookmark, at the ring and at the log.
+const LAST_STEPS: usize = 4;
 
 /// Bytes joined into one frame: what is pending for a watcher goes out in one write (design §8), and a list flows in pieces of this size.
 pub(super) const FRAME_BYTES: usize = 128 << 10;
@@ -305,6 +308,29 @@ impl WatchBody {
         }
     }
 
+    /// The time is over: a last frame of what is pending, however late this is called. So a server that had no time for a short watch until now shows
+    /// what was there all the while; kube-apiserver leaves that to chance.
+    fn last(&mut self) -> Poll<bool> {
+        let WatchSource::Stream(mut subscription) = std::mem::replace(&mut self.source, WatchSource::Over) else {
+            return Poll::Ready(false);
+        };
+        let mut bytes = 0;
+        for _ in 0..LAST_STEPS {
+            let step = subscription.step(FRAME_BYTES, &mut self.out, Waker::noop());
+            if let Step::Expired { seen, floor } = step {
+                self.resource.metrics.terminated_watchers.inc();
+                return self.fail(ReadError::WatchExpired { asked: seen, floor });
+            }
+            bytes = self.out.iter().map(Bytes::len).sum();
+            if step != Step::More || bytes >= FRAME_BYTES {
+                break;
+            }
+        }
+        self.resource.metrics.init_events.inc_by(subscription.take_processed());
+        self.wrote(Instant::now(), subscription.is_past_initial());
+        if bytes == 0 { Poll::Ready(false) } else { self.send() }
+    }
+
     /// Waits for events; they are in `out` then. `false` at the end of the stream.
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let this = self;
@@ -318,10 +344,8 @@ impl WatchBody {
         };
         let mut due = false;
         if this.alarm.as_mut().poll(cx).is_ready() {
-            let now = Instant::now();
-            if now >= this.deadline {
-                this.source = WatchSource::Over;
-                return Poll::Ready(false);
+            if Instant::now() >= this.deadline {
+                return this.last();
             }
             due = true;
         }
@@ -409,5 +433,45 @@ impl Events {
     /// What is pending, at least one event as it is shared; `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Vec<Bytes>> {
         poll_fn(|cx| self.0.poll_out(cx)).await.then(|| std::mem::take(&mut self.0.out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::{dispatch::test_subscription, read::target::test_resource, telemetry::Verb};
+
+    /// The frames of a watch whose time was over before anybody had looked at it, as text.
+    async fn frames_of_a_late_watch(objects: usize, annotated: bool) -> Vec<String> {
+        let resource = Arc::new(test_resource("", "configmaps"));
+        let (scope, form) = (Scope::Namespace, resource.forms.whole().form.clone());
+        let times = WatchTimes { began: Instant::now(), length: Duration::ZERO, bookmarks: annotated, annotated, scope, form, mute: false };
+        let timer = resource.requests.request(Verb::Watch, scope);
+        let subscription = Box::new(test_subscription(objects, annotated));
+        let mut body = WatchBody::stream(subscription, resource, &times, timer);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let mut frames = Vec::new();
+        while let Some(Ok(frame)) = BodyExt::frame(&mut body).await {
+            frames.push(String::from_utf8_lossy(&frame.into_data().expect("data")).into_owned());
+        }
+        frames
+    }
+
+    /// A machine stood still for a second, and a watch of one second showed nothing of what was there all the while.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_there_is_shown_although_the_time_is_over() {
+        assert_eq!(frames_of_a_late_watch(0, false).await, [""; 0]);
+        let frames = frames_of_a_late_watch(2, true).await;
+        let kinds: Vec<&str> = frames.concat().lines().map(|line| if line.contains("BOOKMARK") { "BOOKMARK" } else { "ADDED" }).collect();
+        assert_eq!((frames.len(), &kinds[..]), (1, &["ADDED", "ADDED", "BOOKMARK"][..]), "{frames:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_whose_time_is_over_shows_one_frame_at_most() {
+        let frames = frames_of_a_late_watch(5_000, false).await;
+        let bytes = frames.concat().len();
+        assert!(frames.len() == 1 && (FRAME_BYTES..2 * FRAME_BYTES).contains(&bytes), "{} of {bytes} bytes", frames.len());
     }
 }

@@ -7,10 +7,7 @@ use watchcache::config::Invocation;
 
 use crate::{
     client::Client,
-    live::{
-        Outcome,
-        peers::{Site, free_address},
-    },
+    live::{Outcome, free_address, peers::Site},
 };
 
 /// Where objects of these kinds are made.

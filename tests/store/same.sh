@@ -24,7 +24,7 @@ children+=($!)
 
 # open PORT: whether something listens there.
 open() { (: < "/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   open "$port" && open "$((port + 2))" && break
   sleep 0.1
 done

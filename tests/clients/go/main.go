@@ -31,6 +31,9 @@ import (
 // detector makes client-go compare every streamed list with an ordinary one, and panic when they differ. It is read before main begins.
 const detector = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR"
 
+// handlersPatience is how long handlers may take to be called after the store has changed.
+const handlersPatience = 2 * time.Minute
+
 type options struct {
 	server, serverToken, serverCA string
 	writer, writerToken, writerCA string
@@ -273,7 +276,7 @@ func (h *handled) count() int {
 
 // compare waits a little: handlers are called after the store has changed.
 func (h *handled) compare(truth map[string]*corev1.ConfigMap) error {
-	return within(context.Background(), 10*time.Second, func() bool {
+	return within(context.Background(), handlersPatience, func() bool {
 		h.mutex.Lock()
 		defer h.mutex.Unlock()
 		for key, real := range truth {

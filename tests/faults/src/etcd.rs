@@ -15,12 +15,23 @@ use crate::{
     proxy::{Gate, Proxy},
 };
 
-/// How long one call of the harness to etcd may take.
+/// How long one call of the harness to etcd may take until the next endpoint is asked.
 const CALL: Duration = Duration::from_secs(3);
+/// How long a healthy etcd may take for anything on a busy machine: to start, to answer, to replay what was written.
+const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client for one endpoint; it connects when it is used and reconnects by itself.
+/// A client for one endpoint; it connects when it is used and reconnects by itself. For calls that are made again elsewhere when they fail.
 pub(crate) async fn client(port: u16) -> Result<Client> {
-    let options = ConnectOptions::new().with_timeout(CALL).with_connect_timeout(CALL).with_require_leader(true);
+    within(port, CALL).await
+}
+
+/// The same for calls whose failure fails the scenario.
+pub(crate) async fn patient(port: u16) -> Result<Client> {
+    within(port, PATIENCE).await
+}
+
+async fn within(port: u16, time: Duration) -> Result<Client> {
+    let options = ConnectOptions::new().with_timeout(time).with_connect_timeout(time).with_require_leader(true);
     Client::connect([format!("http://127.0.0.1:{port}")], Some(options)).await.with_context(|| format!("etcd on port {port}"))
 }
 
@@ -72,7 +83,7 @@ impl Etcd {
 
     /// SIGTERM, so that its files may be copied.
     pub(crate) async fn stop(&mut self) -> Result<()> {
-        self.process.take().context("etcd is running")?.terminate(Duration::from_secs(20)).await
+        self.process.take().context("etcd is running")?.terminate(PATIENCE).await
     }
 
     /// A copy of its data; it must not run.
@@ -139,7 +150,7 @@ impl Cluster {
         }
         for member in &mut members {
             answers(member.process.as_mut().expect("just started"), member.port).await?;
-            let status = client(member.port).await?.status().await?;
+            let status = patient(member.port).await?.status().await?;
             member.id = status.header().context("a status has a header")?.member_id();
         }
         Ok(Self { members, peers, _peer_proxies: peer_proxies, binary: binary.to_owned() })
@@ -191,7 +202,7 @@ impl Cluster {
 
 async fn answers(process: &mut Process, port: u16) -> Result<()> {
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(30) {
+    while start.elapsed() < PATIENCE {
         process.alive()?;
         if let Ok(mut client) = client(port).await
             && client.get("faults/health", None).await.is_ok()
@@ -200,12 +211,12 @@ async fn answers(process: &mut Process, port: u16) -> Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    bail!("etcd on port {port} did not answer within 30 s")
+    bail!("etcd on port {port} did not answer within {PATIENCE:?}")
 }
 
 /// Compacts everything before the newest revision, which is returned.
 pub(crate) async fn compact(port: u16) -> Result<u64> {
-    let mut client = client(port).await?;
+    let mut client = patient(port).await?;
     let head = head(&mut client).await?;
     client.compact(i64::try_from(head)?, Some(CompactionOptions::new().with_physical())).await?;
     Ok(head)
@@ -219,7 +230,7 @@ pub(crate) async fn head(client: &mut Client) -> Result<u64> {
 
 /// Every ConfigMap of the harness in etcd, key to revision: what the truth log is compared with at the end.
 pub(crate) async fn stored(port: u16) -> Result<Vec<(String, u64)>> {
-    let mut client = client(port).await?;
+    let mut client = patient(port).await?;
     let options = GetOptions::new().with_prefix().with_keys_only();
     let answer = client.get(format!("/registry/configmaps/{}", crate::object::NAMESPACE_PREFIX), Some(options)).await?;
     answer.kvs().iter().map(|kv| Ok((kv.key_str()?.to_owned(), u64::try_from(kv.mod_revision())?))).collect()
@@ -253,7 +264,7 @@ pub(crate) async fn direct(port: u16, revision: u64, end: &str) -> Result<Direct
         }
         bail!("the direct watch ended")
     };
-    tokio::time::timeout(Duration::from_secs(20), until_end).await.context("a direct watch did not reach its end")?
+    tokio::time::timeout(PATIENCE, until_end).await.context("a direct watch did not reach its end")?
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {

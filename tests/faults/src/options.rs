@@ -188,7 +188,7 @@ impl Options {
 }
 
 /// How long programs that were killed may hold on to their ports.
-const RELEASE: Duration = Duration::from_secs(20);
+const RELEASE: Duration = Duration::from_secs(60);
 
 /// Which port is whose. Nothing else in the harness picks one.
 #[derive(Clone, Copy, Debug)]

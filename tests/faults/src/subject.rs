@@ -49,7 +49,7 @@ impl Server {
             (None, Subject::KubeApiserver) => peer_args(&endpoints.join(","), port, dir).await?,
         };
         let tls = options.subject == Subject::KubeApiserver && options.server_args.is_none();
-        let patience = Duration::from_secs(if tls { 120 } else { 30 });
+        let patience = Duration::from_secs(if tls { 240 } else { 120 });
         let plan = Plan { binary: options.server.clone(), args, log: dir.join("server.log"), patience };
         let mut process = Process::start(&plan.binary, &plan.args, &plan.log)?;
         let door = if tls { peer_door(port, dir, &mut process).await? } else { Door::plain(port) };

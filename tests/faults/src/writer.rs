@@ -104,13 +104,14 @@ impl Writer {
         loop {
             tokio::select! {
                 biased;
-                _stopped = stop.wait_for(|s| *s) => return Ok(()),
+                _stopped = stop.wait_for(|s| *s) => break,
                 () = sleep_until(due) => {}
             }
             self.write().await?;
             // A short delay is made up for, an outage is not.
             due = (due + period).max(Instant::now() - CATCH_UP);
         }
+        self.store.certain().await
     }
 
     async fn write(&mut self) -> Result<()> {
@@ -195,6 +196,25 @@ impl Store {
             }
             Ok(_) | Err(_) => self.find_out(id).await,
         }
+    }
+
+    /// The same again until it has happened.
+    pub(crate) async fn commit_surely(&mut self, writes: Vec<Write>) -> Result<()> {
+        while self.commit(writes.clone()).await?.is_none() {
+            // One of the tries before has happened instead.
+            if self.uncertain.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when no transaction can happen any more whose answer was not waited for: a slow etcd may commit one after the marker was read.
+    async fn certain(&mut self) -> Result<()> {
+        while !self.uncertain.is_empty() {
+            self.commit(Vec::new()).await?;
+        }
+        Ok(())
     }
 
     /// Reads the marker until somebody answers: has one of the uncertain transactions happened, and was it this one?

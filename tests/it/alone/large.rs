@@ -7,12 +7,21 @@ use crate::{client::Client, live::say};
 
 /// Bytes of each body: some seconds of work for an unoptimised server.
 const BYTES: usize = 512 << 10;
+/// Times that a body is sent until small requests have not waited for it: who has to wait does so each time, but on a machine that stands still for a second
+/// anybody waits.
+const TRIES: usize = 3;
 
 /// What a small request waited for at most, and how long the large one took meanwhile.
 #[derive(Debug)]
 struct Round {
     small_max: Duration,
     large: Duration,
+}
+
+impl Round {
+    fn waited(&self) -> bool {
+        self.small_max * 2 > self.large
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,11 +31,17 @@ async fn others_are_answered_while_the_worst_bodies_are_judged() -> Outcome {
     let server = Alone::start_on(dir.path(), &[], &[("TOKIO_WORKER_THREADS", "1")]).await?;
     let mut rounds = Vec::new();
     for (method, target, media, body) in bodies() {
-        rounds.push(round(&server.client(), method, target, media, body).await?);
+        let mut last = round(&server.client(), method, target, media, body.clone()).await?;
+        for _ in 1..TRIES {
+            if last.waited() {
+                last = round(&server.client(), method, target, media, body.clone()).await?;
+            }
+        }
+        rounds.push(last);
     }
     say(&format!("small requests beside large ones: {rounds:?}"));
     // The machine may be busy with other things, and both wait for it; a request that waited for the large one would have taken all of its time.
-    let waited = rounds.iter().filter(|round| round.small_max * 2 > round.large).count();
+    let waited = rounds.iter().filter(|round| round.waited()).count();
     assert!(waited * 2 < rounds.len(), "small requests waited for large ones: {rounds:?}");
     Ok(())
 }

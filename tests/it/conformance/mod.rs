@@ -33,7 +33,7 @@ const TRIES: usize = 4;
 /// How much longer one answer may take than the other.
 const LATER_AT_MOST: Duration = Duration::from_millis(1_500);
 /// How long an answer may take; none waits longer than 5 s.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Differences that are printed; all are counted.
 const PRINTED: usize = 40;
 

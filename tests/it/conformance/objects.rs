@@ -10,7 +10,7 @@ const OBJECTS: &str = include_str!("objects.txt");
 /// Words of `{long}`: 150 KB, which is more than is sent without gzip to who takes that.
 const LONG_WORDS: usize = 30_000;
 /// How long a new definition may take until it is served.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 type Failure = Box<dyn std::error::Error>;
 

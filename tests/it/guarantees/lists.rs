@@ -101,7 +101,8 @@ pub(crate) fn complete(history: &History, truth: &Truth) -> Verdict {
 /// What a client may expect of answers and streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    /// Longest time a list or a refusal may take: the freshness wait of 3 s (spec list-watch §0.2), an etcd read after it, and slack for a busy machine.
+    /// Longest time a list or a refusal may take: the freshness wait of 3 s (spec list-watch §0.2), an etcd read after it, and much slack for a busy
+    /// machine, on which many clients and several programs share few cores. What waits without a limit takes longer.
     pub(crate) answer: Duration,
     /// How long after its `timeoutSeconds` a watch may still be there.
     pub(crate) grace: Duration,
@@ -109,7 +110,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { answer: Duration::from_secs(10), grace: Duration::from_secs(3) }
+        Self { answer: Duration::from_secs(30), grace: Duration::from_secs(10) }
     }
 }
 

@@ -31,10 +31,10 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const CONTROLLERS: &str = "namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,garbage-collector-controller,\
      deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,cronjob-controller";
 /// How long a controller may take for one thing. The garbage collector looks for new resources every 30 s.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Controllers act on caches that are behind by a moment, tell of it and try again, after 5 ms at first and twice as long each time: what lasts longer is
-/// no moment. (A ReplicaSet that is gone already was told of twice in a run on a busy machine.)
-const MOMENT: Duration = Duration::from_secs(5);
+/// no moment, unless the machine stood still for as long. (A ReplicaSet that is gone already was told of twice in a run on a busy machine.)
+const MOMENT: Duration = Duration::from_secs(10);
 /// What a garbage collector has not heard of it cannot orphan: it would find a dependent whose owner is gone, and collect it. Not even kube-apiserver tells
 /// when it has; it hears within milliseconds, on a busy machine within tenths of a second.
 const HEARD: Duration = Duration::from_secs(3);
@@ -62,7 +62,8 @@ async fn controllers() -> Result<(), Failure> {
         rounds += 1;
         round(&client, &format!("shop-{rounds}")).await.map_err(|error| format!("round {rounds}: {error}; {:?}", manager.ended()))?;
     }
-    tokio::time::sleep(MOMENT).await;
+    // So long that what began at the end can be seen to last.
+    tokio::time::sleep(MOMENT * 2).await;
     if let Some(ended) = manager.ended() {
         return Err(ended.into());
     }

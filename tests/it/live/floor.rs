@@ -11,7 +11,8 @@ use std::{
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
-    peers::{Running, Site, free_address},
+    free_address,
+    peers::{Running, Site},
     say,
 };
 use crate::client::Client;

@@ -23,6 +23,7 @@ mod pace;
 mod paging;
 mod parity;
 pub(crate) mod peers;
+mod ports;
 mod proto;
 pub(crate) mod record;
 mod rows;
@@ -33,7 +34,7 @@ mod watch_parity;
 
 use std::io::Write;
 
-pub(crate) use peers::free_address;
+pub(crate) use ports::free_address;
 
 /// What a case answers: nothing, or why it failed.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -1,12 +1,18 @@
 //! The objects that live cases write through kube-apiserver: many of a few kinds, a few of many, and text that is awkward to encode.
 
-use std::io;
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Request};
+use crate::client::{Answer, Client, Request};
 
+/// How long a new definition may take until it is served, or a busy server until it does what it is asked, and how often that is looked at.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
 /// Writers at a time: enough to keep kube-apiserver busy on two cores.
 const WRITERS: usize = 8;
 /// What Go's JSON writes with escapes, what it does not, and what a careless splice would break on.
@@ -24,9 +30,21 @@ pub(super) async fn create(client: &Client, creations: Vec<Creation>) -> Result<
     Ok(())
 }
 
+/// Asks a kube-apiserver that has too much to do, or whose etcd has, again: 429, and 5xx. What such an answer is about may have been done.
+pub(super) async fn asked(client: &Client, request: &Request<'_>) -> io::Result<Answer> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = client.ask(request).await?;
+        if !matches!(answer.status, 429 | 500 | 503 | 504) || Instant::now() > deadline {
+            return Ok(answer);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 async fn post(client: Client, path: String, object: Value) -> Result<(), Box<dyn std::error::Error>> {
     let body = object.to_string();
-    let answer = client.ask(&Request { method: "POST", target: &path, body: Some(body.as_bytes()) }).await?;
+    let answer = asked(&client, &Request { method: "POST", target: &path, body: Some(body.as_bytes()) }).await?;
     match answer.status {
         201 | 409 => Ok(()),
         status => Err(format!("POST {path}: {status} {}", String::from_utf8_lossy(&answer.body)).into()),
@@ -240,13 +258,14 @@ pub(super) async fn define(client: &Client) -> Result<(), Box<dyn std::error::Er
     Ok(())
 }
 
-/// Waits up to 30 s until a collection is served.
+/// Waits until a collection is served.
 pub(super) async fn served(client: &Client, path: &str) -> io::Result<()> {
-    for _ in 0..300 {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
         if client.fetch(path).await?.status == 200 {
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(LOOK).await;
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, format!("{path} is not served")))
 }

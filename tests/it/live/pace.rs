@@ -1,6 +1,7 @@
 //! Writers with a pace: ConfigMaps that are created, updated and deleted through a kube-apiserver, each write with a counter. Judges nothing.
 
 use std::{
+    collections::BTreeSet,
     io,
     sync::{
         Arc,
@@ -80,6 +81,7 @@ impl Load {
                 load: self,
                 rng: StdRng::seed_from_u64(self.seed.wrapping_add(1 + nth as u64)),
                 own: (nth..self.objects).step_by(WRITERS).map(|object| (object, true)).collect(),
+                unsure: BTreeSet::new(),
                 newest: Arc::clone(&newest),
             };
             tasks.spawn(writer.run(stopped.clone()));
@@ -125,6 +127,8 @@ struct Writer {
     rng: StdRng,
     /// Its objects by number, and whether they are there.
     own: Vec<(usize, bool)>,
+    /// Those of which the last write may have been done or not.
+    unsure: BTreeSet<usize>,
     newest: Arc<AtomicU64>,
 }
 
@@ -141,7 +145,7 @@ impl Writer {
         Ok(made)
     }
 
-    /// One write; `false` when the server has too much to do.
+    /// One write; `false` when the server, or its etcd, has too much to do. Then it may have been done all the same: the next one of the object finds out.
     async fn write(&mut self, count: usize) -> io::Result<bool> {
         let at = self.rng.random_range(0..self.own.len());
         let (nth, there) = self.own[at];
@@ -156,12 +160,18 @@ impl Writer {
         let answer = self.client.ask(&Request { method, target, body }).await?;
         match answer.status {
             200 | 201 => {}
-            429 => {
+            429 | 500 | 503 | 504 => {
+                self.unsure.insert(nth);
                 tokio::time::sleep(BUSY).await;
+                return Ok(false);
+            }
+            status @ (404 | 409) if self.unsure.remove(&nth) => {
+                self.own[at].1 = status == 409;
                 return Ok(false);
             }
             status => return Err(io::Error::other(format!("{method} {target}: {status} {}", String::from_utf8_lossy(&answer.body)))),
         }
+        self.unsure.remove(&nth);
         self.own[at].1 = stays;
         if stays {
             let object: Value = serde_json::from_slice(&answer.body)?;

@@ -101,8 +101,7 @@ impl Rounds {
         truth.reach(revision).await?;
         self.meanwhile += truth.head() - revision;
         let known = truth.between(revision, revision).ok_or("the truth has forgotten the paging")?;
-        let limits = Limits { answer: Duration::from_secs(30), ..Limits::default() };
-        let broken = guarantees::broken(&witness.history, &known, &limits);
+        let broken = guarantees::broken(&witness.history, &known, &Limits::default());
         for violation in &broken {
             say(&format!("live paging: {violation}"));
         }

@@ -4,7 +4,7 @@ use std::{
     env,
     fs::{self, File},
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Mutex,
@@ -15,6 +15,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
 
+use super::ports::free_address;
 use crate::client::Client;
 
 /// The bearer token of a cluster administrator.
@@ -192,11 +193,6 @@ impl Drop for Running {
         let _ = child.kill();
         let _ = child.wait();
     }
-}
-
-/// An address on loopback that nobody listens on now.
-pub(crate) fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
 /// Writes `ca.crt`, `server.{crt,key}` and `accounts.{key,pub}`; returns the authority.

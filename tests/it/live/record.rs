@@ -27,7 +27,7 @@ const REMEMBERED: u64 = 40_000;
 /// Longest message taken from etcd, bytes: a range of all test objects fits.
 const MESSAGE_LIMIT: usize = 256 << 20;
 /// How long etcd may take to replay what a test wrote.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How often etcd is asked how far a watch has come.
 const PROGRESS: Duration = Duration::from_millis(100);
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// How long a line may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program and the lines that it has written so far; killed when this is dropped.
 pub(super) struct Rows {

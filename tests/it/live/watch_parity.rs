@@ -23,9 +23,11 @@ const WRITERS: usize = 8;
 /// Objects of each kind that a writer has.
 const OBJECTS: usize = 12;
 /// How long a watch may take to show the last change after it was made.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long is waited for an event too many.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// After so long without an event a watch is taken to have none pending.
 const QUIET: Duration = Duration::from_millis(500);
+/// The same at the end, when an event that is still to come would be taken for a lost one; also how long is waited for one too many.
+const QUIET_AT_LAST: Duration = Duration::from_secs(5);
 /// Times a watch may be opened again.
 const STRETCHES: usize = 1_000;
 /// The client that resumes does so after this many events.
@@ -276,7 +278,7 @@ async fn catch_up(witness: &mut Witness, head: u64) -> std::io::Result<()> {
     let mut proof = witness.twin();
     let began = tokio::time::Instant::now();
     while proof.list(Asked::AtLeast(head), None).await?.is_none() && began.elapsed() < PATIENCE {}
-    while witness.read_until(QUIET, |_| true).await? {}
+    while witness.read_until(QUIET_AT_LAST, |_| true).await? {}
     witness.settle(head);
     witness.leave();
     witness.history.seen.extend(proof.history.seen);
@@ -312,7 +314,9 @@ async fn change(client: &Client, rng: &mut StdRng, writer: usize, n: usize) -> O
     let labels = labels(rng);
     let text = format!("{n} {}", objects::AWKWARD);
     let answer = match rng.random_range(0..100) {
-        0..12 => client.ask(&Request { method: "DELETE", target: &format!("{target}?gracePeriodSeconds=0"), body: None }).await?,
+        0..12 => {
+            objects::asked(client, &Request { method: "DELETE", target: &format!("{target}?gracePeriodSeconds=0"), body: None }).await?
+        }
         12..40 if resource == "pods" => {
             let phase = *["Pending", "Running", "Failed"].choose(rng).expect("not empty");
             patch(client, &format!("{target}/status"), &json!({"status": {"phase": phase, "message": text}})).await?
@@ -337,7 +341,7 @@ async fn change(client: &Client, rng: &mut StdRng, writer: usize, n: usize) -> O
 }
 
 async fn patch(client: &Client, target: &str, patch: &Value) -> std::io::Result<crate::client::Answer> {
-    client.ask(&Request { method: "PATCH", target, body: Some(patch.to_string().as_bytes()) }).await
+    objects::asked(client, &Request { method: "PATCH", target, body: Some(patch.to_string().as_bytes()) }).await
 }
 
 /// A merge patch of labels: null takes one away.

@@ -9,7 +9,7 @@ use watchcache::store::{Store, StoreConfig};
 use super::disk::Disk;
 
 /// How long a single call may take, and how long a store may take to notice that its disk fails.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Bytes of pages in memory: so few that the disk is read as well.
 const CACHE_BYTES: usize = 1 << 20;
 

@@ -1,19 +1,20 @@
 //! Data directories that the real binary must not touch: it says one line, ends, and every byte is as it was.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use redb::{Database, ReadableTable, TableDefinition};
 
+use crate::live::free_address;
+
 /// How long a start may take until it listens or refuses.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_secs(120);
 
 /// A directory of a store that has something, and the file of it.
 struct Kept {
@@ -58,7 +59,7 @@ struct Running {
 
 impl Running {
     fn start(data: &Path) -> Self {
-        let port = free_port();
+        let port = free_address().expect("a free port").port();
         let child = command(data, port).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts");
         Self { child, port }
     }
@@ -91,17 +92,6 @@ fn command(data: &Path, port: u16) -> Command {
     command
 }
 
-/// A port that no other case of this process was given: they run side by side.
-fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a free port").port();
-        if GIVEN.lock().expect("no case panics with the lock").insert(free) {
-            return free;
-        }
-    }
-}
-
 /// Every file with its bytes; a lock file is nobody's data.
 fn walk(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
@@ -129,7 +119,11 @@ fn refused(data: &Path, words: &[&str]) {
 
 fn last_words(data: &Path) -> String {
     let began = Instant::now();
-    let mut child = command(data, free_port()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut child = command(data, free_address().expect("a free port").port())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
     while child.try_wait().expect("a child").is_none() {
         if began.elapsed() > START {
             let _ = child.kill();

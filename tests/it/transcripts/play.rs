@@ -21,7 +21,7 @@ use crate::{
 /// Headers that are kept.
 const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
 /// How long one answer, one event, or a condition that is waited for may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long nothing must come from a watch that is said to be quiet.
 const QUIET: Duration = Duration::from_millis(700);
 /// Between two looks at what is waited for.

@@ -81,6 +81,15 @@ impl Scenario {
         self.steps.iter().any(|step| step.place != Place::First || matches!(step.act, Act::Compact(_) | Act::Etcd(_)))
     }
 
+    /// Whether its answers depend on what came first, or on how long something took: it watches, names a time, or stops etcd.
+    pub(super) fn is_timed(&self) -> bool {
+        self.steps.iter().any(|step| match &step.act {
+            Act::Ask(_, target) => target.contains("timeout"),
+            Act::Watch(..) | Act::Read(..) | Act::Pause(_) | Act::Compact(_) | Act::Etcd(_) => true,
+            Act::Nothing => false,
+        })
+    }
+
     /// Whether it asks the server that is late.
     pub(super) fn needs_late(&self) -> bool {
         self.steps.iter().any(|step| step.place == Place::Late)

@@ -20,7 +20,7 @@ const KEYS: u32 = 20;
 /// Bytes of a value, at most.
 const VALUE_BYTES: usize = 3000;
 /// How long anything may take that is not a client of a store that is about to go.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use crate::connection::{connect, head};
 
 /// How long a store may take to answer after its start, recovery included.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_secs(120);
 
 /// A running `watchcache store`. Dropping it kills it.
 #[derive(Debug)]

@@ -21,8 +21,10 @@ const HEADER_BYTES: usize = 10_000_000;
 const AT_ONCE: usize = 20;
 /// Connections that send half a request and fall silent.
 const HALVES: usize = 500;
-/// How long an honest request may take meanwhile.
-const HONEST: Duration = Duration::from_secs(5);
+/// How long an honest request may take meanwhile: far less than one behind 500 half requests or 10,000 idle connections would, if it had to wait for them.
+const HONEST: Duration = Duration::from_secs(20);
+/// How long the answer to a huge request is waited for, and how long a connection may take to be opened.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Connections opened between two looks at the honest request.
 const STEP: usize = 500;
 
@@ -54,7 +56,7 @@ pub(super) async fn hostile(options: &Options, dir: &Path) -> Result<Verdict> {
 
     let mut refused = 0;
     for nth in 0..options.idle {
-        match timeout(HONEST, stage.server.door.connect(nth)).await {
+        match timeout(ANSWER, stage.server.door.connect(nth)).await {
             Ok(Ok(stream)) => held.push(stream),
             _ => refused += 1,
         }
@@ -140,7 +142,7 @@ async fn huge(stage: &Stage, kind: Huge, nth: usize) -> Option<String> {
         let _closed_in_the_middle_is_fine = write.write_all(&request).await;
         std::future::pending::<usize>().await
     };
-    let n = timeout(HONEST, async {
+    let n = timeout(ANSWER, async {
         tokio::select! {
             n = read.read(&mut answer) => n.unwrap_or(0),
             n = sending => n,

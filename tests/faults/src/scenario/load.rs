@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use crate::{
@@ -28,7 +28,9 @@ const QUIET: &str = "faults-quiet";
 /// Idle watches that are opened at the same time.
 const OPENING: usize = 200;
 /// How long the one write for all idle watches may take to reach them.
-const FAN_OUT: Duration = Duration::from_secs(20);
+const FAN_OUT: Duration = Duration::from_secs(60);
+/// How long the last of the idle watches may take to open.
+const OPEN: Duration = Duration::from_secs(180);
 
 pub(super) async fn load(options: &Options, dir: &Path) -> Result<Verdict> {
     let mut stage = Stage::single(options, dir).await?;
@@ -66,7 +68,7 @@ async fn one_for_all(stage: &mut Stage, mut idle: Idle) -> Result<()> {
     let (ended, early) = (idle.ended.load(Ordering::Relaxed), idle.shown.load(Ordering::Relaxed));
     let mut store = Store::connect(&stage.store_ports(), stage.ledger.clone(), "faults/marker/load".into()).await?;
     let draft = Draft { namespace: QUIET.into(), name: "one".into(), tier: 0, seq: stage.ledger.next_seq(), payload_bytes: 20 };
-    store.commit(vec![Write::Put(draft)]).await?.context("nobody else writes this marker")?;
+    store.commit_surely(vec![Write::Put(draft)]).await?;
     let start = Instant::now();
     while idle.shown.load(Ordering::Relaxed) < idle.count && start.elapsed() < FAN_OUT {
         sleep(Duration::from_millis(10)).await;
@@ -99,7 +101,7 @@ struct Idle {
 impl Idle {
     async fn open(count: usize, door: &Arc<Door>) -> Result<Self> {
         let path = format!("/api/v1/namespaces/{QUIET}/configmaps");
-        let (_, body) = door.get(&format!("{path}?resourceVersion=0"), Duration::from_secs(10)).await?;
+        let (_, body) = door.get(&format!("{path}?resourceVersion=0"), OPEN).await?;
         let from = wire::list(&body)?.revision;
         let target = format!("{path}?watch=true&resourceVersion={from}&timeoutSeconds=3600");
         let (ended, shown, opened) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
@@ -123,7 +125,7 @@ impl Idle {
             });
         }
         let start = Instant::now();
-        while opened.load(Ordering::Relaxed) + ended.load(Ordering::Relaxed) < count && start.elapsed() < Duration::from_secs(60) {
+        while opened.load(Ordering::Relaxed) + ended.load(Ordering::Relaxed) < count && start.elapsed() < OPEN {
             sleep(Duration::from_millis(20)).await;
         }
         let open = opened.load(Ordering::Relaxed);

@@ -17,7 +17,7 @@ const UNDONE: Duration = Duration::from_secs(4);
 /// Writes after the restore: fewer, so that revisions stay below the old ones.
 const AFTER: Duration = Duration::from_secs(2);
 /// The longest that revisions may take to pass the old ones.
-const PASSING_MAX: Duration = Duration::from_secs(30);
+const PASSING_MAX: Duration = Duration::from_secs(120);
 
 /// The server is connected when revisions go back. First it has to notice although nobody writes anything newer than it knows.
 pub(super) async fn seen(options: &Options, dir: &Path) -> Result<Verdict> {

@@ -32,15 +32,14 @@ const END: &str = "faults/end";
 pub(super) async fn lease_and_transaction(options: &Options, dir: &Path) -> Result<Verdict> {
     let mut stage = Stage::single(options, dir).await?;
     let port = stage.store_ports()[0];
-    let mut client = etcd::client(port).await?;
+    let mut client = etcd::patient(port).await?;
     let lease = put_leased(&stage, &mut client, "faults-1", LEASED).await?;
     stage.watch().await;
     let writers = stage.write(&stage.workload()).await?;
     let mut store = Store::connect(&[port], stage.ledger.clone(), "faults/marker/whole".into()).await?;
     sleep(Duration::from_secs(1)).await;
     for round in 0..3 {
-        let created = store.commit(drafts(&stage, &format!("whole-{round}"), 200)).await?;
-        created.context("nobody else writes this marker")?;
+        store.commit_surely(drafts(&stage, &format!("whole-{round}"), 200)).await?;
     }
     let revision = revoke(&stage, &mut client, lease, LEASED).await?;
     stage.note("revoked", format!("{LEASED}@{revision}"));
@@ -55,7 +54,7 @@ pub(super) async fn fragments(options: &Options, dir: &Path) -> Result<Verdict> 
     const DELETED: usize = 5000;
     let mut stage = Stage::single(options, dir).await?;
     let port = stage.store_ports()[0];
-    let mut client = etcd::client(port).await?;
+    let mut client = etcd::patient(port).await?;
     let lease = put_leased(&stage, &mut client, "faults-lease", DELETED).await?;
     stage.watch().await;
     let from = stage.ledger.now().1 + 1;
@@ -63,7 +62,7 @@ pub(super) async fn fragments(options: &Options, dir: &Path) -> Result<Verdict> 
     sleep(Duration::from_secs(1)).await;
     stage.network(Gate::Broken)?;
     let mut store = Store::connect(&[port], stage.ledger.clone(), "faults/marker/fragments".into()).await?;
-    store.commit(drafts(&stage, "big", BIG_PAYLOAD)).await?.context("nobody else writes this marker")?;
+    store.commit_surely(drafts(&stage, "big", BIG_PAYLOAD)).await?;
     sleep(Duration::from_millis(500)).await;
     revoke(&stage, &mut client, lease, DELETED).await?;
     sleep(Duration::from_millis(500)).await;

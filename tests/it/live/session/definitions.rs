@@ -23,7 +23,7 @@ spec:
           status: {type: object, properties: {replicas: {type: integer}}}
 ";
 const WIDGET: &str = "apiVersion: ex.io/v1\nkind: Widget\nmetadata: {name: small}\nspec: {size: 1, replicas: 1}\n";
-const ESTABLISHED: &str = "wait --for=condition=established crd/widgets.ex.io --timeout=30s";
+const ESTABLISHED: &str = "wait --for=condition=established crd/widgets.ex.io --timeout=120s";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn from_definition_to_end() -> Outcome {
@@ -64,7 +64,7 @@ async fn from_definition_to_end() -> Outcome {
 
     session.deletes("delete wi other", r#"widget.ex.io "other" deleted"#)?;
     session
-        .deletes("delete crd widgets.ex.io --timeout=60s", r#"customresourcedefinition.apiextensions.k8s.io "widgets.ex.io" deleted"#)?;
+        .deletes("delete crd widgets.ex.io --timeout=120s", r#"customresourcedefinition.apiextensions.k8s.io "widgets.ex.io" deleted"#)?;
     // Discovery that kubectl remembers still names it.
     let gone = session.run("get widgets.v1.ex.io --cache-dir=/dev/null/none", "")?;
     if gone.code != Some(1) || !gone.err.contains("the server doesn't have a resource type \"widgets\"") {

@@ -46,14 +46,14 @@ async fn scaled_and_patched() -> Outcome {
 async fn rolled_out() -> Outcome {
     let Some(session) = Session::open("rollout").await? else { return Ok(()) };
     session.says_given("apply -f -", WEB, "deployment.apps/web created")?;
-    let mut waiting = session.rows("rollout status deploy/web --timeout=60s")?;
+    let mut waiting = session.rows("rollout status deploy/web --timeout=120s")?;
     waiting.wait_for(1)?;
     let status = r#"{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}"#;
     session.says(&format!("patch deploy web --subresource=status --type=merge -p {status}"), "deployment.apps/web patched")?;
     let last = waiting.wait_for(2)?.last().cloned().unwrap_or_default();
     same("rollout status", &last, r#"deployment "web" successfully rolled out"#)?;
     session.has("deploy/web", "{.metadata.generation}{.status.readyReplicas}", "12")?;
-    session.says("wait --for=jsonpath={.status.readyReplicas}=2 deploy/web --timeout=30s", "deployment.apps/web condition met")?;
+    session.says("wait --for=jsonpath={.status.readyReplicas}=2 deploy/web --timeout=120s", "deployment.apps/web condition met")?;
     // What is sent to the main resource leaves the status alone, and the other way round.
     session.ok(r#"patch deploy web --type=merge -p {"spec":{"replicas":3},"status":{"readyReplicas":9}}"#)?;
     session.has("deploy/web", "{.spec.replicas}{.status.readyReplicas}", "32")?;

@@ -39,7 +39,7 @@ async fn namespaces() -> Outcome {
 async fn finalizers() -> Outcome {
     let Some(session) = Session::open("finalizers").await? else { return Ok(()) };
     session.says_given("create -f -", HELD, "configmap/held created")?;
-    let said = session.run("delete cm held --timeout=1s", "")?;
+    let said = session.run("delete cm held --timeout=5s", "")?;
     if said.code != Some(1) || !said.err.contains("timed out waiting for the condition on configmaps/held") {
         return Err(format!("a finalizer holds it: {said:?}").into());
     }

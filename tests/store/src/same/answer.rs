@@ -11,8 +11,8 @@ use etcd_client::{
 
 use super::operation::Operation;
 
-/// Seconds by which the remaining time of a lease may differ: both count whole seconds, from moments a call apart.
-const TTL_SECONDS: i64 = 2;
+/// Seconds by which the remaining time of a lease may differ: both count whole seconds, from moments a call apart; a call may take seconds on a busy machine.
+const TTL_SECONDS: i64 = 5;
 
 /// One side's answer.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,16 +24,23 @@ use self::{
     report::Report,
     watches::{Log, Streams, Told},
 };
-use crate::connection::{connect, connect_for_streams, head};
+use crate::connection::{connect, connect_for_streams, head, watches_behind};
 
 /// How long a watch event may take to come on both sides before its absence is a difference.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(20);
 
-/// After so long without a word on a stream there is none: a cancellation of nothing and some progress requests are not answered.
-const SILENCE: Duration = Duration::from_millis(150);
+/// Between two looks at what has come on the streams.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// After so many looks without a word on a stream there is none: a cancellation of nothing and some progress requests are not answered. Looks, not time:
+/// while the machine stands still, nobody answers.
+const SILENCE: usize = 150;
+
+/// After so many looks an answer that must come is missing.
+const ANSWER: usize = 20_000;
 
 /// etcd looks for watches that begin in the past every 100 ms (`watchResyncPeriod`): until then compactions, progress requests and cancellations find
-/// them behind, so that what they answer is a matter of time.
+/// them behind, so that what they answer is a matter of time. It takes this long at least, and as long as etcd itself counts watches that are behind.
 const CATCH_UP: Duration = Duration::from_millis(300);
 
 /// Operations between two comparisons of all watches.
@@ -101,6 +108,7 @@ struct Side {
     calls: Client,
     streamed: Client,
     streams: Streams,
+    url: String,
 }
 
 impl Side {
@@ -108,7 +116,7 @@ impl Side {
         let mut calls = connect(url).await?;
         let head = head(&mut calls).await.with_context(|| format!("{url} does not answer"))?;
         ensure!(head == 1, "{url} is not empty: its revision is {head}, an empty one's is 1");
-        Ok(Self { calls, streamed: connect_for_streams(url).await?, streams: Streams::default() })
+        Ok(Self { calls, streamed: connect_for_streams(url).await?, streams: Streams::default(), url: url.to_owned() })
     }
 
     async fn ask(&mut self, operation: &Operation) -> Result<Answer> {
@@ -172,7 +180,7 @@ impl Pair {
             self.catch_up().await;
         }
         match operation {
-            Watch { stream, .. } => self.answered(*stream, Told::answers_watch, SETTLE).await?,
+            Watch { stream, .. } => self.answered(*stream, Told::answers_watch, ANSWER).await?,
             CancelWatch { stream, .. } => self.answered(*stream, Told::answers_cancel, SILENCE).await?,
             Progress { stream } => self.answered(*stream, Told::answers_progress, SILENCE).await?,
             _ => {}
@@ -229,21 +237,27 @@ impl Pair {
 
     /// Gives etcd the time to catch up with watches that begin in the past.
     async fn catch_up(&mut self) {
-        if std::mem::take(&mut self.behind) {
-            sleep(CATCH_UP).await;
+        if !std::mem::take(&mut self.behind) {
+            return;
+        }
+        sleep(CATCH_UP).await;
+        let deadline = Instant::now() + SETTLE;
+        for url in [&self.etcd.url, &self.store.url] {
+            while Instant::now() < deadline && watches_behind(url).await.is_some_and(|count| count > 0.0) {
+                sleep(LOOK).await;
+            }
         }
     }
 
     /// Waits until both sides have answered on the stream, or long enough that they are not going to: what follows must not meet an answer that is
     /// under way.
-    async fn answered(&self, stream: usize, answer: fn(&Told) -> bool, patience: Duration) -> Result<()> {
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline {
+    async fn answered(&self, stream: usize, answer: fn(&Told) -> bool, looks: usize) -> Result<()> {
+        for _ in 0..looks {
             let (etcd, store) = (self.etcd.streams.has(stream, answer)?, self.store.streams.has(stream, answer)?);
             if etcd && store {
                 break;
             }
-            sleep(Duration::from_millis(1)).await;
+            sleep(LOOK).await;
         }
         Ok(())
     }
