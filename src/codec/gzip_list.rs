@@ -154,30 +154,15 @@ pub(super) mod tests {
 
     use super::*;
     use crate::{
-        codec::{MetaVersion, ingest},
-        model::{Revision, Shape, Storage},
+        codec::{MetaVersion, ingest::test_config_map},
+        model::{Revision, Storage},
     };
 
     const EPOCH: Epoch = Epoch(1);
 
-    fn storage() -> Storage {
-        Storage {
-            id: "configmaps".into(),
-            group: String::new(),
-            resource: "configmaps".into(),
-            namespaced: true,
-            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
-            fields: Vec::new(),
-        }
-    }
-
-    /// A ConfigMap whose uid is made of its name, of about so many bytes.
+    /// A ConfigMap of about so many bytes.
     pub(in crate::codec) fn object(name: &str, revision: u64, bytes: usize) -> Arc<Object> {
-        let (key, text) = (format!("/registry/configmaps/default/{name}"), "data ".repeat(bytes / 5));
-        let value = format!(
-            r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","uid":"{name}-uid"}},"data":{{"a":"{revision} {text}"}}}}"#
-        );
-        Arc::new(ingest(&storage(), "/registry/configmaps/".len(), key.into(), value.as_bytes(), Revision(revision)).expect("an object"))
+        test_config_map(name, revision, &format!("{revision} {}", "data ".repeat(bytes / 5)))
     }
 
     fn form() -> Arc<Form> {
@@ -231,7 +216,7 @@ pub(super) mod tests {
             rounds in prop::collection::vec((prop::collection::btree_map(0_usize..400, 1_u64..4, 1..300), any::<bool>(), prop::option::of("[a-z]{1,9}")), 1..5),
         ) {
             let blocks = Arc::new(Blocks::new(1 << 20));
-            let forms = [form(), Arc::new(Form::metadata_only(MetaVersion::V1, &storage()))];
+            let forms = [form(), Arc::new(Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()))];
             for (names, which, token) in rounds {
                 let objects: Vec<_> = names.iter().map(|(name, revision)| object(&format!("o-{name:04}"), *revision, 40)).collect();
                 let (form, meta) = (&forms[usize::from(which)], meta(token.as_deref()));

@@ -282,6 +282,16 @@ pub(crate) fn invalid(e: &serde_json::Error) -> String {
     }
 }
 
+/// The ConfigMap `default/NAME` with a uid made of its name; for tests.
+#[cfg(test)]
+pub(crate) fn test_config_map(name: &str, revision: u64, data: &str) -> std::sync::Arc<Object> {
+    let metadata = format!(r#"{{"name":"{name}","namespace":"default","uid":"{name}-uid"}}"#);
+    let value = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{{"a":"{data}"}}}}"#);
+    let key = format!("/registry/configmaps/default/{name}").into();
+    let made = ingest(&Storage::test_config_maps(), "/registry/configmaps/".len(), key, value.as_bytes(), Revision(revision));
+    std::sync::Arc::new(made.expect("a ConfigMap"))
+}
+
 #[cfg(test)]
 mod early_tests {
     use super::*;

@@ -78,35 +78,19 @@ mod tests {
 
     use super::*;
     use crate::{
-        codec::{Blocks, Form, ListMeta, ingest},
-        model::{Epoch, Object, Revision, Shape, Storage},
+        codec::{Blocks, Form, ListMeta, ingest::test_config_map},
+        model::{Epoch, Object},
         telemetry::{Scope, Verb},
     };
 
     fn objects() -> Vec<Arc<Object>> {
-        let storage = Storage {
-            id: "configmaps".into(),
-            group: String::new(),
-            resource: "configmaps".into(),
-            namespaced: true,
-            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
-            fields: Vec::new(),
-        };
         let mut state = 1_u32;
         let mut noise = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state
         };
-        (0..2_000)
-            .map(|at| {
-                let data: String = (0..40).map(|_| format!("{:x}", noise())).collect();
-                let value = format!(
-                    r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"o","namespace":"d","uid":"{at}"}},"data":{{"a":"{data}"}}}}"#
-                );
-                let key = format!("/registry/configmaps/d/o-{at:04}").into();
-                Arc::new(ingest(&storage, "/registry/configmaps/".len(), key, value.as_bytes(), Revision(at)).expect("an object"))
-            })
-            .collect()
+        let mut text = || (0..40).map(|_| format!("{:x}", noise())).collect::<String>();
+        (0..2_000).map(|at| test_config_map(&format!("o-{at:04}"), at, &text())).collect()
     }
 
     /// Frames of a list, and how often it let others run.

@@ -24,6 +24,21 @@ pub struct Storage {
     pub fields: Vec<FieldPath>,
 }
 
+#[cfg(test)]
+impl Storage {
+    /// ConfigMaps, for tests.
+    pub(crate) fn test_config_maps() -> Self {
+        Self {
+            id: "configmaps".into(),
+            group: String::new(),
+            resource: "configmaps".into(),
+            namespaced: true,
+            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
+            fields: Vec::new(),
+        }
+    }
+}
+
 /// The form of a stored value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {

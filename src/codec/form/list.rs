@@ -102,10 +102,7 @@ fn remaining_into(remaining: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        codec::MetaVersion,
-        model::{Shape, Storage},
-    };
+    use crate::{codec::MetaVersion, model::Storage};
 
     #[test]
     fn an_empty_custom_page_with_more_to_come() {
@@ -139,14 +136,7 @@ mod tests {
             )
         );
         assert!(text(&Form::built_in("events.k8s.io/v1", "Event", "EventList", "")).contains(info));
-        let storage = Storage {
-            id: "configmaps".into(),
-            group: String::new(),
-            resource: "configmaps".into(),
-            namespaced: true,
-            shape: Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() },
-            fields: Vec::new(),
-        };
+        let storage = Storage::test_config_maps();
         for form in [Form::metadata_only(MetaVersion::V1, &storage), Form::custom("ex.io/v1", "Widget", "WidgetList")] {
             assert!(!text(&form).contains("shardInfo"));
         }
