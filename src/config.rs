@@ -139,8 +139,8 @@ pub struct Memory {
     pub history_window: Duration,
     /// Bytes of changes waiting for one keeper; past it the resource is reset alone (design §3 "Feed"). Default 256 MiB.
     pub keeper_inbox_bytes_limit: u64,
-    /// Bytes of compressed pieces of lists, of all resources together, that are kept for whoever lists the same. Default 128 MiB: lists of 500,000 objects
-    /// of 1 KB.
+    /// Bytes of compressed pieces of lists, of all resources together, that are kept for whoever lists the same. Default 128 MiB: lists of 300,000 objects
+    /// of 1.5 KB (docs/performance.md, Forms).
     pub compressed_lists_bytes_limit: u64,
     /// Threads of the runtime of feed and keepers; at least 1. Default half of the cores.
     pub feed_threads: usize,

@@ -4,9 +4,8 @@
 //! wrong, only unused; where one ends depends on the objects alone, so that pages, namespaces and the next list after a change find the others again.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{BuildHasher, Hash, Hasher, RandomState},
-    mem,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -19,8 +18,10 @@ use crate::model::{Epoch, Object};
 const ONE_IN: u64 = 16;
 /// A block has this many objects at most.
 const MOST_OBJECTS: usize = 64;
-/// A block ends with the object that makes it this large, bytes before compression: about half a millisecond of work.
+/// A block ends with the object that makes it this large, bytes before compression.
 const ENOUGH_BYTES: usize = 64 << 10;
+/// Compressed without letting others run, bytes: about half a millisecond of work.
+const PIECE_BYTES: usize = 64 << 10;
 /// A multiplier that spreads bits: 2⁶⁴ divided by the golden ratio.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The least work for most of the gain (kube-apiserver's level).
@@ -40,15 +41,15 @@ pub(super) struct Stretch {
 }
 
 impl Salt {
-    /// The block that begins a list of these objects, as they were in this epoch.
-    pub(super) fn stretch(&self, epoch: Epoch, objects: &[Arc<Object>]) -> Stretch {
+    /// The block that begins a list of these objects, as they were in this epoch; `weight` is about how many bytes each is written with.
+    pub(super) fn stretch(&self, epoch: Epoch, objects: &[Arc<Object>], weight: impl Fn(&Object) -> usize) -> Stretch {
         let (mut keyed, mut other) = (self.0.build_hasher(), epoch.0);
         keyed.write_u64(epoch.0);
         let (mut count, mut bytes) = (0, 0);
         for object in objects.iter().take(MOST_OBJECTS) {
             (&object.key, object.revision.0).hash(&mut keyed);
             other = (other.rotate_left(5) ^ object.uid_hash ^ object.revision.0).wrapping_mul(ODD);
-            (count, bytes) = (count + 1, bytes + object.tail.len());
+            (count, bytes) = (count + 1, bytes + weight(object));
             if object.uid_hash % ONE_IN == 0 || bytes >= ENOUGH_BYTES {
                 break;
             }
@@ -65,25 +66,47 @@ pub(super) struct Block {
     pub(super) crc: Crc,
 }
 
-impl Block {
-    fn of(text: &[u8]) -> Self {
-        let mut crc = Crc::new();
-        crc.update(text);
-        let mut deflate = Vec::with_capacity(text.len() / 3);
-        let mut compress = Compress::new(LEVEL, false);
-        let mut taken = 0;
-        // All is flushed when everything was taken and room is left.
-        while taken < text.len() || deflate.len() == deflate.capacity() {
-            deflate.reserve(text.len() / 8 + 64);
-            compress.compress_vec(&text[taken..], &mut deflate, FlushCompress::Full).expect("any text can be compressed");
-            taken = usize::try_from(compress.total_in()).expect("it is in memory");
-        }
-        deflate.shrink_to_fit();
-        Self { deflate, crc }
+/// A block that is being made.
+pub(super) struct Making {
+    name: Name,
+    text: Vec<u8>,
+    compress: Compress,
+    deflate: Vec<u8>,
+}
+
+impl Making {
+    /// The block of these objects, whose text this is; nothing is done yet.
+    pub(super) fn new(stretch: &Stretch, text: Vec<u8>) -> Self {
+        let deflate = Vec::with_capacity(text.len() / 3);
+        Self { name: stretch.name, text, compress: Compress::new(LEVEL, false), deflate }
     }
 
+    /// Compresses a piece of the text; whether that was the last one.
+    pub(super) fn piece(&mut self) -> bool {
+        let taken = |compress: &Compress| usize::try_from(compress.total_in()).expect("it is in memory");
+        let end = self.text.len().min(taken(&self.compress) + PIECE_BYTES);
+        let is_last = end == self.text.len();
+        let flush = if is_last { FlushCompress::Full } else { FlushCompress::None };
+        // A flush is over when everything was taken and room is left.
+        while taken(&self.compress) < end || is_last && self.deflate.len() == self.deflate.capacity() {
+            self.deflate.reserve(PIECE_BYTES / 8 + 64);
+            let rest = &self.text[taken(&self.compress)..end];
+            self.compress.compress_vec(rest, &mut self.deflate, flush).expect("any text can be compressed");
+        }
+        is_last
+    }
+
+    fn block(mut self) -> Block {
+        let mut crc = Crc::new();
+        crc.update(&self.text);
+        self.deflate.shrink_to_fit();
+        Block { deflate: self.deflate, crc }
+    }
+}
+
+impl Block {
     fn weight(&self) -> usize {
-        size_of::<Self>() + size_of::<(Name, Arc<Self>)>() + self.deflate.len()
+        size_of::<Self>() + 2 * size_of::<(Name, Arc<Self>, bool)>() + self.deflate.len()
     }
 }
 
@@ -95,12 +118,13 @@ pub struct Blocks {
     kept: Mutex<Kept>,
 }
 
-/// Two generations: what is found among the old is young again, and the old go when the young fill half of the room.
+/// A clock: those that were found since they came last are passed over once, the others go when room is needed.
 #[derive(Debug, Default)]
 struct Kept {
-    young: HashMap<Name, Arc<Block>>,
-    old: HashMap<Name, Arc<Block>>,
-    /// Bytes of the young.
+    blocks: HashMap<Name, (Arc<Block>, bool)>,
+    /// From the one that is looked at next.
+    order: VecDeque<Name>,
+    /// Of all blocks.
     bytes: usize,
 }
 
@@ -111,42 +135,43 @@ impl Blocks {
         Self { limit, kept: Mutex::default() }
     }
 
-    /// The block of these objects, kept or made of their text; whether it was kept.
-    pub(super) fn find(&self, stretch: &Stretch, text: impl FnOnce() -> Vec<u8>) -> (Arc<Block>, bool) {
-        if let Some(block) = self.kept(stretch.name) {
-            return (block, true);
-        }
-        // Two who list at the same time may both make it; one of the two is kept.
-        let block = Arc::new(Block::of(&text()));
-        self.keep(stretch.name, block.clone());
-        (block, false)
-    }
-
-    fn kept(&self, name: Name) -> Option<Arc<Block>> {
+    /// The block of these objects, if it is kept.
+    pub(super) fn find(&self, stretch: &Stretch) -> Option<Arc<Block>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(block) = kept.young.get(&name) {
-            return Some(block.clone());
-        }
-        let block = kept.old.remove(&name)?;
-        kept.insert(name, block.clone(), self.limit);
-        Some(block)
+        let (block, was_found) = kept.blocks.get_mut(&stretch.name)?;
+        *was_found = true;
+        Some(block.clone())
     }
 
-    fn keep(&self, name: Name, block: Arc<Block>) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(name, block, self.limit);
+    /// Keeps a block that is made. Two who list at the same time may both make it; the first one stays.
+    pub(super) fn keep(&self, made: Making) -> Arc<Block> {
+        let (name, block) = (made.name, Arc::new(made.block()));
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(name, block.clone(), self.limit);
+        block
     }
 }
 
 impl Kept {
     fn insert(&mut self, name: Name, block: Arc<Block>, limit: usize) {
         let weight = block.weight();
-        if self.bytes + weight > limit / 2 {
-            self.old = mem::take(&mut self.young);
-            self.bytes = 0;
+        if weight > limit || self.blocks.contains_key(&name) {
+            return;
         }
-        if weight <= limit / 2 && self.young.insert(name, block).is_none() {
-            self.bytes += weight;
+        while self.bytes + weight > limit
+            && let Some(next) = self.order.pop_front()
+        {
+            match self.blocks.entry(next) {
+                Entry::Occupied(mut found) if found.get().1 => {
+                    found.get_mut().1 = false;
+                    self.order.push_back(next);
+                }
+                Entry::Occupied(unused) => self.bytes -= unused.remove().0.weight(),
+                Entry::Vacant(_) => {}
+            }
         }
+        self.bytes += weight;
+        self.order.push_back(name);
+        self.blocks.insert(name, (block, false));
     }
 }
 
@@ -160,6 +185,20 @@ mod tests {
     use super::*;
     use crate::codec::gzip_list::tests::object;
 
+    fn stretch(at: u64) -> Stretch {
+        Stretch { objects: 1, name: (at, at) }
+    }
+
+    fn made(at: u64, text: &[u8]) -> Making {
+        let mut making = Making::new(&stretch(at), text.to_vec());
+        while !making.piece() {}
+        making
+    }
+
+    fn block_of(text: &[u8]) -> Block {
+        made(0, text).block()
+    }
+
     /// What a stream of these blocks, and an end, stands for.
     fn inflated(blocks: &[&Block]) -> Vec<u8> {
         let mut stream = blocks.iter().map(|block| &block.deflate[..]).collect::<Vec<_>>().concat();
@@ -172,7 +211,7 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_may_stand_anywhere(texts in prop::collection::vec(prop_oneof!["[a-f]{0,4000}", ".{0,600}"], 1..6), order: Vec<Index>) {
-            let blocks: Vec<_> = texts.iter().map(|text| Block::of(text.as_bytes())).collect();
+            let blocks: Vec<_> = texts.iter().map(|text| block_of(text.as_bytes())).collect();
             let order: Vec<usize> = order.iter().map(|index| index.index(texts.len())).collect();
             let text: String = order.iter().map(|at| &texts[*at][..]).collect();
             prop_assert_eq!(inflated(&order.iter().map(|at| &blocks[*at]).collect::<Vec<_>>()), text.as_bytes());
@@ -195,7 +234,7 @@ mod tests {
                     (state >> 56) as u8
                 })
                 .collect();
-            assert!(inflated(&[&Block::of(&noise)]) == noise, "{length}");
+            assert!(inflated(&[&block_of(&noise)]) == noise, "{length}");
         }
     }
 
@@ -204,7 +243,7 @@ mod tests {
         let (salt, other) = (Salt::default(), Salt::default());
         let list = |names: &[(&str, u64)]| names.iter().map(|(name, revision)| object(name, *revision, 10)).collect::<Vec<_>>();
         let name = |salt: &Salt, epoch, names: &[(&str, u64)]| {
-            let stretch = salt.stretch(Epoch(epoch), &list(names));
+            let stretch = salt.stretch(Epoch(epoch), &list(names), |_| 1);
             assert_eq!(stretch.objects, names.len());
             stretch.name
         };
@@ -230,7 +269,7 @@ mod tests {
         let ends = |from: usize| {
             let (mut at, mut ends) = (from, Vec::new());
             while at < all.len() {
-                at += salt.stretch(Epoch(1), &all[at..]).objects;
+                at += salt.stretch(Epoch(1), &all[at..], |_| 1).objects;
                 ends.push(at);
             }
             ends
@@ -243,28 +282,35 @@ mod tests {
         }
         // Large objects end a block earlier, and none has more than the most.
         let large: Vec<_> = (0..50).map(|at| object(&format!("l-{at}"), at, ENOUGH_BYTES / 4)).collect();
-        assert!(salt.stretch(Epoch(1), &large).objects <= 4);
+        assert!(salt.stretch(Epoch(1), &large, |object| object.tail.len()).objects <= 4);
         let same: Vec<_> = (0..1_000).map(|_| all[0].clone()).collect();
-        assert!([1, MOST_OBJECTS].contains(&salt.stretch(Epoch(1), &same).objects));
+        assert!([1, MOST_OBJECTS].contains(&salt.stretch(Epoch(1), &same, |_| 1).objects));
     }
 
     #[test]
     fn what_is_kept_is_bounded_and_what_was_used_last_stays() {
         let blocks = Blocks::new(100_000);
         let noise = |at: u64| (0..999_u64).map(|byte| (at.wrapping_mul(31).wrapping_add(byte * byte * 7) >> 3) as u8).collect::<Vec<_>>();
-        let stretch = |at: u64| Stretch { objects: 1, name: (at, at) };
-        for at in 0..10_000 {
-            blocks.find(&stretch(at), || noise(at));
-            let (first, is_kept) = blocks.find(&stretch(0), || noise(0));
-            assert!(is_kept || at == 0, "{at}: it was just used");
+        let find = |blocks: &Blocks, at: u64| {
+            let found = blocks.find(&stretch(at));
+            (found.is_some(), found.unwrap_or_else(|| blocks.keep(made(at, &noise(at)))))
+        };
+        for at in 0..5_000 {
+            find(&blocks, at);
+            let (is_kept, first) = find(&blocks, 0);
+            assert!(is_kept, "{at}: it was just used");
             assert_eq!(inflated(&[&first]), noise(0));
             let kept = blocks.kept.lock().expect("nobody panics");
-            let bytes: usize = kept.young.values().chain(kept.old.values()).map(|block| block.weight()).sum();
-            assert!(bytes <= 100_000, "{bytes}");
+            let bytes: usize = kept.blocks.values().map(|(block, _)| block.weight()).sum();
+            assert!(bytes == kept.bytes && bytes <= 100_000 && kept.order.len() == kept.blocks.len(), "{bytes}");
         }
-        assert!(blocks.find(&stretch(9_999), || unreachable!("it is kept")).1);
-        assert!(!blocks.find(&stretch(5), || noise(5)).1);
+        assert!(find(&blocks, 4_999).0 && !find(&blocks, 5).0);
+        // A list that takes most of the room is found again as often as it is asked for.
+        let list = Blocks::new(100_000);
+        let fits = 100_000 / made(0, &noise(0)).block().weight() as u64 * 9 / 10;
+        let hits = |_| (0..fits).filter(|at| find(&list, *at).0).count() as u64;
+        assert_eq!([0, 1, 2].map(hits), [0, fits, fits]);
         let none = Blocks::new(0);
-        assert!(!none.find(&stretch(1), || noise(1)).1 && !none.find(&stretch(1), || noise(1)).1);
+        assert!(!find(&none, 1).0 && !find(&none, 1).0);
     }
 }

@@ -129,6 +129,15 @@ impl Form {
         !matches!(self.style, Style::Table(_))
     }
 
+    /// About how many bytes the object is written with.
+    pub(super) fn weight(&self, object: &Object) -> usize {
+        match self.style {
+            // Metadata is as long as its annotations; few objects have more of them.
+            Style::Partial(_) => object.tail.len().min(1 << 10),
+            _ => object.tail.len(),
+        }
+    }
+
     pub(super) fn salt(&self) -> &Salt {
         &self.salt
     }

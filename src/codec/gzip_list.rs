@@ -1,12 +1,12 @@
 //! A list as a gzip stream of shared blocks. Knows neither who reads it nor when.
 
-use std::sync::Arc;
+use std::{sync::Arc, vec::IntoIter};
 
 use bytes::Bytes;
 use flate2::Crc;
 
 use super::{
-    blocks::{Blocks, Salt},
+    blocks::{Block, Blocks, Making},
     form::{Form, ListMeta},
     proto::{ENVELOPE_TAIL, field_into},
     wire::{ITEMS, WireList},
@@ -23,29 +23,25 @@ const MOST_STORED: usize = 0xFFFF;
 /// A list that is being written.
 pub struct GzipList {
     blocks: Arc<Blocks>,
-    salt: Salt,
     epoch: Epoch,
-    objects: Vec<Arc<Object>>,
-    items: Items,
+    /// What is not written yet; let go of as it is.
+    objects: IntoIter<Arc<Object>>,
+    form: Arc<Form>,
+    /// In protobuf the messages of the objects; JSON is made of them.
+    messages: Option<IntoIter<Bytes>>,
     /// What stands before, and after, the items.
     open: Vec<u8>,
     close: Vec<u8>,
-    next: usize,
+    making: Option<Making>,
     crc: Crc,
     state: State,
 }
 
-/// How items are written.
-enum Items {
-    /// Joined by commas.
-    Json(Arc<Form>),
-    /// The messages of all.
-    Protobuf(Vec<Bytes>),
-}
-
+#[derive(Clone, Copy)]
 enum State {
     Open,
-    Items,
+    First,
+    Others,
     Done,
 }
 
@@ -56,8 +52,8 @@ pub enum Wrote {
     Open,
     /// A block that was kept.
     Shared,
-    /// A block that had to be compressed, which took a while.
-    Compressed,
+    /// A block that had to be compressed, or a piece of one, which took a while; whether it is whole.
+    Compressed(bool),
     /// The end, now or before.
     End,
 }
@@ -70,28 +66,41 @@ impl GzipList {
         form.list_open_into(meta, &mut open);
         form.list_close_into(meta, &mut close);
         close.push(b'\n');
-        let salt = form.salt().clone();
-        Self { blocks, salt, epoch, objects, items: Items::Json(form), open, close, next: 0, crc: Crc::new(), state: State::Open }
+        Self::new(form, None, (open, close), objects, epoch, blocks)
     }
 
     /// The same in protobuf; `list` has the messages of these objects, made by this form.
     #[must_use]
-    pub fn protobuf(form: &Form, list: WireList, objects: Vec<Arc<Object>>, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
-        let (open, close, items) = (list.head, ENVELOPE_TAIL.to_vec(), Items::Protobuf(list.items));
-        Self { blocks, salt: form.salt().clone(), epoch, objects, items, open, close, next: 0, crc: Crc::new(), state: State::Open }
+    pub fn protobuf(form: Arc<Form>, list: WireList, objects: Vec<Arc<Object>>, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
+        Self::new(form, Some(list.items.into_iter()), (list.head, ENVELOPE_TAIL.to_vec()), objects, epoch, blocks)
+    }
+
+    fn new(
+        form: Arc<Form>,
+        messages: Option<IntoIter<Bytes>>,
+        (open, close): (Vec<u8>, Vec<u8>),
+        objects: Vec<Arc<Object>>,
+        epoch: Epoch,
+        blocks: Arc<Blocks>,
+    ) -> Self {
+        let objects = objects.into_iter();
+        Self { blocks, epoch, objects, form, messages, open, close, making: None, crc: Crc::new(), state: State::Open }
     }
 
     /// Appends what comes next: the beginning, a block, or the end.
     pub fn step(&mut self, out: &mut Vec<u8>) -> Wrote {
+        if self.making.is_some() {
+            return self.piece_into(out);
+        }
         match self.state {
             State::Open => {
                 out.extend_from_slice(&HEAD);
                 stored_into(&self.open, &mut self.crc, out);
-                self.state = State::Items;
+                self.state = State::First;
                 Wrote::Open
             }
-            State::Items if self.next < self.objects.len() => self.block_into(out),
-            State::Items => {
+            State::First | State::Others if !self.objects.as_slice().is_empty() => self.block_into(out),
+            State::First | State::Others => {
                 stored_into(&self.close, &mut self.crc, out);
                 out.extend_from_slice(&LAST);
                 out.extend_from_slice(&self.crc.sum().to_le_bytes());
@@ -104,32 +113,57 @@ impl GzipList {
     }
 
     fn block_into(&mut self, out: &mut Vec<u8>) -> Wrote {
-        if self.next > 0 && matches!(self.items, Items::Json(_)) {
+        if matches!((self.state, &self.messages), (State::Others, None)) {
             stored_into(b",", &mut self.crc, out);
         }
-        let stretch = self.salt.stretch(self.epoch, &self.objects[self.next..]);
-        let range = self.next..self.next + stretch.objects;
-        self.next = range.end;
-        let (block, is_kept) = self.blocks.find(&stretch, || match &self.items {
-            Items::Json(form) => {
-                let mut text = Vec::with_capacity(self.objects[range.clone()].iter().map(|object| object.tail.len() + 64).sum());
-                for (nth, object) in self.objects[range].iter().enumerate() {
+        self.state = State::Others;
+        let stretch = self.form.salt().stretch(self.epoch, self.objects.as_slice(), |object| self.form.weight(object));
+        let found = self.blocks.find(&stretch);
+        if let Some(block) = &found {
+            self.append(block, out);
+        } else {
+            self.making = Some(Making::new(&stretch, self.text(stretch.objects)));
+        }
+        self.objects.by_ref().take(stretch.objects).for_each(drop);
+        self.messages.iter_mut().for_each(|messages| messages.take(stretch.objects).for_each(drop));
+        if found.is_some() { Wrote::Shared } else { self.piece_into(out) }
+    }
+
+    fn piece_into(&mut self, out: &mut Vec<u8>) -> Wrote {
+        let is_whole = self.making.as_mut().is_some_and(Making::piece);
+        if let Some(made) = self.making.take_if(|_| is_whole) {
+            let block = self.blocks.keep(made);
+            self.append(&block, out);
+        }
+        Wrote::Compressed(is_whole)
+    }
+
+    fn append(&mut self, block: &Block, out: &mut Vec<u8>) {
+        out.extend_from_slice(&block.deflate);
+        self.crc.combine(&block.crc);
+    }
+
+    /// The next so many items.
+    fn text(&self, count: usize) -> Vec<u8> {
+        let objects = &self.objects.as_slice()[..count];
+        let mut text = Vec::new();
+        match &self.messages {
+            None => {
+                text.reserve(objects.iter().map(|object| self.form.weight(object) + 64).sum());
+                for (nth, object) in objects.iter().enumerate() {
                     if nth > 0 {
                         text.push(b',');
                     }
-                    form.item_into(object, &mut text);
+                    self.form.item_into(object, &mut text);
                 }
-                text
             }
-            Items::Protobuf(messages) => {
-                let mut text = Vec::with_capacity(messages[range.clone()].iter().map(|message| message.len() + 8).sum());
-                messages[range].iter().for_each(|message| field_into(ITEMS, message, &mut text));
-                text
+            Some(messages) => {
+                let messages = &messages.as_slice()[..count];
+                text.reserve(messages.iter().map(|message| message.len() + 8).sum());
+                messages.iter().for_each(|message| field_into(ITEMS, message, &mut text));
             }
-        });
-        out.extend_from_slice(&block.deflate);
-        self.crc.combine(&block.crc);
-        if is_kept { Wrote::Shared } else { Wrote::Compressed }
+        }
+        text
     }
 }
 
@@ -179,7 +213,7 @@ pub(super) mod tests {
         loop {
             match list.step(&mut out) {
                 Wrote::Open | Wrote::Shared => {}
-                Wrote::Compressed => compressed += 1,
+                Wrote::Compressed(is_whole) => compressed += usize::from(is_whole),
                 Wrote::End => break,
             }
         }
@@ -247,17 +281,34 @@ pub(super) mod tests {
     #[test]
     fn protobuf_is_the_same() {
         let blocks = Arc::new(Blocks::new(1 << 20));
-        let form = form().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in");
+        let form = Arc::new(form().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in"));
         let (meta, objects) = (meta(Some("token")), (0..300).map(|at| object(&format!("o-{at:04}"), at, 100)).collect::<Vec<_>>());
         let messages = || form.protobuf_list(&meta, &objects).expect("objects that can be encoded");
         let WireList { head: mut plain, items, len } = messages();
         items.iter().for_each(|item| field_into(ITEMS, item, &mut plain));
         plain.extend_from_slice(ENVELOPE_TAIL);
         assert_eq!(plain.len(), len);
-        let list = || written(GzipList::protobuf(&form, messages(), objects.clone(), EPOCH, blocks.clone()));
+        let list = || written(GzipList::protobuf(form.clone(), messages(), objects.clone(), EPOCH, blocks.clone()));
         let (first, compressed) = list();
         assert!(compressed > 0 && inflated(&first) == plain);
         assert_eq!(list(), (first, 0));
+    }
+
+    /// Others run between its pieces; and what is short although its objects are long is compressed together.
+    #[test]
+    fn large_objects_are_compressed_in_pieces() {
+        let objects: Vec<_> = (0..20).map(|at| object(&format!("o-{at}"), at, 200_000)).collect();
+        let steps = |form: &Arc<Form>| {
+            let mut list = GzipList::json(form.clone(), &meta(None), objects.clone(), EPOCH, Arc::new(Blocks::new(0)));
+            let (mut out, mut steps) = (Vec::new(), Vec::new());
+            while steps.last() != Some(&Wrote::End) {
+                steps.push(list.step(&mut out));
+            }
+            assert!(inflated(&out) == plain(form, &meta(None), &objects));
+            steps.iter().filter(|step| matches!(step, Wrote::Compressed(_))).count()
+        };
+        assert_eq!(steps(&form()), 20 * 4);
+        assert!(steps(&Arc::new(Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()))) < 10);
     }
 
     #[test]

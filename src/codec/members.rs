@@ -8,6 +8,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use super::encode;
+
 /// Members in their order. A repeated name: the last one counts, as in Go.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -135,15 +137,14 @@ impl<'o> Writer<'o> {
         Self { out, empty: true }
     }
 
-    /// Writes `"name":`; the caller appends the value to what it returns. `name` needs no escapes.
+    /// Writes `"name":`; the caller appends the value to what it returns.
     pub(crate) fn name(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.empty {
             self.out.push(b',');
         }
         self.empty = false;
-        self.out.push(b'"');
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b"\":");
+        encode::string_into(name, self.out);
+        self.out.push(b':');
         self.out
     }
 

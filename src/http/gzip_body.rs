@@ -49,8 +49,8 @@ impl Body for GzipBody {
                 Wrote::Open => {}
                 Wrote::Shared => this.metrics.blocks_shared.inc(),
                 // Others run before the next one is compressed.
-                Wrote::Compressed => {
-                    this.metrics.blocks_compressed.inc();
+                Wrote::Compressed(is_whole) => {
+                    this.metrics.blocks_compressed.inc_by(is_whole.into());
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }

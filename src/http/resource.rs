@@ -336,9 +336,7 @@ impl Call<'_> {
             let messages = if small { Ok(messages()) } else { self.aside(messages, &mut timer).await };
             return match messages {
                 Ok(Ok((messages, list))) => match self.shares(&list, &form).filter(|_| messages.len > LARGE_BYTES) {
-                    Some(epoch) => {
-                        self.compressed(GzipList::protobuf(&form, messages, list.objects, epoch, self.api.blocks.clone()), timer)
-                    }
+                    Some(epoch) => self.compressed(GzipList::protobuf(form, messages, list.objects, epoch, self.api.blocks.clone()), timer),
                     None => self.listed_in_protobuf(WireBody::new(messages, timer)),
                 },
                 Ok(Err(why)) => self.failed(&Status::internal(why.to_string()), &mut timer),
