@@ -314,21 +314,19 @@ impl WatchBody {
         let WatchSource::Stream(mut subscription) = std::mem::replace(&mut self.source, WatchSource::Over) else {
             return Poll::Ready(false);
         };
-        let mut bytes = 0;
         for _ in 0..LAST_STEPS {
             let step = subscription.step(FRAME_BYTES, &mut self.out, Waker::noop());
+            self.resource.metrics.init_events.inc_by(subscription.take_processed());
             if let Step::Expired { seen, floor } = step {
                 self.resource.metrics.terminated_watchers.inc();
                 return self.fail(ReadError::WatchExpired { asked: seen, floor });
             }
-            bytes = self.out.iter().map(Bytes::len).sum();
-            if step != Step::More || bytes >= FRAME_BYTES {
+            if step != Step::More || self.out.iter().map(Bytes::len).sum::<usize>() >= FRAME_BYTES {
                 break;
             }
         }
-        self.resource.metrics.init_events.inc_by(subscription.take_processed());
         self.wrote(Instant::now(), subscription.is_past_initial());
-        if bytes == 0 { Poll::Ready(false) } else { self.send() }
+        if self.out.is_empty() { Poll::Ready(false) } else { self.send() }
     }
 
     /// Waits for events; they are in `out` then. `false` at the end of the stream.

@@ -276,7 +276,7 @@ impl Call<'_> {
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
                 let answer = || self.reply().object(code, self.shaped(is_scale, &written.object));
-                let answer = self.api.writer.aside(&written.object, answer).await;
+                let answer = self.api.writer.aside(&written.object, answer);
                 return sent(answer, timer);
             }
         };

@@ -59,7 +59,11 @@ async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Pay
                 Ok(Said::End) | Err(_) => break NORMAL,
             },
             next = events.next() => match next {
-                Some(events) => send(&mut to, events.iter().flat_map(|event| payload.frame(event)).collect(), until).await,
+                // What comes late, because the machine stood still, may take as long as what came in time.
+                Some(events) => {
+                    let until = until.max(Instant::now() + LAST_WRITE);
+                    send(&mut to, events.iter().flat_map(|event| payload.frame(event)).collect(), until).await
+                }
                 None => break NORMAL,
             },
         };
