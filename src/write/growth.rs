@@ -11,7 +11,7 @@ use super::{
     body::Syntax,
     decode::Sent,
     options::{FieldValidation, WriteOptions},
-    place::test_place,
+    place::{Place, test_place},
     strategy, tree,
 };
 use crate::model::invalid::joined;
@@ -88,13 +88,11 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
 }
 
 /// From the bytes to the text of the answer, or to the object that would be written.
-fn judge(group: &str, resource: &str, body: &[u8]) {
-    let namespace = (resource == "configmaps").then_some("n");
-    let place = test_place(group, resource, namespace, "a");
+fn judge(place: &Place, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
         let options = WriteOptions { dry_run: false, validation };
-        let Ok(sent) = Sent::read(&place, &options, Syntax::Json, body) else { continue };
-        let made = strategy::create(&place, sent.tree, tree::now(), &mut Vec::new());
+        let Ok(sent) = Sent::read(place, &options, Syntax::Json, body) else { continue };
+        let made = strategy::create(place, sent.tree, tree::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {
             assert!(black_box(joined(errors)).len() < 8 << 20, "more is told than anybody reads");
         }
@@ -111,9 +109,11 @@ fn timed(work: impl Fn()) -> Duration {
 #[test]
 fn cost_grows_with_the_length_of_a_body() {
     for (group, resource, object, item) in bodies() {
+        let namespace = (resource == "configmaps").then_some("n");
+        let place = test_place(group, resource, namespace, "a");
         let [short, long] = [BYTES, BYTES * LONGER].map(|bytes| grown(&object, item, bytes));
         assert!(long.len() > short.len() * (LONGER - 1), "{} and {} bytes", short.len(), long.len());
-        let mut tries = (0..TRIES).map(|_| [&short, &long].map(|body| timed(|| judge(group, resource, body))));
+        let mut tries = (0..TRIES).map(|_| [&short, &long].map(|body| timed(|| judge(&place, body))));
         let grows = |[short, long]: [Duration; 2]| long < short * SLOWER_MAX + Duration::from_millis(20);
         assert!(tries.any(grows), "{item} in {object} takes more than {SLOWER_MAX} times as long when it is {LONGER} times as long");
     }

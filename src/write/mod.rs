@@ -102,9 +102,9 @@ impl Writer {
         Self { etcd, prefix: prefix.into(), shelf, leases, leaving, permit, turns }
     }
 
-    /// Does work on this object; when it is large, so that nobody else waits for it.
-    pub async fn aside<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
-        self.turns.take(!tree::fits(object, turns::LARGE_BYTES), work).await
+    /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.
+    pub fn aside<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
+        if tree::fits(object, turns::LARGE_BYTES) { work() } else { turns::apart(work) }
     }
 
     /// The options that a DELETE has in its query or its body.
@@ -120,6 +120,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+        let _entered = self.turns.enter(is_large(body)).await;
         let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
@@ -173,6 +174,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+        let _entered = self.turns.enter(is_large(body)).await;
         let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
@@ -207,8 +209,10 @@ impl Writer {
         let place = &ask.place;
         let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
+        let is_large = is_large_patch(kind, body);
+        let _entered = self.turns.enter(is_large).await;
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| {
+            .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
                 // Only what the last try had to say counts.
                 told.clear();
@@ -258,6 +262,11 @@ fn updated(place: &Place, part: Part, current: &Current, object: Value, warnings
 
 fn is_large(body: &[u8]) -> bool {
     body.len() >= turns::LARGE_BYTES
+}
+
+/// Whether to apply a patch takes long, whatever the object.
+fn is_large_patch(kind: PatchKind, body: &[u8]) -> bool {
+    kind == PatchKind::Json || body.len() >= turns::LARGE_PATCH_BYTES
 }
 
 fn written(done: Done) -> Written {

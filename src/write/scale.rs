@@ -7,7 +7,7 @@ use super::{
     body::{Expected, Syntax},
     decode::Sent,
     failure::{Named, WriteError},
-    in_namespace, is_large, is_named,
+    in_namespace, is_large, is_large_patch, is_named,
     patched::{Patch, PatchKind},
     place::{Current, Place},
     strategy,
@@ -51,6 +51,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
     pub async fn replace_scale(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+        let _entered = self.turns.enter(is_large(body)).await;
         let scale = self.turns.take(is_large(body), || Sent::read_as(&SCALE, &ask.options, syntax, body)).await?.into_tree(told);
         self.scale(ask, false, |_| Ok(scale.clone())).await
     }
@@ -61,7 +62,9 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let patch = Patch { kind, bytes: body, validation: ask.options.validation };
-        self.scale(ask, is_large(body), |scale| {
+        let is_large = is_large_patch(kind, body);
+        let _entered = self.turns.enter(is_large).await;
+        self.scale(ask, is_large, |scale| {
             told.clear();
             Ok(Sent::patched(&SCALE, &ask.options, &patch, scale)?.into_tree(told))
         })

@@ -1,8 +1,10 @@
 //! Work on large bodies and objects leaves the runtime's threads to others, a few pieces at a time. Knows neither bodies nor objects.
 
+use std::thread::available_parallelism;
+
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     task::block_in_place,
 };
 
@@ -10,32 +12,55 @@ use tokio::{
 /// keeps a thread for some twenty milliseconds at most, commonly for a fraction of one; to leave the thread costs some ten microseconds.
 pub(super) const LARGE_BYTES: usize = 16 << 10;
 
-/// Pieces of large work that run at the same time; others wait their turn, as long as their requests may. A tree may take fifty times the memory of its
-/// body.
-const AT_ONCE: usize = 2;
+/// Bytes of a merge patch, or a strategic one, from which on to apply it is large work: each may touch all of an object. Every JSON patch is, whose copies
+/// may double the object with each operation.
+pub(super) const LARGE_PATCH_BYTES: usize = 1 << 10;
+
+/// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait their turn, as long as their requests may.
+const AT_ONCE_MIN: usize = 2;
+
+/// Requests with large bodies that are under way at the same time, from their first turn to etcd's answer: a tree may take fifty times the memory of its body.
+const REQUESTS_AT_ONCE: usize = 8;
 
 /// The turns of large work.
-pub(super) struct Turns(Semaphore);
+pub(super) struct Turns {
+    turns: Semaphore,
+    requests: Semaphore,
+}
 
 impl Default for Turns {
     fn default() -> Self {
-        Self(Semaphore::const_new(AT_ONCE))
+        Self { turns: Semaphore::new(at_once()), requests: Semaphore::new(REQUESTS_AT_ONCE) }
     }
 }
 
+fn at_once() -> usize {
+    available_parallelism().map_or(AT_ONCE_MIN, |cores| (cores.get() / 2).max(AT_ONCE_MIN))
+}
+
 impl Turns {
+    /// Lets a request with a large body in, before its first turn; it is in until what this answers is dropped.
+    pub(super) async fn enter(&self, is_large: bool) -> Option<SemaphorePermit<'_>> {
+        if is_large { Some(self.requests.acquire().await.expect("it is never closed")) } else { None }
+    }
+
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
     /// given up in the middle.
     pub(super) async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
         if !is_large {
             return work();
         }
-        let _turn = self.0.acquire().await.expect("it is never closed");
-        match Handle::current().runtime_flavor() {
-            // There is no other thread that could go on.
-            RuntimeFlavor::CurrentThread => work(),
-            _ => block_in_place(work),
-        }
+        let _turn = self.turns.acquire().await.expect("it is never closed");
+        apart(work)
+    }
+}
+
+/// Does work that takes long, so that others go on meanwhile.
+pub(super) fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        // There is no other thread that could go on.
+        RuntimeFlavor::CurrentThread => work(),
+        _ => block_in_place(work),
     }
 }
 
@@ -63,7 +88,7 @@ mod tests {
         let (entered, seen) = mpsc::channel();
         let (go, gate) = mpsc::channel::<()>();
         let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
-        for i in 0..=AT_ONCE {
+        for i in 0..=at_once() {
             let (turns, entered, gate) = (turns.clone(), entered.clone(), gate.clone());
             runtime.spawn(async move {
                 turns
@@ -75,13 +100,13 @@ mod tests {
             });
         }
         let long = Duration::from_secs(10);
-        for _ in 0..AT_ONCE {
+        for _ in 0..at_once() {
             seen.recv_timeout(long).expect("there is room");
         }
         assert!(seen.recv_timeout(Duration::from_millis(50)).is_err(), "there is no room for one more");
         go.send(()).expect("they wait");
         seen.recv_timeout(long).expect("one has left");
-        for _ in 0..AT_ONCE {
+        for _ in 0..at_once() {
             go.send(()).expect("they wait");
         }
     }

@@ -261,6 +261,23 @@ fn status_updates_keep_the_spec() {
     assert_eq!(validate_status_update(&new)[0].field, "status.acceptedNames.plural");
 }
 
+/// Each error about stored versions shows all of them; and each version may be looked for among those of the other side.
+#[test]
+fn of_very_many_wrong_versions_little_is_told() {
+    let mut old = object();
+    defaulted(&mut old);
+    let many = |of: &dyn Fn(usize) -> Value| Value::from((0..20_000).map(of).collect::<Vec<_>>());
+    let (mut repeated, mut named) = (old.clone(), old.clone());
+    repeated["spec"]["versions"] = many(&|_| json!({"name": "v", "storage": true}));
+    repeated["status"]["storedVersions"] = many(&|_| json!("v"));
+    named["spec"]["versions"] = many(&|at| json!({"name": format!("v{at}"), "selectableFields": [{"jsonPath": ".a"}]}));
+    named["status"]["storedVersions"] = many(&|at| json!(format!("w{at}")));
+    for (new, old) in [(&repeated, &old), (&named, &old), (&named, &repeated), (&repeated, &named)] {
+        let told: usize = validate_update(new, old).iter().map(FieldError::bytes).sum();
+        assert!((1_000..32 << 20).contains(&told), "{told} bytes");
+    }
+}
+
 #[test]
 fn wrong_types_do_not_panic() {
     for object in [

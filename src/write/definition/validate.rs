@@ -3,7 +3,7 @@
 //! Not done here: generic metadata (labels, annotations, the characters of the name), which the writer checks for every object; compiling CEL
 //! rules and `pattern`s; checking defaults against their schemas. Such definitions are stored as they are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     codec::definition::lifted,
-    model::{invalid::FieldError, legal::wrong_subdomain},
+    model::{
+        invalid::{FieldError, TOLD_BYTES_MAX},
+        legal::wrong_subdomain,
+    },
 };
 
 /// What is wrong with a new v1 definition, after `prepare_create`.
@@ -172,7 +175,16 @@ fn wrong_versions(spec: &Value, strict: Strictness, options: &Options<'_>) -> Ve
     let versions = list(spec, "versions");
     let shared = member(spec, "subresources");
     let per_version = versions.iter().any(|version| member(version, "subresources").is_some());
+    // Of those with one name the first.
+    let old_versions: HashMap<&str, &Value> =
+        options.old_spec.iter().flat_map(|old| list(old, "versions").iter().rev()).map(|old| (text(old, "name"), old)).collect();
+    let (mut told, mut counted) = (0, 0);
     for (i, version) in versions.iter().enumerate() {
+        told += errors[counted..].iter().map(FieldError::bytes).sum::<usize>();
+        counted = errors.len();
+        if told > TOLD_BYTES_MAX {
+            return errors;
+        }
         let path = at("spec.versions", i);
         let name = text(version, "name");
         names.insert(name);
@@ -189,7 +201,7 @@ fn wrong_versions(spec: &Value, strict: Strictness, options: &Options<'_>) -> Ve
         if list(version, "selectableFields").is_empty() {
             continue;
         }
-        let old = options.old_spec.and_then(|old| list(old, "versions").iter().find(|old| text(old, "name") == name));
+        let old = old_versions.get(name);
         match member(version, "schema").and_then(schema_in) {
             Some(schema) => {
                 let many = old.is_some_and(|old| keeps_too_many(version, old));
@@ -257,20 +269,30 @@ fn wrong_status(object: &Value) -> Vec<FieldError> {
         return errors;
     }
     let versions = list(&object["spec"], "versions");
+    let kept: HashSet<&Value> = stored.iter().collect();
     // kube-apiserver forgets a stored version when it has found it once.
-    let mut found = BTreeSet::new();
+    let mut found = HashSet::new();
+    let mut told = 0;
     for version in versions {
-        let is_repeated = !found.insert(text(version, "name"));
-        if flag(version, "storage") && (is_repeated || !stored.contains(&version["name"])) {
-            errors.push(shown::invalid_shown(path, &shown, &format!("must have the storage version {}", text(version, "name"))));
+        let name = &version["name"];
+        let is_repeated = !found.insert(name);
+        if told <= TOLD_BYTES_MAX && flag(version, "storage") && (is_repeated || !kept.contains(name)) {
+            let error = shown::invalid_shown(path, &shown, &format!("must have the storage version {}", text(version, "name")));
+            told += error.bytes();
+            errors.push(error);
         }
     }
-    for (i, name) in stored.iter().enumerate().filter(|(_, name)| !versions.iter().any(|version| version["name"] == **name)) {
+    for (i, name) in stored.iter().enumerate().filter(|(_, name)| !found.contains(name)) {
+        if told > TOLD_BYTES_MAX {
+            break;
+        }
         let gone = name.as_str().unwrap_or_default();
         let why = format!(
             "missing from spec.versions; {gone} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {gone} and removes {gone} from status.storedVersions"
         );
-        errors.push(FieldError::invalid(at(path, i), name, &why));
+        let error = FieldError::invalid(at(path, i), name, &why);
+        told += error.bytes();
+        errors.push(error);
     }
     errors
 }
