@@ -179,6 +179,8 @@ impl Stage {
                     None
                 }
                 Ok((status, _)) => Some(status.to_string()),
+                // A connection that is refused or reset is no machine that stood still.
+                Err(error) if start.elapsed() < CACHE_ANSWER => Some(format!("{error:#}")),
                 Err(error) => {
                     late += 1;
                     (late == LATE_ANSWERS).then(|| format!("{late} times in a row: {error:#}"))

@@ -9,7 +9,7 @@ use crate::{client::Client, live::say};
 const BYTES: usize = 512 << 10;
 /// Times that a body is sent until small requests have not waited for it: who has to wait does so each time, but on a machine that stands still for a second
 /// anybody waits.
-const TRIES: usize = 3;
+const TRIES: usize = 6;
 
 /// What a small request waited for at most, and how long the large one took meanwhile.
 #[derive(Debug)]
@@ -40,9 +40,8 @@ async fn others_are_answered_while_the_worst_bodies_are_judged() -> Outcome {
         rounds.push(last);
     }
     say(&format!("small requests beside large ones: {rounds:?}"));
-    // The machine may be busy with other things, and both wait for it; a request that waited for the large one would have taken all of its time.
-    let waited = rounds.iter().filter(|round| round.waited()).count();
-    assert!(waited * 2 < rounds.len(), "small requests waited for large ones: {rounds:?}");
+    // The machine may be busy with other things, and both wait for it; a request that waited for the large one would have taken all of its time, each time.
+    assert!(!rounds.iter().any(Round::waited), "small requests waited for large ones: {rounds:?}");
     Ok(())
 }
 

@@ -36,8 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// no moment, unless the machine stood still for as long. (A ReplicaSet that is gone already was told of twice in a run on a busy machine.)
 const MOMENT: Duration = Duration::from_secs(10);
 /// What a garbage collector has not heard of it cannot orphan: it would find a dependent whose owner is gone, and collect it. Not even kube-apiserver tells
-/// when it has; it hears within milliseconds, on a busy machine within tenths of a second.
-const HEARD: Duration = Duration::from_secs(3);
+/// when it has; it hears within milliseconds, on a busy machine within tenths of a second. Looks and not time, so that a machine that stands still takes one.
+const HEARD_LOOKS: usize = 30;
+const LOOK: Duration = Duration::from_millis(100);
 const WIDGETS: &str = "/apis/ex.io/v1/namespaces";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +194,9 @@ async fn cascade(client: &Client, namespace: &str, (owners, api, kind): (&str, &
     let dependent = json!({"metadata": {"name": name, "ownerReferences": [reference]}});
     asked(client, ("POST", &dependents), Some(&dependent), 201).await?;
     if policy == "Orphan" {
-        tokio::time::sleep(HEARD).await;
+        for _ in 0..HEARD_LOOKS {
+            tokio::time::sleep(LOOK).await;
+        }
     }
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
     asked(client, ("DELETE", &format!("{owners}/{name}")), Some(&options), 200).await?;

@@ -10,11 +10,11 @@ use super::{Pair, operation::Operation};
 
 /// Leases that are let go, one after another, for two that end in the same second end in any order.
 const LEASES: i64 = 5;
-/// What they are granted: so much that none ends while it is asked about, where a machine stands still for two seconds.
-const TTL_SECONDS: i64 = 6;
+/// What they are granted: so much that none ends while it is asked about, where a machine stands still for six seconds.
+const TTL_SECONDS: i64 = 14;
 /// From the grant to the keep-alive, and from there to the look at what is left: together longer than the lease, each much shorter.
-const BEFORE: Duration = Duration::from_millis(3_000);
-const AFTER: Duration = Duration::from_millis(3_500);
+const BEFORE: Duration = Duration::from_millis(7_500);
+const AFTER: Duration = Duration::from_millis(7_500);
 /// Longest time from the last keep-alive to the end: the lease, etcd's rounds of 500 ms, a slow machine.
 const END: Duration = Duration::from_secs(60);
 
