@@ -137,13 +137,11 @@ fn metadata_into(metadata: &str, carried: &[(&'static str, Vec<u8>)], out: &mut 
 }
 
 fn annotations_into(all: &[(&str, Cow<'_, [u8]>)], out: &mut Vec<u8>) {
-    for (i, (name, value)) in all.iter().enumerate() {
-        out.push(if i == 0 { b'{' } else { b',' });
-        encode::string_into(name, out);
-        out.push(b':');
-        out.extend_from_slice(value);
+    let mut writer = Writer::open(out);
+    for (name, value) in all {
+        writer.name(name).extend_from_slice(value);
     }
-    out.push(b'}');
+    writer.close();
 }
 
 /// The v2 members of a v1 object; its `apiVersion` stays.
