@@ -20,12 +20,12 @@ const ONE_IN: u64 = 16;
 const MOST_OBJECTS: usize = 64;
 /// A block ends with the object that makes it this large, bytes before compression.
 const ENOUGH_BYTES: usize = 64 << 10;
-/// Compressed without letting others run, bytes: about half a millisecond of work.
-const PIECE_BYTES: usize = 64 << 10;
+/// Compressed without letting others run, bytes: half a millisecond to one.
+pub const PIECE_BYTES: usize = 64 << 10;
 /// A multiplier that spreads bits: 2⁶⁴ divided by the golden ratio.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The least work for most of the gain (kube-apiserver's level).
-const LEVEL: Compression = Compression::new(1);
+pub const LEVEL: Compression = Compression::new(1);
 
 /// What tells the blocks of one form from those of all others.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@
 
 mod autoscaler_v1;
 mod behavior;
-mod blocks;
+pub mod blocks;
 mod claims;
 mod defaults;
 pub mod definition;

@@ -14,7 +14,7 @@ use std::{
 
 use axum::{Error, body::Body, response::Response};
 use bytes::Bytes;
-use flate2::{Compression, write::GzEncoder};
+use flate2::write::GzEncoder;
 use http::{
     HeaderMap, HeaderValue,
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY},
@@ -22,12 +22,10 @@ use http::{
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
+use crate::codec::blocks::{LEVEL, PIECE_BYTES};
+
 /// Larger answers are compressed, bytes (kube-apiserver's `defaultGzipThresholdBytes`).
 pub(super) const LARGE_BYTES: usize = 128 << 10;
-/// The least work for most of the gain (kube-apiserver's level).
-const LEVEL: u32 = 1;
-/// Compressed without letting others run, bytes: about a millisecond.
-const PIECE_BYTES: usize = 64 << 10;
 /// Compressed bytes that make a frame; only the last is smaller.
 pub(super) const FRAME_BYTES: usize = 32 << 10;
 
@@ -77,7 +75,7 @@ async fn decide(response: Response) -> Response {
         }
     }
     tell(&mut parts.headers);
-    let encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
+    let encoder = GzEncoder::new(Vec::new(), LEVEL);
     Response::from_parts(parts, Body::new(Gzip { begun, body, piece: Bytes::new(), encoder: Some(encoder) }))
 }
 
