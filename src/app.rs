@@ -98,11 +98,11 @@ pub fn run(config: Config) -> Result<(), StartError> {
 
 async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
-    let doors = Doors::bind(&config.doors, authenticator.clone())?;
+    let metrics = Metrics::new();
+    let doors = Doors::bind(&config.doors, authenticator.clone(), metrics.clone())?;
     let backend = Backend::open(&config)?;
     let etcd = backend.etcd()?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    let metrics = Metrics::new();
     let prefix = format!("{}/", config.etcd.prefix);
     let fed = Arc::new(Fed::default());
     let source = SourceConfig {

@@ -124,6 +124,12 @@ pub struct Connections {
     /// Bytes of a request's head, and of what an HTTP/1.1 connection holds unsent: hyper has one limit for both, and the second one is what ten
     /// thousand readers that stop reading would fill. Default 128 KiB, one frame of design §8 (Go's `DefaultMaxHeaderBytes` is 1 MiB).
     pub header_bytes_max: usize,
+    /// How long an answer that is no watch may stand still because its client does not read: `--request-timeout`.
+    pub unread_max: Duration,
+    /// Bytes of answers that clients have not read, of all connections together, besides 128 KiB for each connection. Default 512 MiB.
+    pub unread_bytes_max: usize,
+    /// Bytes of request bodies that are on their way, of all connections together, besides 128 KiB for each connection. Default 256 MiB.
+    pub bodies_bytes_max: usize,
 }
 
 /// Limits of the cache.
@@ -248,6 +254,9 @@ fn check(args: ServeArgs) -> Result<Config, String> {
             idle_timeout: not_zero("--idle-timeout", args.idle_timeout)?,
             // hyper refuses a smaller buffer than 8 KiB; the upper end keeps max_connections × this within reason.
             header_bytes_max: between("--max-header-bytes", args.max_header_bytes, 8 << 10, 64 << 20)? as usize,
+            unread_max: not_zero("--request-timeout", args.request_timeout)?,
+            unread_bytes_max: between("--unread-bytes-limit", args.unread_bytes_limit, 1 << 20, 1 << 40)? as usize,
+            bodies_bytes_max: between("--request-bodies-bytes-limit", args.request_bodies_bytes_limit, 1 << 20, 1 << 40)? as usize,
         },
         memory: Memory {
             warm_start_revisions: args.warm_start_revisions,

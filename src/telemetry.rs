@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    exponential_buckets,
 };
 
 pub use log::start as start_log;
@@ -49,6 +50,10 @@ pub struct Metrics {
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
     pub blocks_compressed: IntCounter,
+    /// `watchcache_unread_bytes`: what `--unread-bytes-limit` bounds.
+    pub unread_bytes: IntGauge,
+    /// `watchcache_request_body_bytes`: what `--request-bodies-bytes-limit` bounds.
+    pub body_bytes: IntGauge,
 }
 
 /// The labelled families; handles are resolved from them once.
@@ -136,8 +141,22 @@ impl Metrics {
         );
         let blocks = |result: &str| blocks.with_label_values(&[result]);
         let (blocks_shared, blocks_compressed) = (blocks("shared"), blocks("compressed"));
+        let unread_bytes =
+            catalogue.add(gauge("watchcache_unread_bytes", "Bytes of answers that clients have not read, past 128 KiB a connection."));
+        let body_bytes =
+            catalogue.add(gauge("watchcache_request_body_bytes", "Bytes of request bodies under way, past 128 KiB a connection."));
         let process = process::Process::new(&catalogue);
-        Arc::new(Metrics { process, families, unknown_keys, lease_objects, blocks_shared, blocks_compressed, registry })
+        Arc::new(Metrics {
+            process,
+            families,
+            unknown_keys,
+            lease_objects,
+            blocks_shared,
+            blocks_compressed,
+            unread_bytes,
+            body_bytes,
+            registry,
+        })
     }
 
     /// Handles of one resource, for the cache and the feed. Resolve once and keep.
@@ -169,6 +188,10 @@ impl Metrics {
         }
         text.into_bytes()
     }
+}
+
+fn gauge(name: &str, help: &str) -> prometheus::Result<IntGauge> {
+    IntGauge::new(name, help)
 }
 
 impl Families {

@@ -128,6 +128,12 @@ pub(super) struct ServeArgs {
     /// Longest head of a request (request line and headers), and what an HTTP/1.1 connection may hold unsent; bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "128Ki", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) max_header_bytes: u64,
+    /// Bytes of answers that clients have not read, of all connections together; past it answers wait to be made; bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "512Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
+    pub(super) unread_bytes_limit: u64,
+    /// Bytes of request bodies that are on their way, of all connections together; past it requests get 429; bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
+    pub(super) request_bodies_bytes_limit: u64,
 
     /// How many revisions before now the cache loads at, so that watches survive a restart of this server; 0 = load at now
     #[arg(long, default_value_t = 10_000, value_name = "REVISIONS", help_heading = "Memory")]

@@ -10,18 +10,24 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::listen::ConnInfo;
-use super::websocket::Handshake;
+use super::{
+    budget::Hold,
+    counted::{Counted, LongRunning},
+    listen::ConnInfo,
+    progress::{Answering, Progress, Streams},
+    websocket::Handshake,
+};
 use crate::config::Connections;
 
 /// Unsent bytes that one HTTP/2 stream may hold: one frame buffer of design §8. With the streams of a connection this bounds its memory.
@@ -35,8 +41,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// hyper's builder with our limits; made once, shared by all connections.
-pub(super) fn builder(limits: &Connections) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(Streams { limit: limits.unread_max });
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -58,7 +64,7 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<TokioExecutor> {
 /// a WebSocket, until the watch ends that it is for: it stays one of the connections that are counted, and that a stop waits for.
 pub(super) async fn serve<IO, F, Fut, B>(
     io: IO,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &auto::Builder<Streams>,
     limits: &Connections,
     info: Arc<ConnInfo>,
     service: F,
@@ -67,12 +73,14 @@ pub(super) async fn serve<IO, F, Fut, B>(
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
     Fut: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let followed = Followed::default();
-    requests(io, builder, limits, info, service, stop, &followed).await;
+    let peer = info.peer;
+    if Progress::watch(limits.unread_max, requests(io, builder, limits, info, service, stop, &followed)).await.is_none() {
+        tracing::debug!(%peer, "closing a connection: its answer is not read");
+    }
     let handshake = followed.lock().expect("no holder panics").take();
     if let Some(socket) = handshake.and_then(|handshake| handshake.socket()) {
         // Boxed: few connections need room for it.
@@ -85,7 +93,7 @@ type Followed = Arc<Mutex<Option<Handshake>>>;
 
 async fn requests<IO, F, Fut, B>(
     io: IO,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &auto::Builder<Streams>,
     limits: &Connections,
     info: Arc<ConnInfo>,
     service: F,
@@ -95,8 +103,7 @@ async fn requests<IO, F, Fut, B>(
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
     Fut: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let pulse = Arc::new(Pulse::default());
@@ -104,13 +111,15 @@ async fn requests<IO, F, Fut, B>(
     let service = service_fn(|request| {
         let open = Open::new(&pulse);
         let answer = service(request, Arc::clone(&info));
-        let followed = Arc::clone(followed);
+        let (followed, unread) = (Arc::clone(followed), Arc::clone(&info.unread));
         async move {
-            let answer = answer.await;
+            let mut answer = answer.await;
+            let answering = if answer.extensions().get::<LongRunning>().is_some() { None } else { Answering::begin() };
+            let made = answer.extensions_mut().remove::<Arc<Hold>>();
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
                 *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
-            Ok::<_, Infallible>(answer.map(|body| Held { body, _open: open }))
+            Ok::<_, Infallible>(answer.map(|body| Held { body: Counted::new(body, &unread, made, answering), _open: open }))
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));

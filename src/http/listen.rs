@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
@@ -22,9 +22,14 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 pub use super::tls::TlsError;
-use super::{connection, tls};
+use super::{
+    budget::{Account, Budget},
+    connection,
+    progress::Streams,
+    tls,
+};
 use crate::auth::{Authenticator, ClientCertificate};
-use crate::config;
+use crate::{config, telemetry::Metrics};
 
 /// Connections that the kernel keeps for us while `--max-connections` are open.
 const BACKLOG: i32 = 1024;
@@ -52,6 +57,10 @@ pub struct ConnInfo {
     pub door: Door,
     /// The certificate of its handshake, already judged.
     pub certificate: ClientCertificate,
+    /// What it has not read of its answers.
+    pub(super) unread: Arc<Account>,
+    /// What has come of its requests' bodies.
+    pub(super) bodies: Arc<Account>,
 }
 
 /// Why a door stays shut; one line.
@@ -84,6 +93,7 @@ pub enum DoorError {
 pub struct Doors {
     listeners: Vec<Listener>,
     authenticator: Arc<Authenticator>,
+    metrics: Arc<Metrics>,
 }
 
 struct Listener {
@@ -97,7 +107,7 @@ impl Doors {
     ///
     /// # Errors
     /// A busy port, a refused address, an unreadable certificate: one line each.
-    pub fn bind(doors: &config::Doors, authenticator: Arc<Authenticator>) -> Result<Doors, DoorError> {
+    pub fn bind(doors: &config::Doors, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Doors, DoorError> {
         let mut listeners = Vec::new();
         if let Some(door) = &doors.secure {
             let acceptor = TlsAcceptor::from(tls::server_config(door, &authenticator)?);
@@ -111,7 +121,7 @@ impl Doors {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Doors { listeners, authenticator })
+        Ok(Doors { listeners, authenticator, metrics })
     }
 
     /// Where the doors are.
@@ -134,13 +144,14 @@ impl Doors {
     where
         F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Response<B>> + Send + 'static,
-        B: Body + Send + Unpin + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let shared = Arc::new(Shared {
             builder: connection::builder(&limits),
             permits: Arc::new(Semaphore::new(limits.count_max)),
+            unread: Budget::new(limits.unread_bytes_max, self.metrics.unread_bytes.clone()),
+            bodies: Budget::new(limits.bodies_bytes_max, self.metrics.body_bytes.clone()),
             limits,
             authenticator: self.authenticator,
             service,
@@ -183,12 +194,21 @@ impl Listener {
 
 /// What all connections share.
 struct Shared<F> {
-    builder: auto::Builder<TokioExecutor>,
+    builder: auto::Builder<Streams>,
     permits: Arc<Semaphore>,
     limits: config::Connections,
+    unread: Arc<Budget>,
+    bodies: Arc<Budget>,
     authenticator: Arc<Authenticator>,
     service: F,
     stop: watch::Receiver<bool>,
+}
+
+impl<F> Shared<F> {
+    /// What requests are told of a new connection.
+    fn info(&self, peer: SocketAddr, local: SocketAddr, door: Door, certificate: ClientCertificate) -> Arc<ConnInfo> {
+        Arc::new(ConnInfo { peer, local, door, certificate, unread: self.unread.account(), bodies: self.bodies.account() })
+    }
 }
 
 /// The accept loop of one socket, and then its drain.
@@ -196,8 +216,7 @@ async fn accept<F, Fut, B>(socket: TcpListener, tls: Option<TlsAcceptor>, shared
 where
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();
@@ -259,15 +278,14 @@ async fn welcome<F, Fut, B>(
 ) where
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let Ok(local) = stream.set_nodelay(true).and_then(|()| stream.local_addr()) else { return };
     let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;
     let (service, mut stop) = (service.clone(), stop.clone());
     let Some(acceptor) = tls else {
-        let info = Arc::new(ConnInfo { peer, local, door: Door::Plain, certificate: ClientCertificate::Absent });
+        let info = shared.info(peer, local, Door::Plain, ClientCertificate::Absent);
         return connection::serve(stream, builder, limits, info, service, stop).await;
     };
     let handshake = tokio::select! {
@@ -283,7 +301,7 @@ async fn welcome<F, Fut, B>(
     if let ClientCertificate::Untrusted(why) = &certificate {
         tracing::info!(%peer, why, "client certificate is not trusted");
     }
-    let info = Arc::new(ConnInfo { peer, local, door: Door::Secure, certificate });
+    let info = shared.info(peer, local, Door::Secure, certificate);
     connection::serve(stream, builder, limits, info, service, stop).await;
 }
 

@@ -16,6 +16,7 @@ use super::{
     api::{Api, Arrived, arrived, not_found, whole},
     aside::aside,
     body::{FRAME_BYTES, ListBody, ListText, WatchBody, WatchTimes, is_small},
+    counted::LongRunning,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
     partial,
@@ -269,7 +270,11 @@ impl Call<'_> {
         let media_type = target.form().media().stream_type();
         match upgrade {
             Some(upgrade) => upgrade.answer(body, media_type),
-            None => self.reply().stream(media_type, Body::new(body)),
+            None => {
+                let mut response = self.reply().stream(media_type, Body::new(body));
+                response.extensions_mut().insert(LongRunning);
+                response
+            }
         }
     }
 

@@ -101,14 +101,23 @@ const SHORT: Duration = Duration::from_millis(400);
 
 /// Without limits of time: a test shortens the one that it is about.
 fn limits() -> Connections {
-    Connections { count_max: 64, streams_max: 7, header_timeout: LONG, idle_timeout: LONG, header_bytes_max: 16 << 10 }
+    Connections {
+        count_max: 64,
+        streams_max: 7,
+        header_timeout: LONG,
+        idle_timeout: LONG,
+        header_bytes_max: 16 << 10,
+        unread_max: LONG,
+        unread_bytes_max: 1 << 20,
+        bodies_bytes_max: 1 << 20,
+    }
 }
 
 fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connections, shutdown: Duration) -> Server {
     let address = listener.local;
     let (stop, stopped) = watch::channel(false);
     let (heard, asked) = watch::channel(0);
-    let doors = Doors { listeners: vec![listener], authenticator: Arc::clone(&authenticator) };
+    let doors = Doors { listeners: vec![listener], authenticator: Arc::clone(&authenticator), metrics: Metrics::new() };
     let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
         let identity = match info.door {
             Door::Plain => Identity::Local,
@@ -150,7 +159,7 @@ fn plain(limits: Connections) -> Server {
 fn secure(papers: &Papers, limits: Connections) -> Server {
     let authenticator = papers.authenticator();
     let doors = config::Doors { insecure_port: None, secure: Some(papers.door()) };
-    let mut doors = Doors::bind(&doors, Arc::clone(&authenticator)).expect("bound");
+    let mut doors = Doors::bind(&doors, Arc::clone(&authenticator), Metrics::new()).expect("bound");
     start(doors.listeners.pop().expect("one"), authenticator, limits, LONG)
 }
 
@@ -323,7 +332,7 @@ fn a_shut_door_says_why_in_one_line() {
     let nobody = || Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
-    let error = |doors: config::Doors| match Doors::bind(&doors, nobody()) {
+    let error = |doors: config::Doors| match Doors::bind(&doors, nobody(), Metrics::new()) {
         Ok(_) => panic!("it opened"),
         Err(error) => error.to_string(),
     };
@@ -355,7 +364,7 @@ fn the_plain_door_is_on_loopback_only() {
     // A port that was free may be somebody else's a moment later.
     let doors = (0..10).find_map(|_| {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Doors::bind(&config::Doors { insecure_port: Some(free), secure: None }, nobody()).ok()
+        Doors::bind(&config::Doors { insecure_port: Some(free), secure: None }, nobody(), Metrics::new()).ok()
     });
     let addresses = doors.expect("bound").addresses();
     assert!(!addresses.is_empty() && addresses.iter().all(|(door, address)| *door == Door::Plain && address.ip().is_loopback()));

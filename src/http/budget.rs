@@ -1,0 +1,255 @@
+//! Bytes that clients make the server hold: counted for each connection and for the whole server. Knows no request and no body.
+//!
+//! A connection may hold [`BASE`] bytes whoever else holds how much, so an honest one always gets on. Past that it may hold an eighth of what the server
+//! has left ("dynamic thresholds" of shared switch buffers): one greedy connection gets a ninth of the limit, a thousand of them share it and still leave
+//! room for the next one. So the server holds at most its limit and [`BASE`] for each connection.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use bytes::Bytes;
+use prometheus::IntGauge;
+use tokio::sync::Notify;
+
+/// Bytes that a connection may hold beside the limit of the server: what one HTTP/2 stream or HTTP/1.1 connection has in flight at once.
+pub(super) const BASE: usize = 128 << 10;
+
+/// A connection gets this part of what is left.
+const PART: usize = 8;
+
+/// What all connections hold past [`BASE`].
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+    /// Shown in `/metrics`: the same as `used`.
+    shown: IntGauge,
+}
+
+impl Budget {
+    /// A budget of so many bytes, of which nothing is used.
+    pub(super) fn new(limit: usize, shown: IntGauge) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0), shown })
+    }
+
+    /// The account of a new connection.
+    pub(super) fn account(self: &Arc<Self>) -> Arc<Account> {
+        Arc::new(Account { budget: self.clone(), held: AtomicUsize::new(0), waiting: Mutex::default(), freed: Notify::new() })
+    }
+
+    fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+}
+
+/// What one connection holds.
+#[derive(Debug)]
+pub(super) struct Account {
+    budget: Arc<Budget>,
+    held: AtomicUsize,
+    /// Bodies that wait for room.
+    waiting: Mutex<Vec<Waker>>,
+    /// Requests that wait for room.
+    freed: Notify,
+}
+
+impl Account {
+    /// Bytes that this connection may hold now.
+    fn share(&self) -> usize {
+        BASE.max(self.budget.left() / PART)
+    }
+
+    /// Takes this many bytes if the connection may hold them. One that holds nothing may hold anything, for one answer may be larger than every share.
+    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
+        let share = self.share();
+        let taken = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| {
+            (held == 0 || held.saturating_add(bytes) <= share).then(|| held.saturating_add(bytes))
+        });
+        taken.ok().map(|before| self.hold(before, bytes))
+    }
+
+    /// Takes this many bytes when there is room; waits until then. The caller bounds the time.
+    pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
+        loop {
+            let freed = self.freed.notified();
+            let mut freed = std::pin::pin!(freed);
+            freed.as_mut().enable();
+            if let Some(hold) = self.try_take(bytes) {
+                return hold;
+            }
+            freed.await;
+        }
+    }
+
+    /// Counts bytes that are held already.
+    pub(super) fn add(self: &Arc<Self>, bytes: usize) -> Hold {
+        let before = self.held.fetch_add(bytes, Ordering::AcqRel);
+        self.hold(before, bytes)
+    }
+
+    /// Whether more may be made for this connection. When not, `waker` is woken once there is room.
+    pub(super) fn poll_room(&self, waker: &Waker) -> Poll<()> {
+        let has_room = || self.held.load(Ordering::Acquire) < self.share();
+        if has_room() {
+            return Poll::Ready(());
+        }
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        // What was let go of before the waker was there has woken nobody.
+        if has_room() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
+        self.count(past_base(before), past_base(before + bytes));
+        Hold { account: self.clone(), bytes }
+    }
+
+    fn release(&self, bytes: usize) {
+        let before = self.held.fetch_sub(bytes, Ordering::AcqRel);
+        let after = before - bytes;
+        self.count(past_base(before), past_base(after));
+        // Half of the share is free: then all who wait are worth their wake. What is held comes down to nothing in the end, so nobody waits for ever.
+        if after <= self.share() / 2 {
+            self.freed.notify_waiters();
+            let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Tells the server what this connection holds past its base.
+    fn count(&self, before: usize, after: usize) {
+        if after > before {
+            self.budget.used.fetch_add(after - before, Ordering::Relaxed);
+            self.budget.shown.add((after - before) as i64);
+        } else if before > after {
+            self.budget.used.fetch_sub(before - after, Ordering::Relaxed);
+            self.budget.shown.sub((before - after) as i64);
+        }
+    }
+}
+
+fn past_base(held: usize) -> usize {
+    held.saturating_sub(BASE)
+}
+
+/// Bytes that are held until this is dropped.
+#[derive(Debug)]
+pub(super) struct Hold {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Hold {
+    /// It has become this many bytes.
+    pub(super) fn resize(&mut self, bytes: usize) {
+        if bytes >= self.bytes {
+            let before = self.account.held.fetch_add(bytes - self.bytes, Ordering::AcqRel);
+            self.account.count(past_base(before), past_base(before + bytes - self.bytes));
+        } else {
+            self.account.release(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    /// The data, held until its last copy is gone: hyper and h2 let go of it when it is written.
+    pub(super) fn with(self, data: Bytes) -> Bytes {
+        Bytes::from_owner(Held { data, _hold: self })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.account.release(self.bytes);
+    }
+}
+
+/// Data with what counts it.
+struct Held {
+    data: Bytes,
+    _hold: Hold,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn budget(limit: usize) -> Arc<Budget> {
+        Budget::new(limit, IntGauge::new("held", "of a test").expect("a name"))
+    }
+
+    #[test]
+    fn greedy_connections_leave_room_for_others() {
+        let budget = budget(1 << 30);
+        let mut greedy = Vec::new();
+        for _ in 0..1_000 {
+            let account = budget.account();
+            let mut holds = Vec::new();
+            while let Some(hold) = account.try_take(64 << 10) {
+                holds.push(hold);
+            }
+            greedy.push((account, holds));
+        }
+        assert!(budget.used.load(Ordering::Relaxed) < 1 << 30);
+        let first: usize = greedy[0].1.iter().map(|hold| hold.bytes).sum();
+        assert!((100 << 20..=128 << 20).contains(&first), "{first}");
+        let late = budget.account();
+        assert!(late.try_take(64 << 10).is_some_and(|_hold| late.try_take(64 << 10).is_some()), "the base is everybody's");
+        drop(greedy);
+        assert_eq!((budget.used.load(Ordering::Relaxed), budget.shown.get()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_larger_than_any_share_is_held_alone() {
+        let account = budget(8 * BASE).account();
+        let hold = account.try_take(100 * BASE).expect("nothing else is held");
+        assert!(account.try_take(1).is_none());
+        drop(hold);
+        assert!(account.try_take(1).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_goes_on_when_data_is_let_go() {
+        let account = budget(0).account();
+        let data = account.add(BASE).with(Bytes::from(vec![7; BASE]));
+        let copy = data.slice(10..20);
+        assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err());
+        assert!(account.poll_room(Waker::noop()).is_pending());
+        drop(data);
+        assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err(), "a copy is left");
+        let waiting = tokio::spawn({
+            let account = account.clone();
+            async move { account.take(BASE).await.bytes }
+        });
+        tokio::task::yield_now().await;
+        drop(copy);
+        assert_eq!(waiting.await.expect("no panic"), BASE);
+        assert!(account.poll_room(Waker::noop()).is_ready());
+    }
+
+    #[test]
+    fn a_hold_may_become_smaller_and_larger() {
+        let budget = budget(1 << 20);
+        let account = budget.account();
+        let mut hold = account.add(3 * BASE);
+        hold.resize(BASE + 5);
+        assert_eq!((account.held.load(Ordering::Relaxed), budget.shown.get()), (BASE + 5, 5));
+        hold.resize(2 * BASE);
+        assert_eq!(budget.shown.get(), BASE as i64);
+        drop(hold);
+        assert_eq!((account.held.load(Ordering::Relaxed), budget.shown.get()), (0, 0));
+    }
+}

@@ -1,0 +1,61 @@
+//! A body on its way to a client: its bytes are counted until they are written, and what nobody reads is noticed. Knows no resource.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::{
+    budget::{Account, Hold},
+    progress::Answering,
+};
+
+/// Put into the extensions of a response that lasts as long as its client wants: it may stand still.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LongRunning;
+
+/// A body whose bytes are those of a connection.
+#[derive(Debug)]
+pub(super) struct Counted<B> {
+    body: B,
+    account: Arc<Account>,
+    /// Of a body that was made before it is sent. Other bodies are made when there is room.
+    made: Option<Arc<Hold>>,
+    answering: Option<Answering>,
+}
+
+impl<B: Body<Data = Bytes>> Counted<B> {
+    /// A body for the connection of this account; `made` has what the body holds already.
+    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, answering: Option<Answering>) -> Self {
+        let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
+        let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
+        Self { body, account: account.clone(), made, answering }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = &mut *self;
+        if this.made.is_none() {
+            ready!(this.account.poll_room(cx.waker()));
+        }
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        this.answering.iter().for_each(Answering::went_on);
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.add(data.len()).with(data)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
