@@ -1,6 +1,7 @@
 //! The router: guard, identity, then the route. Everything that is not a resource is answered here; resources go to `resource`.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -19,10 +20,12 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header::IF_NONE_MATCH};
 use http_body_util::Full;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     accept::Asked,
+    aside::aside,
+    budget::Account,
     caught::caught,
     guard, gzip, health,
     listen::{ConnInfo, Door},
@@ -78,6 +81,8 @@ pub(super) struct Arrived {
     pub(super) at: Instant,
     /// How long an answer may take: the smaller of `--request-timeout` and the `timeout` parameter. A watch has its own length.
     pub(super) limit: Duration,
+    /// What its connection has not read of its answers.
+    pub(super) unread: Arc<Account>,
 }
 
 /// The service of both doors. Layers run outermost first: arrival, guard, identity.
@@ -108,7 +113,13 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
             Err(why) => return whole(reply.status(&Status::invalid_timeout(&why))),
         }
     }
-    request.extensions_mut().insert(Arrived { reply: reply.clone(), at: Instant::now(), limit });
+    let unread = connection(&request).unread.clone();
+    let at = Instant::now();
+    // A client that does not read what it has asked for gets no more made before it does.
+    if !unread.has_room() && timeout(limit, poll_fn(|cx| unread.poll_room(cx.waker()))).await.is_err() {
+        return whole(reply.timed_out());
+    }
+    request.extensions_mut().insert(Arrived { reply: reply.clone(), at, limit, unread });
     gzip::encode(caught(next.run(request), &reply).await).await
 }
 
@@ -190,12 +201,22 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     }
 }
 
-/// On a thread that may compute: the first request of a catalogue makes its documents.
+/// On a thread that may compute: the first request of a catalogue makes its documents. Its connection has room for one at a time.
 async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
-    let (shelf, failed) = (api.shelf.load_full(), reply.clone());
-    let answer = spawn_blocking(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
-    whole(answer.unwrap_or_else(|error| failed.status(&Status::internal(error.to_string()))))
+    let Arrived { unread, limit, at, .. } = arrived(&request);
+    let shelf = api.shelf.load_full();
+    let failed = reply.clone();
+    let answer = async {
+        let hold = unread.take(OPENAPI_BYTES).await;
+        let mut answer = aside(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
+        answer.extensions_mut().insert(Arc::new(hold));
+        whole(answer)
+    };
+    timeout_at(at + limit, answer).await.unwrap_or_else(|_| whole(failed.timed_out()))
 }
+
+/// About what one OpenAPI document has, bytes, before it is made.
+const OPENAPI_BYTES: usize = 1 << 20;
 
 /// Paths besides the API groups that `/` lists.
 const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];

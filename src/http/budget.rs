@@ -5,16 +5,16 @@
 //! room for the next one. So the server holds at most its limit and [`BASE`] for each connection.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
 
 use bytes::Bytes;
 use prometheus::IntGauge;
-use tokio::sync::Notify;
 
 /// Bytes that a connection may hold beside the limit of the server: what one HTTP/2 stream or HTTP/1.1 connection has in flight at once.
 pub(super) const BASE: usize = 128 << 10;
@@ -39,7 +39,12 @@ impl Budget {
 
     /// The account of a new connection.
     pub(super) fn account(self: &Arc<Self>) -> Arc<Account> {
-        Arc::new(Account { budget: self.clone(), held: AtomicUsize::new(0), waiting: Mutex::default(), freed: Notify::new() })
+        Arc::new(Account {
+            budget: self.clone(),
+            held: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+            has_waiting: AtomicBool::new(false),
+        })
     }
 
     fn left(&self) -> usize {
@@ -52,10 +57,10 @@ impl Budget {
 pub(super) struct Account {
     budget: Arc<Budget>,
     held: AtomicUsize,
-    /// Bodies that wait for room.
+    /// Tasks that wait for room.
     waiting: Mutex<Vec<Waker>>,
-    /// Requests that wait for room.
-    freed: Notify,
+    /// Whether any does: nobody else touches the lock.
+    has_waiting: AtomicBool,
 }
 
 impl Account {
@@ -67,7 +72,7 @@ impl Account {
     /// Takes this many bytes if the connection may hold them. One that holds nothing may hold anything, for one answer may be larger than every share.
     pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let share = self.share();
-        let taken = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| {
+        let taken = self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |held| {
             (held == 0 || held.saturating_add(bytes) <= share).then(|| held.saturating_add(bytes))
         });
         taken.ok().map(|before| self.hold(before, bytes))
@@ -75,15 +80,7 @@ impl Account {
 
     /// Takes this many bytes when there is room; waits until then. The caller bounds the time.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
-        loop {
-            let freed = self.freed.notified();
-            let mut freed = std::pin::pin!(freed);
-            freed.as_mut().enable();
-            if let Some(hold) = self.try_take(bytes) {
-                return hold;
-            }
-            freed.await;
-        }
+        poll_fn(|cx| self.ready(cx.waker(), || self.try_take(bytes))).await
     }
 
     /// Counts bytes that are held already.
@@ -94,13 +91,22 @@ impl Account {
 
     /// Whether more may be made for this connection. When not, `waker` is woken once there is room.
     pub(super) fn poll_room(&self, waker: &Waker) -> Poll<()> {
-        let has_room = || self.held.load(Ordering::Acquire) < self.share();
-        if has_room() {
-            return Poll::Ready(());
+        self.ready(waker, || self.has_room().then_some(()))
+    }
+
+    /// Whether more may be made for this connection.
+    pub(super) fn has_room(&self) -> bool {
+        self.held.load(Ordering::SeqCst) < self.share()
+    }
+
+    fn ready<T>(&self, waker: &Waker, look: impl Fn() -> Option<T>) -> Poll<T> {
+        if let Some(found) = look() {
+            return Poll::Ready(found);
         }
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        self.has_waiting.store(true, Ordering::SeqCst);
         // What was let go of before the waker was there has woken nobody.
-        if has_room() { Poll::Ready(()) } else { Poll::Pending }
+        look().map_or(Poll::Pending, Poll::Ready)
     }
 
     fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
@@ -109,12 +115,12 @@ impl Account {
     }
 
     fn release(&self, bytes: usize) {
-        let before = self.held.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.held.fetch_sub(bytes, Ordering::SeqCst);
         let after = before - bytes;
         self.count(past_base(before), past_base(after));
         // Half of the share is free: then all who wait are worth their wake. What is held comes down to nothing in the end, so nobody waits for ever.
-        if after <= self.share() / 2 {
-            self.freed.notify_waiters();
+        if self.has_waiting.load(Ordering::SeqCst) && after <= self.share() / 2 {
+            self.has_waiting.store(false, Ordering::SeqCst);
             let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
             waiting.into_iter().for_each(Waker::wake);
         }
@@ -153,6 +159,11 @@ impl Hold {
             self.account.release(self.bytes - bytes);
         }
         self.bytes = bytes;
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_a_test() -> Self {
+        Budget::new(1 << 30, IntGauge::new("held", "of a test").expect("a name")).account().add(0)
     }
 
     /// The data, held until its last copy is gone: hyper and h2 let go of it when it is written.

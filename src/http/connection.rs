@@ -126,6 +126,7 @@ async fn requests<IO, F, Fut, B>(
     tokio::select! {
         result = connection.as_mut() => return ended(&info, result),
         why = tired(&pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
+        () = Progress::given_up() => tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read"),
         _ = stop.wait_for(|stopped| *stopped) => {}
     }
     connection.as_mut().graceful_shutdown();

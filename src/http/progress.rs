@@ -1,4 +1,7 @@
-//! Answers that are not read come to an end: an HTTP/2 stream is reset, an HTTP/1.1 connection closed. Knows no resource.
+//! Answers that are not read come to an end. Knows no resource.
+//!
+//! An HTTP/1.1 connection is closed. Of an HTTP/2 stream nothing more is made; its reset comes behind what h2 has of it, a frame at most, so the connection
+//! takes no new streams from then on, and closes, with all that it holds, when its others have ended.
 //!
 //! hyper does not look at a body while its client takes nothing, so no body can end itself. The task around it can: each HTTP/2 stream has one, which our
 //! executor makes, and an HTTP/1.1 connection is one. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
@@ -25,6 +28,8 @@ pub(super) struct Progress {
     /// Counts beginnings and frames.
     steps: AtomicU64,
     begun: Notify,
+    /// Of a connection: one of its streams was given up.
+    gave_up: Notify,
 }
 
 impl Progress {
@@ -35,6 +40,14 @@ impl Progress {
             biased;
             done = CURRENT.scope(progress.clone(), work) => Some(done),
             () = progress.stalls(limit) => None,
+        }
+    }
+
+    /// Waits until one of the streams of this task, which is a connection, is given up.
+    pub(super) async fn given_up() {
+        match CURRENT.try_with(Arc::clone) {
+            Ok(progress) => progress.gave_up.notified().await,
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -87,9 +100,12 @@ pub(super) struct Streams {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let limit = self.limit;
-        // A stream that is dropped before its end is reset.
-        tokio::spawn(async move { Progress::watch(limit, stream).await });
+        let (limit, connection) = (self.limit, CURRENT.try_with(Arc::clone).ok());
+        tokio::spawn(async move {
+            if let (None, Some(connection)) = (Progress::watch(limit, stream).await, connection) {
+                connection.gave_up.notify_one();
+            }
+        });
     }
 }
 
