@@ -13,8 +13,9 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
@@ -23,6 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::listen::ConnInfo;
 use super::websocket::Handshake;
 use crate::config::Connections;
+use crate::telemetry::contained;
 
 /// Unsent bytes that one HTTP/2 stream may hold: one frame buffer of design §8. With the streams of a connection this bounds its memory.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
@@ -34,9 +36,19 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a goodbye, how long a connection without open requests may take to notice.
 const GOODBYE: Duration = Duration::from_secs(1);
 
+/// Each stream of HTTP/2 is a task, and its panic ends it alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streams;
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        tokio::spawn(contained(stream));
+    }
+}
+
 /// hyper's builder with our limits; made once, shared by all connections.
-pub(super) fn builder(limits: &Connections) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(Streams);
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -58,7 +70,7 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<TokioExecutor> {
 /// a WebSocket, until the watch ends that it is for: it stays one of the connections that are counted, and that a stop waits for.
 pub(super) async fn serve<IO, F, Fut, B>(
     io: IO,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &auto::Builder<Streams>,
     limits: &Connections,
     info: Arc<ConnInfo>,
     service: F,
@@ -85,7 +97,7 @@ type Followed = Arc<Mutex<Option<Handshake>>>;
 
 async fn requests<IO, F, Fut, B>(
     io: IO,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &auto::Builder<Streams>,
     limits: &Connections,
     info: Arc<ConnInfo>,
     service: F,

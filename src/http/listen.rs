@@ -11,7 +11,6 @@ use futures_util::future::join_all;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
@@ -21,10 +20,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::connection::Streams;
 pub use super::tls::TlsError;
 use super::{connection, tls};
 use crate::auth::{Authenticator, ClientCertificate};
 use crate::config;
+use crate::telemetry::contained;
 
 /// Connections that the kernel keeps for us while `--max-connections` are open.
 const BACKLOG: i32 = 1024;
@@ -183,7 +184,7 @@ impl Listener {
 
 /// What all connections share.
 struct Shared<F> {
-    builder: auto::Builder<TokioExecutor>,
+    builder: auto::Builder<Streams>,
     permits: Arc<Semaphore>,
     limits: config::Connections,
     authenticator: Arc<Authenticator>,
@@ -225,7 +226,7 @@ where
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
             Some(Ok((stream, peer, permit))) => {
-                connections.spawn(welcome(stream, peer, tls.clone(), Arc::clone(&shared), permit));
+                connections.spawn(contained(welcome(stream, peer, tls.clone(), Arc::clone(&shared), permit)));
             }
         }
     }
