@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -24,7 +24,8 @@ use tokio::{task::spawn_blocking, time::Instant};
 use super::{
     accept::Asked,
     caught::caught,
-    guard, gzip, health,
+    guard, gzip,
+    health::{self, Wrong},
     listen::{ConnInfo, Door},
     openapi,
     path::{Health, PathError, Route},
@@ -43,7 +44,7 @@ use crate::{
     config::{Gates, Times, duration},
     read::{options::Query, serve::Reader},
     registry::Shelf,
-    telemetry::{CONTENT_TYPE, Metrics},
+    telemetry::{CONTENT_TYPE, Metrics, contain},
     write::Writer,
 };
 
@@ -69,6 +70,10 @@ pub struct Api {
     pub loaded: AtomicBool,
     /// Whether SIGTERM has come.
     pub stopping: AtomicBool,
+    /// Whether the objects are in this process's own store.
+    pub embedded: bool,
+    /// Why that store takes no more writes.
+    pub store_failed: OnceLock<Arc<str>>,
 }
 
 /// What is known about a request before its route is looked at; layers put it in.
@@ -193,7 +198,7 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
 /// On a thread that may compute: the first request of a catalogue makes its documents.
 async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
     let (shelf, failed) = (api.shelf.load_full(), reply.clone());
-    let answer = spawn_blocking(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
+    let answer = spawn_blocking(move || contain(|| openapi::answer(&reply, &request, &shelf.catalogue, &rest))).await;
     whole(answer.unwrap_or_else(|error| failed.status(&Status::internal(error.to_string()))))
 }
 
@@ -248,12 +253,16 @@ fn is_long_running(request: &Request, query: &Query) -> bool {
 
 impl Api {
     fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, request: &Request) -> Response<Full<Bytes>> {
-        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| "not every resource is loaded yet".to_owned());
+        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
         if endpoint == Health::Readyz {
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             let stopping = self.stopping.load(Ordering::Relaxed);
-            checks.push(("shutdown", stopping.then(|| "process is shutting down".to_owned())));
+            checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
+        }
+        if endpoint != Health::Livez && self.embedded {
+            // Reads go on without it: a server that no reader may reach would be a worse one.
+            checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
         }
         let verdict = match check {
             None => health::endpoint(endpoint, &checks, &Query::parse(request.uri().query().unwrap_or(""))),
