@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -27,7 +27,8 @@ use super::{
     aside::aside,
     budget::Account,
     caught::caught,
-    guard, gzip, health,
+    guard, gzip,
+    health::{self, Wrong},
     listen::{ConnInfo, Door},
     openapi,
     path::{Health, PathError, Route},
@@ -72,6 +73,10 @@ pub struct Api {
     pub loaded: AtomicBool,
     /// Whether SIGTERM has come.
     pub stopping: AtomicBool,
+    /// Whether the objects are in this process's own store.
+    pub embedded: bool,
+    /// Why that store takes no more writes.
+    pub store_failed: OnceLock<Arc<str>>,
 }
 
 /// What is known about a request before its route is looked at; layers put it in.
@@ -269,12 +274,16 @@ fn is_long_running(request: &Request, query: &Query) -> bool {
 
 impl Api {
     fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, request: &Request) -> Response<Full<Bytes>> {
-        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| "not every resource is loaded yet".to_owned());
+        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
         if endpoint == Health::Readyz {
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             let stopping = self.stopping.load(Ordering::Relaxed);
-            checks.push(("shutdown", stopping.then(|| "process is shutting down".to_owned())));
+            checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
+        }
+        if endpoint != Health::Livez && self.embedded {
+            // Reads go on without it: a server that no reader may reach would be a worse one.
+            checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
         }
         let verdict = match check {
             None => health::endpoint(endpoint, &checks, &Query::parse(request.uri().query().unwrap_or(""))),

@@ -29,7 +29,10 @@ use super::{
     tls,
 };
 use crate::auth::{Authenticator, ClientCertificate};
-use crate::{config, telemetry::Metrics};
+use crate::{
+    config,
+    telemetry::{Metrics, contained},
+};
 
 /// Connections that the kernel keeps for us while `--max-connections` are open.
 const BACKLOG: i32 = 1024;
@@ -244,7 +247,7 @@ where
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
             Some(Ok((stream, peer, permit))) => {
-                connections.spawn(welcome(stream, peer, tls.clone(), Arc::clone(&shared), permit));
+                connections.spawn(contained(welcome(stream, peer, tls.clone(), Arc::clone(&shared), permit)));
             }
         }
     }

@@ -17,6 +17,8 @@ use std::{
 use hyper::rt::Executor;
 use tokio::{sync::Notify, task_local, time::sleep};
 
+use crate::telemetry::contained;
+
 task_local! {
     static CURRENT: Arc<Progress>;
 }
@@ -102,7 +104,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let (limit, connection) = (self.limit, CURRENT.try_with(Arc::clone).ok());
         tokio::spawn(async move {
-            if let (None, Some(connection)) = (Progress::watch(limit, stream).await, connection) {
+            // The panic of a stream ends it alone.
+            if let (None, Some(connection)) = (Progress::watch(limit, contained(stream)).await, connection) {
                 connection.gave_up.notify_one();
             }
         });
