@@ -36,6 +36,8 @@ const RESTING_CPU: f64 = 0.2;
 const CALM: Duration = Duration::from_secs(5);
 /// How long an ordinary definition may take to be established beside the largest.
 const ESTABLISHED: Duration = Duration::from_secs(5);
+/// Built-in resources, and where they are.
+const SHADOWED: [(&str, &str); 2] = [("customresourcedefinitions", "apiextensions.k8s.io"), ("apiservices", "apiregistration.k8s.io")];
 /// How long one write may take.
 const WRITE: Duration = Duration::from_secs(60);
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -165,10 +167,22 @@ pub(super) async fn largest(target: &Target, told: &mut Told) -> Result<()> {
 /// Names that built-in resources have, in versions that they have not.
 pub(super) async fn shadow(target: &Target, told: &mut Told) -> Result<()> {
     let (mut talk, door, mut created) = (None, &target.plain, Vec::new());
-    for (plural, group) in [("customresourcedefinitions", "apiextensions.k8s.io"), ("apiservices", "apiregistration.k8s.io")] {
+    for (plural, group) in SHADOWED {
         let mut shadow = definition(plural, group, "v7", 1000);
         shadow["spec"]["scope"] = "Cluster".into();
         created.push(create(&mut talk, door, &shadow).await.to_string());
+    }
+    // Objects of the new versions lie where the built-in ones are, if the definitions are heard.
+    for (plural, group) in SHADOWED {
+        let object = json!({"apiVersion": format!("{group}/v7"), "kind": format!("K{plural}"), "metadata": {"name": "shadow"}});
+        let (path, body) = (format!("/apis/{group}/v7/{plural}"), Bytes::from(object.to_string()));
+        let deadline = Instant::now() + ESTABLISHED;
+        let mut status = 404;
+        while status == 404 && Instant::now() < deadline {
+            sleep(Duration::from_millis(200)).await;
+            status = send(&mut talk, door, "POST", &path, ("application/json", body.clone())).await;
+        }
+        created.push(status.to_string());
     }
     told.note("created", created.join(","));
     let end = Instant::now() + target.time;

@@ -29,13 +29,15 @@ use crate::{
         options::Size,
         report::{Cost, Told},
     },
-    options::Options,
+    options::{Options, Subject},
     process,
     subject::Wishes,
 };
 
 /// How long the server may take from SIGTERM to its end: its own `--shutdown-timeout` of 10 s, and a busy machine.
 const SHUTDOWN: Duration = Duration::from_secs(15);
+/// The same of the peer, which lets requests end for a minute.
+const SHUTDOWN_OF_PEER: Duration = Duration::from_secs(75);
 /// Half bodies on connections of their own, and the connections that there are for everyone.
 const HALVES: usize = 50;
 /// See [`HALVES`].
@@ -104,15 +106,12 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
         told.blame(format!("{error:#}"));
         return Ok(Report::new(attack, sizes, [rest, honest.take()], Cost::dead(before.rss_mib), told));
     }
-    let (during, peak) = (honest.take(), ground.server.cost()?);
-    let cost = |after_mib| Cost {
-        mib: [before.rss_mib, peak.peak_mib, after_mib],
-        cpu_seconds: peak.cpu_seconds - before.cpu_seconds,
-        attacker_cpu_seconds: process::cpu_seconds("self").unwrap_or(ours) - ours,
-    };
-    let cost_of_attack = cost(0);
+    let (during, cpu) = (honest.take(), ground.server.cost()?.cpu_seconds - before.cpu_seconds);
+    let attacker_cpu_seconds = process::cpu_seconds("self")? - ours;
     sleep(sizes.recovery()).await;
-    let after = ground.server.cost()?.rss_mib;
+    // What it takes when the attacker has gone counts too.
+    let after = ground.server.cost()?;
+    let cost = Cost { mib: [before.rss_mib, after.peak_mib, after.rss_mib], cpu_seconds: cpu, attacker_cpu_seconds };
     let afterwards = honest.take();
     for act in honest::Act::ALL {
         if afterwards[act as usize].count == 0 || afterwards[act as usize].max >= honest::PATIENCE.as_secs_f64() * 1000.0 {
@@ -121,14 +120,15 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
     }
     // It is about to lose its server, and need not tell.
     drop(honest);
-    end(attack, &mut ground, &mut told).await?;
-    Ok(Report::new(attack, sizes, [rest, during], Cost { mib: [before.rss_mib, peak.peak_mib, after], ..cost_of_attack }, told))
+    let patience = if options.subject == Subject::Watchcache { SHUTDOWN } else { SHUTDOWN_OF_PEER };
+    end(attack, &mut ground, patience, &mut told).await?;
+    Ok(Report::new(attack, sizes, [rest, during], cost, told))
 }
 
 /// SIGTERM has to end it in time, whatever happened before.
-async fn end(attack: Attack, ground: &mut Ground, told: &mut Told) -> Result<()> {
+async fn end(attack: Attack, ground: &mut Ground, patience: Duration, told: &mut Told) -> Result<()> {
     let held = if attack == Attack::HalfBodiesEnded { Some(bodies::half_connections(&ground.target, HALVES).await) } else { None };
-    match ground.server.terminate(SHUTDOWN).await {
+    match ground.server.terminate(patience).await {
         Ok(time) => told.note("sigterm", format!("{:.1}s", time.as_secs_f64())),
         Err(error) => told.blame(format!("{error:#}")),
     }
