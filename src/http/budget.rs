@@ -42,6 +42,7 @@ impl Budget {
         Arc::new(Account {
             budget: self.clone(),
             held: AtomicUsize::new(0),
+            sending: AtomicUsize::new(0),
             waiting: Mutex::default(),
             has_waiting: AtomicBool::new(false),
         })
@@ -57,6 +58,8 @@ impl Budget {
 pub(super) struct Account {
     budget: Arc<Budget>,
     held: AtomicUsize,
+    /// Of these, bytes that are on their way to the client; the others are what answers are made of.
+    sending: AtomicUsize,
     /// Tasks that wait for room.
     waiting: Mutex<Vec<Waker>>,
     /// Whether any does: nobody else touches the lock.
@@ -89,12 +92,24 @@ impl Account {
         self.hold(before, bytes)
     }
 
-    /// Whether more may be made for this connection. When not, `waker` is woken once there is room.
+    /// The same for data on its way to the client, until its last copy is gone: hyper and h2 let go of it when it is written.
+    pub(super) fn sending(self: &Arc<Self>, data: Bytes) -> Bytes {
+        self.sending.fetch_add(data.len(), Ordering::SeqCst);
+        Bytes::from_owner(Sending { hold: self.add(data.len()), data })
+    }
+
+    /// Whether the next frame of an answer may be made. When not, `waker` is woken once there is room. A connection that has little on its way may always
+    /// go on, whatever its answers are made of: else it would hold that for ever.
+    pub(super) fn poll_frame(&self, waker: &Waker) -> Poll<()> {
+        self.ready(waker, || (self.sending.load(Ordering::SeqCst) < BASE || self.has_room()).then_some(()))
+    }
+
+    /// Whether another answer may be begun. When not, `waker` is woken once there is room.
     pub(super) fn poll_room(&self, waker: &Waker) -> Poll<()> {
         self.ready(waker, || self.has_room().then_some(()))
     }
 
-    /// Whether more may be made for this connection.
+    /// Whether another answer may be begun.
     pub(super) fn has_room(&self) -> bool {
         self.held.load(Ordering::SeqCst) < self.share()
     }
@@ -118,8 +133,9 @@ impl Account {
         let before = self.held.fetch_sub(bytes, Ordering::SeqCst);
         let after = before - bytes;
         self.count(past_base(before), past_base(after));
-        // Half of the share is free: then all who wait are worth their wake. What is held comes down to nothing in the end, so nobody waits for ever.
-        if self.has_waiting.load(Ordering::SeqCst) && after <= self.share() / 2 {
+        // Half of what it may have is free: then all who wait are worth their wake. What is held comes down to nothing in the end, so nobody waits for ever.
+        let is_enough = || after <= self.share() / 2 || self.sending.load(Ordering::SeqCst) <= BASE / 2;
+        if self.has_waiting.load(Ordering::SeqCst) && is_enough() {
             self.has_waiting.store(false, Ordering::SeqCst);
             let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
             waiting.into_iter().for_each(Waker::wake);
@@ -165,11 +181,6 @@ impl Hold {
     pub(super) fn of_a_test() -> Self {
         Budget::new(1 << 30, IntGauge::new("held", "of a test").expect("a name")).account().add(0)
     }
-
-    /// The data, held until its last copy is gone: hyper and h2 let go of it when it is written.
-    pub(super) fn with(self, data: Bytes) -> Bytes {
-        Bytes::from_owner(Held { data, _hold: self })
-    }
 }
 
 impl Drop for Hold {
@@ -178,15 +189,22 @@ impl Drop for Hold {
     }
 }
 
-/// Data with what counts it.
-struct Held {
+/// Data on its way.
+struct Sending {
     data: Bytes,
-    _hold: Hold,
+    hold: Hold,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for Sending {
     fn as_ref(&self) -> &[u8] {
         &self.data
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // Before the hold is released, which wakes those who look at it.
+        self.hold.account.sending.fetch_sub(self.data.len(), Ordering::SeqCst);
     }
 }
 
@@ -235,10 +253,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_goes_on_when_data_is_let_go() {
         let account = budget(0).account();
-        let data = account.add(BASE).with(Bytes::from(vec![7; BASE]));
+        let data = account.sending(Bytes::from(vec![7; BASE]));
         let copy = data.slice(10..20);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err());
-        assert!(account.poll_room(Waker::noop()).is_pending());
+        assert!(account.poll_frame(Waker::noop()).is_pending());
         drop(data);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err(), "a copy is left");
         let waiting = tokio::spawn({
@@ -249,6 +267,30 @@ mod tests {
         drop(copy);
         assert_eq!(waiting.await.expect("no panic"), BASE);
         assert!(account.poll_room(Waker::noop()).is_ready());
+    }
+
+    /// The server has nothing left: a list goes on all the same, a frame at a time, and no other begins.
+    #[test]
+    fn what_an_answer_is_made_of_does_not_keep_it_from_being_sent() {
+        let account = budget(0).account();
+        let list = account.add(20 * BASE);
+        assert!(account.poll_frame(Waker::noop()).is_ready() && account.poll_room(Waker::noop()).is_pending());
+        let frame = account.sending(Bytes::from(vec![7; BASE]));
+        let woken = Arc::new(Woken::default());
+        assert!(account.poll_frame(&woken.clone().into()).is_pending());
+        drop(frame);
+        assert!(woken.0.load(Ordering::Relaxed), "the next frame is made");
+        drop(list);
+        assert!(account.has_room());
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
     #[test]
