@@ -31,7 +31,7 @@ const LONG_LISTS: usize = 2;
 /// Watches with a long selector.
 const LONG_WATCHES: Size = Size(100, 500);
 /// Watches that end at once.
-const WATCHES: Size = Size(5000, 50_000);
+const WATCHES: Size = Size(2000, 50_000);
 /// On one connection.
 const WATCHES_PER_CONNECTION: usize = 100;
 /// How long one list with a long selector may take.

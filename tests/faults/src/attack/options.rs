@@ -26,15 +26,18 @@ pub(crate) struct Attacks {
     /// How long an attack goes on, seconds: 5 or 20.
     #[arg(long = "attack-seconds", global = true)]
     seconds: Option<usize>,
-    /// How long the honest clients are measured at rest, seconds: 3 or 10.
+    /// How long the honest clients are measured at rest, seconds: 2 or 10.
     #[arg(long, global = true)]
     rest_seconds: Option<usize>,
-    /// How long after an attack the server's memory is looked at, seconds: 3 or 60.
+    /// How long after an attack the server's memory is looked at, seconds: 2 or 60.
     #[arg(long, global = true)]
     recovery_seconds: Option<usize>,
     /// How much the server may grow under one attack, MiB.
     #[arg(long, global = true, default_value_t = 256)]
     pub(crate) attack_mib: u64,
+    /// Whoever waits this long is shut out, milliseconds; in the long form whoever waits for half of the attack, if that is more.
+    #[arg(long, global = true, default_value_t = 2500)]
+    pub(crate) shut_out_ms: u64,
     /// How long the soak lasts, seconds.
     #[arg(long, global = true, default_value_t = 60)]
     pub(crate) soak_seconds: u64,
@@ -68,13 +71,13 @@ impl Attacks {
     /// Length of the quiet time before it.
     #[must_use]
     pub(crate) fn rest(&self) -> Duration {
-        Duration::from_secs(self.rest_seconds.unwrap_or(self.of(Size(3, 10))) as u64)
+        Duration::from_secs(self.rest_seconds.unwrap_or(self.of(Size(2, 10))) as u64)
     }
 
     /// Length of the quiet time after it.
     #[must_use]
     pub(crate) fn recovery(&self) -> Duration {
-        Duration::from_secs(self.recovery_seconds.unwrap_or(self.of(Size(3, 60))) as u64)
+        Duration::from_secs(self.recovery_seconds.unwrap_or(self.of(Size(2, 60))) as u64)
     }
 }
 

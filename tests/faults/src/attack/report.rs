@@ -9,8 +9,6 @@ use crate::attack::{
 const RATIO: f64 = 3.0;
 /// Below this it is not judged, milliseconds: on two cores that the harness shares small numbers grow by themselves.
 const FLOOR_MS: f64 = 50.0;
-/// Whoever waits this long is shut out, and in the long form whoever waits for half of the attack, milliseconds. On a busy machine nothing else takes as long.
-const SHUT_OUT_MS: f64 = 2500.0;
 /// How much more than before the server may hold in the end: a fifth, and what an allocator keeps of a small process, MiB.
 const KEPT: f64 = 1.2;
 /// See [`KEPT`].
@@ -76,7 +74,7 @@ impl Report {
                 let some = now.failed.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(" | ");
                 told.blame(format!("{} failed {} times of {}: {some}", act.name(), now.failed.len(), now.count));
             }
-            if now.max > SHUT_OUT_MS.max(sizes.time().as_millis() as f64 / 2.0) {
+            if now.max > (sizes.shut_out_ms as f64).max(sizes.time().as_millis() as f64 / 2.0) {
                 told.blame(format!("{} was shut out for {:.1} s", act.name(), now.max / 1000.0));
             }
             if sizes.long && is_late(then, now) {
