@@ -19,10 +19,11 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header::IF_NONE_MATCH};
 use http_body_util::Full;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     accept::Asked,
+    aside::aside,
     caught::caught,
     guard, gzip, health,
     listen::{ConnInfo, Door},
@@ -192,9 +193,8 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
 
 /// On a thread that may compute: the first request of a catalogue makes its documents.
 async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
-    let (shelf, failed) = (api.shelf.load_full(), reply.clone());
-    let answer = spawn_blocking(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
-    whole(answer.unwrap_or_else(|error| failed.status(&Status::internal(error.to_string()))))
+    let shelf = api.shelf.load_full();
+    whole(aside(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await)
 }
 
 /// Paths besides the API groups that `/` lists.
