@@ -159,18 +159,15 @@ fn built_in_groups() -> OrdMap<String, Arc<Group>> {
     names.map(|name| (name.clone(), Arc::new(made(name, [], None)))).collect()
 }
 
-/// A group: the built-in part, and what definitions add to it. What is equal to `before` keeps its documents.
+/// A group: the built-in part, or what definitions say. What is equal to `before` keeps its documents.
 fn made<'d>(name: &str, definitions: impl IntoIterator<Item = &'d Definition>, before: Option<&Arc<Group>>) -> Group {
     let mut group: Group = BUILT_INS.group_versions.iter().filter(|known| known.group == name).map(built_in).collect();
-    for definition in definitions {
+    for definition in definitions.into_iter().filter(|_| !is_built_in_place(name)) {
         for served in definition.served() {
             let version = group_version(&mut group, &served.version);
-            // A built-in group version is never that of a custom resource: its APIService exists already.
-            if !version.built_in {
-                let schema = definition.schema(&served.version);
-                version.schemas.extend(schema.map(|schema| (served.resource.clone(), schema.clone())));
-                version.resources.insert(served.resource.clone(), Arc::clone(served));
-            }
+            let schema = definition.schema(&served.version);
+            version.schemas.extend(schema.map(|schema| (served.resource.clone(), schema.clone())));
+            version.resources.insert(served.resource.clone(), Arc::clone(served));
         }
     }
     group.sort_by(|a, b| b.version_priority.cmp(&a.version_priority).then_with(|| order::preferred_first(&a.version, &b.version)));
@@ -200,6 +197,14 @@ impl GroupVersion {
     }
 }
 
+/// Whether Kubernetes itself has this group, or keeps objects under keys that begin as those of this group would: `/registry/GROUP/`. A definition
+/// makes nothing served there, whatever its version: kube-apiserver routes such paths to its own group, which has none of that version, and the objects
+/// would be among built-in ones that they cannot be told from.
+fn is_built_in_place(group: &str) -> bool {
+    BUILT_INS.group_versions.iter().any(|known| known.group == group)
+        || BUILT_INS.storages.iter().any(|storage| storage.id.split('/').next() == Some(group))
+}
+
 /// The entry of this version, made as a custom one if it is not there.
 fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersion {
     let index = group.iter().position(|known| known.version == version).unwrap_or_else(|| {
@@ -219,6 +224,8 @@ fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersio
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn widgets(group: &str, version: &str) -> Definition {
@@ -239,11 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn a_built_in_group_version_stays_whole() {
+    fn a_built_in_group_stays_as_it_is() {
         let catalogue = Catalogue::new(&[widgets("apps", "v1"), widgets("apps", "v9")]);
-        assert!(catalogue.served("apps", "v1", "widgets").is_none());
-        assert!(catalogue.served("apps", "v9", "widgets").is_some());
-        assert!(catalogue.is_built_in_group("apps") && !catalogue.is_built_in_group_version("apps", "v9"));
+        assert!(catalogue.served("apps", "v1", "widgets").is_none() && catalogue.served("apps", "v9", "widgets").is_none());
+        assert!(catalogue.is_built_in_group("apps") && !catalogue.knows_group_version("apps", "v9"));
     }
 
     #[test]
@@ -251,6 +257,18 @@ mod tests {
         let catalogue = Catalogue::new(&[]);
         assert!(catalogue.is_built_in_group("authentication.k8s.io") && !catalogue.knows_group("authentication.k8s.io"));
         assert!(!catalogue.knows_group_version("authentication.k8s.io", "v1"));
+    }
+
+    /// Such a definition made the built-in 500 for good: another kind was under its keys.
+    #[test]
+    fn no_definition_has_the_keys_of_a_built_in() {
+        let built_in: BTreeSet<&str> = BUILT_INS.storages.iter().filter_map(|storage| storage.id.split('/').next()).collect();
+        let groups = BUILT_INS.group_versions.iter().map(|known| known.group.as_str()).chain(built_in);
+        for group in groups.filter(|group| !group.is_empty()) {
+            let catalogue = Catalogue::new(&[widgets(group, "v9")]);
+            assert!(!catalogue.all_served().any(|served| served.custom), "{group}");
+        }
+        assert!(Catalogue::new(&[widgets("apps.ex.io", "v9")]).all_served().any(|served| served.custom));
     }
 
     /// Documents of a group with megabytes of schemas are not made again for another group's definition.
