@@ -6,6 +6,7 @@
 //! | `WATCHCACHE_RMW_SECONDS` | how long fifty clients read, change and write; 5 without it |
 
 mod counters;
+mod definitions;
 mod forms;
 mod gzip;
 mod large;
