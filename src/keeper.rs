@@ -11,7 +11,11 @@ use std::{
 };
 
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    runtime::{Handle as Runtime, RuntimeFlavor},
+    sync::{mpsc, oneshot},
+    task::block_in_place,
+};
 
 use crate::{
     cache::{
@@ -19,9 +23,9 @@ use crate::{
         ring::RingLimits,
         view::{Fed, Published},
     },
-    codec::form::Form,
+    codec::{form::Form, ingest::ingest},
     dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake},
-    model::{Batch, Epoch, Event, Feed, Storage},
+    model::{Batch, Change, Epoch, Event, Feed, Storage},
     telemetry::ResourceMetrics,
 };
 
@@ -112,7 +116,7 @@ impl Keeper {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while let Some(action) = self.select(&mut tick).await {
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let events = self.state.apply(action, now_ms);
+            let events = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
             self.metrics.cache_events_received.inc_by(events as u64);
             self.metrics.cache_events_dispatched.inc_by(events as u64);
         }
@@ -131,6 +135,34 @@ impl Keeper {
             _ = tick.tick() => Some(Action::Tick),
         }
     }
+}
+
+impl Action {
+    /// Whether large values must be made servable first.
+    fn is_long(&self) -> bool {
+        let Self::Fed(messages) = self else { return false };
+        messages.iter().any(|message| matches!(message, Feed::Batch(batch) if batch.is_stored()))
+    }
+}
+
+/// Does work that takes long, so that the feed and other keepers go on meanwhile.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Runtime::current().runtime_flavor() {
+        // There is no other thread that could go on.
+        RuntimeFlavor::CurrentThread => work(),
+        _ => block_in_place(work),
+    }
+}
+
+/// The batch with every value servable.
+fn servable(mut batch: Batch) -> Batch {
+    for change in &mut batch.changes {
+        if let Change::Stored(stored) = change {
+            let made = ingest(&stored.storage, stored.prefix_len, stored.key.clone(), &stored.value, stored.revision);
+            *change = made.map_or_else(Change::Broken, |object| Change::Put(Arc::new(object)));
+        }
+    }
+    batch
 }
 
 impl State {
@@ -187,7 +219,7 @@ impl State {
                     self.published.publish(self.replica.view());
                     wakes.push(self.dispatcher.end_all());
                 }
-                Feed::Batch(batch) => count += self.batch(&batch, now_ms, &mut events, &mut wakes),
+                Feed::Batch(batch) => count += self.batch(&servable(batch), now_ms, &mut events, &mut wakes),
             }
         }
         wakes.push(self.dispatcher.dispatch(&events, readable));
@@ -261,7 +293,7 @@ mod tests {
     use crate::{
         cache::replica::test_object,
         dispatch::{Start, Step, Subscription},
-        model::{Broken, Change, Filter, Revision},
+        model::{Broken, Change, Filter, Revision, Stored},
     };
 
     struct Bench {
@@ -338,6 +370,27 @@ mod tests {
         assert_eq!((known.revision, known.view.store.len()), (Revision(13), 2));
         bench.fed.advance(Revision(20));
         assert_eq!(bench.published.known().revision, Revision(20), "nothing of this resource came until 20");
+    }
+
+    /// A definition of 1.2 MB took the feed's thread for so long that events of other resources waited.
+    #[test]
+    fn a_large_value_is_made_servable_here() {
+        let mut bench = Bench::live();
+        let mut watch = bench.watch(10);
+        assert_eq!(drain(&mut watch), (0, Step::Pending));
+        let stored = |name: &str, revision: u64, value: &str| {
+            let key = Bytes::from(format!("/registry/configmaps/ns/{name}"));
+            let (storage, value) = (Arc::new(Storage::test_config_maps()), Bytes::copy_from_slice(value.as_bytes()));
+            let prefix_len = "/registry/configmaps/".len();
+            Change::Stored(Stored { storage, prefix_len, key, value, revision: Revision(revision) })
+        };
+        let value = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u"}}"#;
+        assert_eq!(bench.hand(vec![batch(11, stored("a", 11, value)), put("b", 12)]), 2);
+        assert_eq!(drain(&mut watch), (2, Step::Pending));
+        let view = bench.published.known().view;
+        assert_eq!(view.store.find(b"/registry/configmaps/ns/a").map(|object| object.revision), Some(Revision(11)));
+        bench.hand(vec![batch(13, stored("a", 13, "{"))]);
+        assert_eq!((drain(&mut watch), bench.published.known().view.broken.len()), ((0, Step::Ended), 1));
     }
 
     #[test]

@@ -2,18 +2,23 @@
 //!
 //! Readers look at an immutable [`Shelf`]; one task replaces it whole. Knows no HTTP.
 
+mod definitions;
+
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    panic::resume_unwind,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
+use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::{
     cache::{ring::RingLimits, store::Store, view::Fed},
-    catalogue::{Catalogue, Definition, Offer, Served},
+    catalogue::{Catalogue, Offer, Served},
     codec::form::Form,
     etcd::Etcd,
     keeper::{Handle, keeper},
@@ -22,6 +27,7 @@ use crate::{
     source::{driver::Command, load::load, machine::LoadAt},
     telemetry::{Metrics, ResourceMetrics},
 };
+use definitions::Definitions;
 
 /// The keeper of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -30,19 +36,22 @@ const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 pub struct Shelf {
     /// Names, discovery.
     pub catalogue: Catalogue,
-    resources: HashMap<(String, String, String), Arc<Resource>>,
+    groups: OrdMap<String, Arc<Group>>,
 }
+
+/// The resources of one group by version and plural name.
+type Group = BTreeMap<String, BTreeMap<String, Arc<Resource>>>;
 
 impl Shelf {
     /// A served resource by group, version and plural name.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(&(group.to_owned(), version.to_owned(), resource.to_owned()))
+        self.groups.get(group)?.get(version)?.get(resource)
     }
 
-    /// Every resource once per stored kind, for readiness and metrics.
+    /// Every served resource, for readiness and metrics.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.values()
+        self.groups.values().flat_map(|group| group.values()).flat_map(BTreeMap::values)
     }
 }
 
@@ -65,18 +74,25 @@ pub struct Registry {
     parts: Parts,
     shelf: Arc<ArcSwap<Shelf>>,
     keepers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
-    definitions: Vec<Definition>,
+    definitions: Definitions,
     offer: Offer,
 }
 
 impl Registry {
     /// Starts the built-ins' keepers. They are empty until the feed has loaded them.
     pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<Shelf>>) {
-        let empty = Shelf { catalogue: Catalogue::new(&[]), resources: HashMap::new() };
-        let shelf = Arc::new(ArcSwap::from_pointee(empty));
-        let mut registry = Self { parts, shelf: shelf.clone(), keepers: HashMap::new(), definitions: Vec::new(), offer: Offer::Reads };
-        registry.replace(Catalogue::new(&[])).await;
+        let shelf = Arc::new(ArcSwap::from_pointee(Shelf { catalogue: Catalogue::new(&[]), groups: OrdMap::new() }));
+        let definitions = Definitions::new(parts.metrics.definitions_read.clone());
+        let mut registry = Self { parts, shelf: shelf.clone(), keepers: HashMap::new(), definitions, offer: Offer::Reads };
+        registry.begin().await;
         (registry, shelf)
+    }
+
+    /// The built-ins, with what discovery offers now.
+    async fn begin(&mut self) {
+        let catalogue = Catalogue::offering(&[], self.offer);
+        let groups = catalogue.groups().map(str::to_owned).collect();
+        self.replace(catalogue, &groups).await;
     }
 
     /// What discovery offers from the next catalogue on; to be said before [`Registry::learn_definitions`].
@@ -89,42 +105,59 @@ impl Registry {
     pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
         let Some(storage) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.storage.clone()) else { return };
         let Ok(loaded) = load(etcd, &storage, prefix, LoadAt::Newest).await else { return };
-        let definitions = definitions(&Store::from_objects(loaded.objects), &definition_form());
-        self.replace(Catalogue::offering(&definitions, self.offer)).await;
-        self.definitions = definitions;
+        self.begin().await;
+        self.follow(Store::from_objects(loaded.objects), None).await;
     }
 
     /// Follows the definitions until their keeper ends.
     pub async fn follow_definitions(mut self) {
         let Some(handle) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
-        let form = definition_form();
         let mut seen = None;
         loop {
             let changed = handle.published.changed();
             let known = handle.published.known();
             let now = (known.view.epoch, known.view.applied);
             if known.is_ready() && seen != Some(now) {
+                let keys = seen.and_then(|(epoch, revision)| known.view.changed_since(epoch, revision));
                 seen = Some(now);
-                let definitions = definitions(&known.view.store, &form);
-                if definitions != self.definitions {
-                    let catalogue = Catalogue::offering(&definitions, self.offer);
-                    self.definitions = definitions;
-                    self.replace(catalogue).await;
-                }
+                self.follow(known.view.store.clone(), keys).await;
             }
             changed.await;
         }
     }
 
-    /// Makes keepers match the catalogue, then shows it.
-    async fn replace(&mut self, catalogue: Catalogue) {
-        let wanted: HashMap<ResourceId, Arc<Storage>> = catalogue.storages().iter().map(|s| (s.id.clone(), s.clone())).collect();
-        let stale: Vec<ResourceId> = self
-            .keepers
-            .iter()
-            .filter(|(id, (handle, _))| wanted.get(*id).is_none_or(|storage| *storage != handle.storage))
-            .map(|(id, _)| id.clone())
-            .collect();
+    /// Serves what the definitions of this picture say. What is written meanwhile waits and is then read at once. The work is done on a thread of its
+    /// own, for a definition may have megabytes: the feed and the keepers go on.
+    async fn follow(&mut self, store: Store, keys: Option<BTreeSet<Bytes>>) {
+        let mut definitions = std::mem::replace(&mut self.definitions, Definitions::new(self.parts.metrics.definitions_read.clone()));
+        let shelf = self.shelf.load_full();
+        let work = self.parts.runtime.spawn_blocking(move || {
+            let changed = definitions.follow(&store, keys);
+            let groups = changed.iter().map(|group| (group.as_str(), definitions.of_group(group)));
+            let catalogue = shelf.catalogue.with_groups(groups);
+            (definitions, changed, catalogue)
+        });
+        match work.await {
+            Ok((definitions, changed, catalogue)) => {
+                self.definitions = definitions;
+                if !changed.is_empty() {
+                    self.replace(catalogue, &changed).await;
+                }
+            }
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The process is stopping.
+            Err(_) => {}
+        }
+    }
+
+    /// Makes keepers match what these groups of the catalogue have, then shows it.
+    async fn replace(&mut self, catalogue: Catalogue, changed: &BTreeSet<String>) {
+        let storages = changed.iter().flat_map(|group| catalogue.served_in(group)).map(|served| &served.storage);
+        let wanted: HashMap<ResourceId, Arc<Storage>> = storages.map(|storage| (storage.id.clone(), storage.clone())).collect();
+        let is_stale =
+            |storage: &Arc<Storage>| changed.contains(&storage.group) && wanted.get(&storage.id).is_none_or(|wanted| wanted != storage);
+        let stale: Vec<ResourceId> =
+            self.keepers.iter().filter(|(_, (handle, _))| is_stale(&handle.storage)).map(|(id, _)| id.clone()).collect();
         for id in stale {
             self.keepers.remove(&id);
             self.command(Command::Remove(id)).await;
@@ -134,8 +167,21 @@ impl Registry {
                 self.keep(id, storage).await;
             }
         }
-        let resources = catalogue.all_served().filter_map(|served| Some((name(served), self.resource(served)?))).collect();
-        self.shelf.store(Arc::new(Shelf { catalogue, resources }));
+        let before = self.shelf.load();
+        let mut groups = before.groups.clone();
+        for name in changed {
+            let mut group = Group::new();
+            for served in catalogue.served_in(name) {
+                let resource = self.resource(served, &before);
+                group.entry(served.version.clone()).or_default().extend(resource.map(|resource| (served.resource.clone(), resource)));
+            }
+            if group.is_empty() {
+                groups.remove(name);
+            } else {
+                groups.insert(name.clone(), Arc::new(group));
+            }
+        }
+        self.shelf.store(Arc::new(Shelf { catalogue, groups }));
     }
 
     async fn keep(&mut self, id: ResourceId, storage: Arc<Storage>) {
@@ -152,11 +198,10 @@ impl Registry {
     }
 
     /// A served resource over its keeper; one that did not change keeps its form, so that its watchers keep their groups.
-    fn resource(&self, served: &Arc<Served>) -> Option<Arc<Resource>> {
+    fn resource(&self, served: &Arc<Served>, before: &Shelf) -> Option<Arc<Resource>> {
         let (handle, metrics) = self.keepers.get(&served.storage.id)?;
-        let before = self.shelf.load();
-        let (group, version, resource) = name(served);
-        if let Some(same) = before.find(&group, &version, &resource)
+        let Served { group, version, resource, .. } = &**served;
+        if let Some(same) = before.find(group, version, resource)
             && same.served == *served
             && Arc::ptr_eq(&same.handle.published, &handle.published)
         {
@@ -166,7 +211,7 @@ impl Registry {
             forms: Forms::new(form(served), served.clone(), since_epoch),
             handle: handle.clone(),
             metrics: metrics.clone(),
-            requests: Arc::new(self.parts.metrics.served(&group, &version, &resource)),
+            requests: Arc::new(self.parts.metrics.served(group, version, resource)),
             served: served.clone(),
         }))
     }
@@ -177,10 +222,6 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-fn name(served: &Served) -> (String, String, String) {
-    (served.group.clone(), served.version.clone(), served.resource.clone())
-}
-
 /// How a served resource is written.
 fn form(served: &Served) -> Form {
     let api_version = served.api_version();
@@ -189,24 +230,4 @@ fn form(served: &Served) -> Form {
     }
     Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero)
         .with_bookmark_annotations(&served.bookmark_annotations)
-}
-
-/// Definitions as their own GET shows them.
-fn definition_form() -> Form {
-    Form::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "")
-}
-
-/// The definitions in a picture. One that cannot be read is left out, and the log says so.
-fn definitions(store: &Store, form: &Form) -> Vec<Definition> {
-    let mut found = Vec::new();
-    for object in store.scan(b"/", b"") {
-        let mut json = Vec::new();
-        form.object_into(object, &mut json);
-        match Definition::parse(&json) {
-            Ok(definition) if definition.is_served() => found.push(definition),
-            Ok(_) => {}
-            Err(why) => tracing::warn!(%why, "a definition cannot be read; its resources are not served"),
-        }
-    }
-    found
 }

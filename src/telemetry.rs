@@ -47,6 +47,8 @@ pub struct Metrics {
     families: Families,
     /// `watchcache_unknown_keys_total`: keys under the prefix that fit no resource; the feed counts them.
     pub unknown_keys: IntCounter,
+    /// `watchcache_definitions_read_total`: CustomResourceDefinitions read for serving; the registry counts them.
+    pub definitions_read: IntCounter,
     /// `etcd_lease_object_counts`: objects per lease.
     pub lease_objects: Histogram,
     /// `watchcache_store_failed`: 1 once the embedded store takes no more writes.
@@ -135,6 +137,10 @@ impl Metrics {
         let families = Families::new(&catalogue);
         let unknown_keys = catalogue
             .add(IntCounter::new("watchcache_unknown_keys_total", "Keys under the etcd prefix that fit no resource and were ignored."));
+        let definitions_read = catalogue.add(IntCounter::new(
+            "watchcache_definitions_read_total",
+            "CustomResourceDefinitions that were read to serve their resources: once for each write.",
+        ));
         let lease_objects = catalogue.add(Histogram::with_opts(
             HistogramOpts::new("etcd_lease_object_counts", "Number of objects attached to a single etcd lease.")
                 .buckets(vec![10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0]),
@@ -160,6 +166,7 @@ impl Metrics {
             process,
             families,
             unknown_keys,
+            definitions_read,
             lease_objects,
             store_failed,
             blocks_shared,

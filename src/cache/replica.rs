@@ -146,6 +146,7 @@ impl Replica {
                 Arc::make_mut(&mut self.broken).insert(broken.key.clone(), broken.clone());
                 None
             }
+            Change::Stored(_) => unreachable!("the keeper makes stored values servable before it applies them"),
         }
     }
 

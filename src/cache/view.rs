@@ -6,7 +6,11 @@
 //! The order that makes this safe, and that `schedule` explores schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
 //! (Release). A reader loads `fed` (Acquire), then `handed`, then the picture.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use imbl::Vector;
@@ -59,6 +63,13 @@ impl View {
             }
         }
         Some(store)
+    }
+
+    /// The keys that changed since a picture of this life at `seen`; `None` when the ring does not reach back so far.
+    #[must_use]
+    pub fn changed_since(&self, epoch: Epoch, seen: Revision) -> Option<BTreeSet<Bytes>> {
+        let since = self.ring.since(seen).ok().filter(|_| self.epoch == epoch)?;
+        Some((since..self.ring.len()).filter_map(|index| self.ring.at(index)).map(|event| event.key().clone()).collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which resources exist, built-in and custom, and the documents that tell clients so. Knows neither etcd nor HTTP nor the cache.
 //!
-//! A `Catalogue` never changes: when a CustomResourceDefinition does, a new one is made and swapped in whole.
+//! A `Catalogue` never changes: when a CustomResourceDefinition does, a new one is made, which shares all groups but that one's, and swapped in whole.
 
 mod builtins;
 mod definition;
@@ -18,13 +18,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde_json::Value;
+use bytes::Bytes;
+use imbl::OrdMap;
 
 pub use definition::Definition;
 pub use rules::{NameRule, Rules};
 pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
 
-use crate::model::{ResourceId, Storage};
 use builtins::BUILT_INS;
 
 /// Priorities that the aggregator gives to the groups and versions of custom resources (spec api-surface §2.3).
@@ -34,12 +34,11 @@ const CUSTOM_VERSION_PRIORITY: u32 = 100;
 /// Every resource that is served now.
 #[derive(Debug)]
 pub struct Catalogue {
-    groups: BTreeMap<String, Group>,
-    storages: Vec<Arc<Storage>>,
+    groups: OrdMap<String, Arc<Group>>,
     offer: Offer,
     aggregated_core: OnceLock<discovery::Aggregated>,
     aggregated_groups: OnceLock<discovery::Aggregated>,
-    openapi: OnceLock<openapi::Documents>,
+    openapi_index: OnceLock<Bytes>,
 }
 
 /// The versions of one group, preferred one first.
@@ -53,8 +52,10 @@ struct GroupVersion {
     built_in: bool,
     /// By plural name: the order of discovery.
     resources: BTreeMap<String, Arc<Served>>,
-    /// What definitions say that their objects are, by plural name. Not a part of `Served`: another description makes no other resource.
-    schemas: BTreeMap<String, Arc<Value>>,
+    /// What definitions say that their objects are, by plural name: JSON. Not a part of `Served`: another description makes no other resource.
+    schemas: BTreeMap<String, Bytes>,
+    /// Made when somebody asks.
+    openapi: OnceLock<Arc<openapi::Document>>,
 }
 
 impl Catalogue {
@@ -67,24 +68,30 @@ impl Catalogue {
     /// As `new`, with documents that offer this.
     #[must_use]
     pub fn offering(definitions: &[Definition], offer: Offer) -> Self {
-        let mut groups = built_in_groups();
-        let mut storages: BTreeMap<ResourceId, Arc<Storage>> = BUILT_INS.storages.iter().map(|s| (s.id.clone(), Arc::clone(s))).collect();
-        let served = definitions.iter().flat_map(|definition| definition.served().into_iter().map(move |served| (definition, served)));
-        for (definition, served) in served {
-            let version = group_version(groups.entry(served.group.clone()).or_default(), &served.version);
-            // A built-in group version is never that of a custom resource: its APIService exists already.
-            if !version.built_in {
-                storages.entry(served.storage.id.clone()).or_insert_with(|| Arc::clone(&served.storage));
-                let schema = definition.schema(&served.version);
-                version.schemas.extend(schema.map(|schema| (served.resource.clone(), Arc::clone(schema))));
-                version.resources.insert(served.resource.clone(), Arc::new(served));
+        let mut groups: BTreeMap<&str, Vec<&Definition>> = BTreeMap::new();
+        for definition in definitions {
+            groups.entry(definition.group()).or_default().push(definition);
+        }
+        Self::of(built_in_groups(), offer).with_groups(groups)
+    }
+
+    /// This one, with other definitions of some groups: all that a group has, each.
+    #[must_use]
+    pub fn with_groups<'d, D: IntoIterator<Item = &'d Definition>>(&self, groups: impl IntoIterator<Item = (&'d str, D)>) -> Self {
+        let mut all = self.groups.clone();
+        for (name, definitions) in groups {
+            let group = made(name, definitions, self.groups.get(name));
+            if group.is_empty() {
+                all.remove(name);
+            } else {
+                all.insert(name.to_owned(), Arc::new(group));
             }
         }
-        for group in groups.values_mut() {
-            group.sort_by(|a, b| b.version_priority.cmp(&a.version_priority).then_with(|| order::preferred_first(&a.version, &b.version)));
-        }
-        let storages = storages.into_values().collect();
-        Self { groups, storages, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new(), openapi: OnceLock::new() }
+        Self::of(all, self.offer)
+    }
+
+    fn of(groups: OrdMap<String, Arc<Group>>, offer: Offer) -> Self {
+        Self { groups, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new(), openapi_index: OnceLock::new() }
     }
 
     /// The resource that a path names, if it is served.
@@ -118,15 +125,19 @@ impl Catalogue {
         self.version(group, version).is_some_and(|version| version.built_in)
     }
 
-    /// What must be kept to serve all of this: one storage for each key prefix, in order of the prefix.
-    #[must_use]
-    pub fn storages(&self) -> &[Arc<Storage>] {
-        &self.storages
+    /// The names of all groups that have a version, some of which may serve nothing.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
     }
 
     /// Every served resource, by group name, preferred version and plural name.
     pub fn all_served(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.groups.values().flatten().flat_map(|version| version.resources.values())
+        self.groups.values().flat_map(|versions| versions.iter()).flat_map(|version| version.resources.values())
+    }
+
+    /// Every served resource of a group.
+    pub fn served_in(&self, group: &str) -> impl Iterator<Item = &Arc<Served>> {
+        self.groups.get(group).into_iter().flat_map(|versions| versions.iter()).flat_map(|version| version.resources.values())
     }
 
     fn version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
@@ -143,20 +154,55 @@ pub fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
     of_none || BUILT_INS.served.iter().any(of_a_resource)
 }
 
-fn built_in_groups() -> BTreeMap<String, Group> {
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    for known in &BUILT_INS.group_versions {
-        let resources = BUILT_INS.served.iter().filter(|served| served.group == known.group && served.version == known.version);
-        groups.entry(known.group.clone()).or_default().push(GroupVersion {
-            version: known.version.clone(),
-            group_priority: known.group_priority,
-            version_priority: known.version_priority,
-            built_in: true,
-            resources: resources.map(|served| (served.resource.clone(), Arc::clone(served))).collect(),
-            schemas: BTreeMap::new(),
-        });
+fn built_in_groups() -> OrdMap<String, Arc<Group>> {
+    let names = BUILT_INS.group_versions.iter().map(|known| &known.group);
+    names.map(|name| (name.clone(), Arc::new(made(name, [], None)))).collect()
+}
+
+/// A group: the built-in part, or what definitions say. What is equal to `before` keeps its documents.
+fn made<'d>(name: &str, definitions: impl IntoIterator<Item = &'d Definition>, before: Option<&Arc<Group>>) -> Group {
+    let mut group: Group = BUILT_INS.group_versions.iter().filter(|known| known.group == name).map(built_in).collect();
+    for definition in definitions.into_iter().filter(|_| !is_built_in_place(name)) {
+        for served in definition.served() {
+            let version = group_version(&mut group, &served.version);
+            let schema = definition.schema(&served.version);
+            version.schemas.extend(schema.map(|schema| (served.resource.clone(), schema.clone())));
+            version.resources.insert(served.resource.clone(), Arc::clone(served));
+        }
     }
-    groups
+    group.sort_by(|a, b| b.version_priority.cmp(&a.version_priority).then_with(|| order::preferred_first(&a.version, &b.version)));
+    for version in &mut group {
+        let same = before.and_then(|group| group.iter().find(|old| old.shows_the_same(version)));
+        version.openapi = same.map(|old| old.openapi.clone()).unwrap_or_default();
+    }
+    group
+}
+
+fn built_in(known: &builtins::GroupVersion) -> GroupVersion {
+    let resources = BUILT_INS.served.iter().filter(|served| served.group == known.group && served.version == known.version);
+    GroupVersion {
+        version: known.version.clone(),
+        group_priority: known.group_priority,
+        version_priority: known.version_priority,
+        built_in: true,
+        resources: resources.map(|served| (served.resource.clone(), Arc::clone(served))).collect(),
+        schemas: BTreeMap::new(),
+        openapi: OnceLock::new(),
+    }
+}
+
+impl GroupVersion {
+    fn shows_the_same(&self, other: &Self) -> bool {
+        self.version == other.version && self.resources == other.resources && self.schemas == other.schemas
+    }
+}
+
+/// Whether Kubernetes itself has this group, or keeps objects under keys that begin as those of this group would: `/registry/GROUP/`. A definition
+/// makes nothing served there, whatever its version: kube-apiserver routes such paths to its own group, which has none of that version, and the objects
+/// would be among built-in ones that they cannot be told from.
+fn is_built_in_place(group: &str) -> bool {
+    BUILT_INS.group_versions.iter().any(|known| known.group == group)
+        || BUILT_INS.storages.iter().any(|storage| storage.id.split('/').next() == Some(group))
 }
 
 /// The entry of this version, made as a custom one if it is not there.
@@ -169,6 +215,7 @@ fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersio
             built_in: false,
             resources: BTreeMap::new(),
             schemas: BTreeMap::new(),
+            openapi: OnceLock::new(),
         });
         group.len() - 1
     });
@@ -177,6 +224,8 @@ fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersio
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn widgets(group: &str, version: &str) -> Definition {
@@ -190,7 +239,6 @@ mod tests {
     #[test]
     fn definitions_add_to_the_built_ins() {
         let (without, with) = (Catalogue::new(&[]), Catalogue::new(&[widgets("ex.io", "v1")]));
-        assert_eq!(with.storages().len(), without.storages().len() + 1);
         assert_eq!(with.all_served().count(), without.all_served().count() + 1);
         assert!(with.served("ex.io", "v1", "widgets").is_some() && without.served("ex.io", "v1", "widgets").is_none());
         assert!(with.knows_group("ex.io") && !with.is_built_in_group("ex.io") && !with.is_built_in_group_version("ex.io", "v1"));
@@ -198,11 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn a_built_in_group_version_stays_whole() {
+    fn a_built_in_group_stays_as_it_is() {
         let catalogue = Catalogue::new(&[widgets("apps", "v1"), widgets("apps", "v9")]);
-        assert!(catalogue.served("apps", "v1", "widgets").is_none());
-        assert!(catalogue.served("apps", "v9", "widgets").is_some());
-        assert!(catalogue.is_built_in_group("apps") && !catalogue.is_built_in_group_version("apps", "v9"));
+        assert!(catalogue.served("apps", "v1", "widgets").is_none() && catalogue.served("apps", "v9", "widgets").is_none());
+        assert!(catalogue.is_built_in_group("apps") && !catalogue.knows_group_version("apps", "v9"));
     }
 
     #[test]
@@ -212,10 +259,31 @@ mod tests {
         assert!(!catalogue.knows_group_version("authentication.k8s.io", "v1"));
     }
 
+    /// Such a definition made the built-in 500 for good: another kind was under its keys.
     #[test]
-    fn storages_are_one_for_each_prefix() {
-        let storages = Catalogue::new(&[widgets("ex.io", "v1")]).storages().to_vec();
-        assert!(storages.is_sorted_by(|a, b| a.id < b.id));
-        assert!(storages.iter().any(|storage| &*storage.id == "ex.io/widgets"));
+    fn no_definition_has_the_keys_of_a_built_in() {
+        let built_in: BTreeSet<&str> = BUILT_INS.storages.iter().filter_map(|storage| storage.id.split('/').next()).collect();
+        let groups = BUILT_INS.group_versions.iter().map(|known| known.group.as_str()).chain(built_in);
+        for group in groups.filter(|group| !group.is_empty()) {
+            let catalogue = Catalogue::new(&[widgets(group, "v9")]);
+            assert!(!catalogue.all_served().any(|served| served.custom), "{group}");
+        }
+        assert!(Catalogue::new(&[widgets("apps.ex.io", "v9")]).all_served().any(|served| served.custom));
+    }
+
+    /// Documents of a group with megabytes of schemas are not made again for another group's definition.
+    #[test]
+    fn a_change_leaves_other_groups_as_they_are() {
+        let (a, b) = (widgets("a.io", "v1"), widgets("b.io", "v1"));
+        let before = Catalogue::new(&[a.clone(), b]);
+        let body = |catalogue: &Catalogue, path: &str| catalogue.openapi(path).map(|document| document.body.as_ptr());
+        let (of_a, of_b) = (body(&before, "apis/a.io/v1"), body(&before, "apis/b.io/v1"));
+        let changed = widgets("b.io", "v2");
+        let after = before.with_groups([("a.io", vec![&a]), ("b.io", vec![&changed])]);
+        assert!(of_a.is_some() && of_b.is_some());
+        assert_eq!((body(&after, "apis/a.io/v1"), body(&after, "apis/b.io/v1")), (of_a, None));
+        assert!(body(&after, "apis/b.io/v2").is_some());
+        let none = after.with_groups([("a.io", []), ("b.io", [])]);
+        assert!(!none.knows_group("a.io") && none.groups().count() == Catalogue::new(&[]).groups().count());
     }
 }

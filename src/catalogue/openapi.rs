@@ -11,7 +11,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha512};
 
 use super::{Catalogue, GroupVersion, Offer, served::api_version};
@@ -27,43 +28,39 @@ pub struct Document {
     pub hash: String,
 }
 
-/// The documents of a catalogue.
-#[derive(Debug)]
-pub(super) struct Documents {
-    /// By path: `api/v1`, `apis/apps/v1`.
-    of: BTreeMap<String, Arc<Document>>,
-    index: Bytes,
-}
-
 /// Documents of built-in group versions, which are the same in every catalogue, by offer and path.
 type BuiltIns = HashMap<(Offer, String), Arc<Document>>;
 static BUILT_INS: LazyLock<Mutex<BuiltIns>> = LazyLock::new(Mutex::default);
 
 impl Catalogue {
-    /// `/openapi/v3`: where the documents are.
+    /// `/openapi/v3`: where the documents are. Makes those that are not there yet, for the hash of each.
     #[must_use]
     pub fn openapi_index(&self) -> &Bytes {
-        &self.openapi_documents().index
+        self.openapi_index.get_or_init(|| {
+            let versions = self.groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group.as_str(), version)));
+            let place = |(group, version): (&str, &GroupVersion)| {
+                let (path, hash) = (path_of(group, &version.version), &self.document(group, version).hash);
+                let url = json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") });
+                (path, url)
+            };
+            bytes_of(&json!({ "paths": versions.filter(|(_, version)| version.is_listed()).map(place).collect::<Map<_, _>>() }))
+        })
     }
 
     /// `/openapi/v3/PATH`: `api/v1` or `apis/G/V`.
     #[must_use]
     pub fn openapi(&self, path: &str) -> Option<&Document> {
-        self.openapi_documents().of.get(path).map(Arc::as_ref)
+        let (group, version) = match path.split_once('/')? {
+            ("api", version) => ("", version),
+            ("apis", rest) => rest.split_once('/').filter(|(group, _)| !group.is_empty())?,
+            _ => return None,
+        };
+        let found = self.version(group, version).filter(|version| version.is_listed())?;
+        Some(self.document(group, found))
     }
 
-    fn openapi_documents(&self) -> &Documents {
-        self.openapi.get_or_init(|| {
-            let versions = self.groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group.as_str(), version)));
-            let listed = versions.filter(|(_, version)| version.is_listed());
-            let of: BTreeMap<_, _> =
-                listed.map(|(group, version)| (path_of(group, &version.version), document(group, version, self.offer))).collect();
-            let place = |(path, document): (&String, &Arc<Document>)| {
-                (path.clone(), json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash) }))
-            };
-            let index = json!({ "paths": of.iter().map(place).collect::<Map<_, _>>() });
-            Documents { index: bytes_of(&index), of }
-        })
+    fn document<'a>(&'a self, group: &str, version: &'a GroupVersion) -> &'a Document {
+        version.openapi.get_or_init(|| document(group, version, self.offer))
     }
 }
 
@@ -92,15 +89,35 @@ fn made(group: &str, version: &GroupVersion, offer: Offer) -> Document {
     for served in version.listed() {
         paths.extend(paths_of(served, offer, &mut schemas));
     }
-    let document = json!({
-        "openapi": "3.0.0",
-        "info": { "title": "Kubernetes", "version": "1.36" },
-        "paths": paths,
-        "components": { "schemas": schemas.done() },
-    });
-    let body = bytes_of(&document);
+    let body: Bytes = serde_json::to_vec(&OpenApi {
+        components: Components { schemas: schemas.done() },
+        info: Info { title: "Kubernetes", version: "1.36" },
+        openapi: "3.0.0",
+        paths,
+    })
+    .expect("documents have string keys and no failing serializer")
+    .into();
     let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
     Document { body, hash }
+}
+
+#[derive(Serialize)]
+struct OpenApi {
+    components: Components,
+    info: Info,
+    openapi: &'static str,
+    paths: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Components {
+    schemas: BTreeMap<String, Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+struct Info {
+    title: &'static str,
+    version: &'static str,
 }
 
 fn bytes_of(document: &Value) -> Bytes {

@@ -9,12 +9,11 @@ const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 /// Whether every value that `writer` can leave in etcd survives `reader`'s pruning and defaulting. Both are OpenAPI v3 schemas of one
-/// definition; no schema means that nothing is pruned.
-pub(super) fn keeps(reader: Option<&Value>, writer: Option<&Value>) -> bool {
-    match (reader, writer) {
-        (None, _) => true,
-        (Some(reader), Some(writer)) => node_keeps(reader, writer, true),
-        (Some(reader), None) => node_keeps(reader, &serde_json::json!({ PRESERVE: true }), true),
+/// definition; a writer without one prunes nothing.
+pub(super) fn keeps(reader: &Value, writer: Option<&Value>) -> bool {
+    match writer {
+        Some(writer) => node_keeps(reader, writer, true),
+        None => node_keeps(reader, &serde_json::json!({ PRESERVE: true }), true),
     }
 }
 
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     fn check(reader: Value, writer: Value, expect: bool) {
-        assert_eq!(keeps(Some(&reader), Some(&writer)), expect, "reader {reader} writer {writer}");
+        assert_eq!(keeps(&reader, Some(&writer)), expect, "reader {reader} writer {writer}");
     }
 
     #[test]
@@ -127,9 +126,8 @@ mod tests {
         check(open.clone(), json!({"properties": {"a": {}}}), true);
         check(json!({"properties": {"a": {}}}), open.clone(), false);
         check(json!({PRESERVE: true, "properties": {"a": {}}}), open.clone(), false);
-        assert!(keeps(None, Some(&open)));
-        assert!(keeps(Some(&open), None));
-        assert!(!keeps(Some(&json!({})), None));
+        assert!(keeps(&open, None));
+        assert!(!keeps(&json!({}), None));
     }
 
     #[test]

@@ -230,10 +230,15 @@ impl Call<'_> {
         })?;
         told.extend(options.warning(served).map(str::to_owned));
         if write == Write::DeleteCollection {
+            options.may_be_of_many().map_err(|errors| Status::from(WriteError::Invalid { of: Named::options("DeleteOptions"), errors }))?;
             return self.collection_deleted(raw_query, &options).await;
         }
         let deletion = self.api.writer.delete(&self.place(), &options).await.map_err(Status::from)?;
         Ok(match deletion {
+            Deletion::Unread => {
+                let body = Status::unread_deleted_json(&served.kind, &self.place().name);
+                Answer::Status { code: StatusCode::OK, body }
+            }
             Deletion::Gone(object) if !served.rules.delete_returns_object => {
                 let (name, uid) = (&self.place().name, uid(&object));
                 let body = Status::deleted_json(&served.group, &served.resource, name, uid);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Broken, Epoch, Object, Revision};
+use super::{Broken, Epoch, Object, Revision, Storage};
 
 /// One change of one key.
 #[derive(Clone, Debug)]
@@ -15,6 +15,23 @@ pub enum Change {
     Delete(Bytes),
     /// The key was written with a value we cannot serve.
     Broken(Broken),
+    /// The key was written with a large value; its keeper makes a `Put` or a `Broken` of it before anything else.
+    Stored(Stored),
+}
+
+/// A value as etcd has it, not yet servable: that takes long for a large one, and would hold up what the feed has for other resources.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// What kind of object it is.
+    pub storage: Arc<Storage>,
+    /// Bytes of the key before the namespace or name.
+    pub prefix_len: usize,
+    /// The key.
+    pub key: Bytes,
+    /// The value; keeps the answer of etcd that it came with.
+    pub value: Bytes,
+    /// The revision that wrote it.
+    pub revision: Revision,
 }
 
 /// Every change that one revision made to one resource. A transaction or a lease revoke changes many keys at one revision.
@@ -75,7 +92,14 @@ impl Batch {
             Change::Put(object) => object.weight(),
             Change::Delete(key) => key.len() + 64,
             Change::Broken(broken) => broken.key.len() + broken.why.len() + 64,
+            Change::Stored(stored) => stored.key.len() + stored.value.len() + 64,
         };
         self.changes.iter().map(one).sum()
+    }
+
+    /// Whether it has a value that must be made servable first.
+    #[must_use]
+    pub fn is_stored(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Stored(_)))
     }
 }

@@ -15,7 +15,7 @@ pub mod selector;
 pub mod shard;
 pub mod time;
 
-pub use change::{Batch, Change, Feed};
+pub use change::{Batch, Change, Feed, Stored};
 pub use filter::{Filter, Kind, Outcome};
 pub use object::{Broken, Event, Object};
 pub use range::KeyRange;

@@ -1,9 +1,12 @@
 //! Reads every object of one resource at one revision, page by page.
 
 use std::{
+    panic::resume_unwind,
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use tokio::task::spawn_blocking;
 
 use super::{
     driver::COMPLAIN_EVERY,
@@ -15,8 +18,14 @@ use crate::{
     model::{KeyRange, Revision, Storage},
 };
 
-/// Keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
+/// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
 pub const LOAD_PAGE_KEYS: u32 = 10_000;
+
+/// Keys of the first page: it tells how large the values are. A hundred of the largest are 150 MB.
+pub const LOAD_PAGE_KEYS_FIRST: u32 = 100;
+
+/// Bytes of values that a later page should have: until it is ingested it is in memory twice.
+pub const LOAD_PAGE_BYTES: usize = 64 << 20;
 
 /// Pause before a page is asked for again after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -29,7 +38,7 @@ pub struct LoadFailed;
 ///
 /// # Errors
 /// [`LoadFailed`] when the revision being read was compacted, or is not there (etcd went backwards).
-pub async fn load(etcd: &Etcd, storage: &Storage, prefix: &str, at: LoadAt) -> Result<Loaded, LoadFailed> {
+pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt) -> Result<Loaded, LoadFailed> {
     let own = format!("{prefix}{}/", storage.id).into_bytes();
     let range = KeyRange::prefix(&own);
     let mut revision = match at {
@@ -38,30 +47,46 @@ pub async fn load(etcd: &Etcd, storage: &Storage, prefix: &str, at: LoadAt) -> R
     };
     let mut loaded = Loaded { revision: Revision::ZERO, objects: Vec::new(), broken: Vec::new() };
     let mut start = range.start;
+    let mut limit = LOAD_PAGE_KEYS_FIRST;
     loop {
-        let answer = page(etcd, &start, &range.end, revision).await?;
+        let answer = page(etcd, &start, &range.end, revision, limit).await?;
         // All pages are of the first one's revision: one state, nothing torn.
         let pinned = *revision.get_or_insert(answer.header.revision);
         loaded.revision = pinned;
         let next = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat());
-        for kv in answer.kvs {
-            match ingest(storage, own.len(), kv.key, &kv.value, kv.mod_revision) {
-                Ok(object) => loaded.objects.push(Arc::new(object)),
+        let (keys, more) = (answer.kvs.len(), answer.more);
+        let (storage, prefix_len) = (storage.clone(), own.len());
+        // The feed and the keepers go on meanwhile.
+        let ingested = spawn_blocking(move || {
+            let bytes: usize = answer.kvs.iter().map(|kv| kv.value.len()).sum();
+            let made = answer.kvs.into_iter().map(|kv| ingest(&storage, prefix_len, kv.key, &kv.value, kv.mod_revision).map(Arc::new));
+            (bytes, made.collect::<Vec<_>>())
+        });
+        let (bytes, made) = ingested.await.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+        for one in made {
+            match one {
+                Ok(object) => loaded.objects.push(object),
                 Err(broken) => loaded.broken.push(broken),
             }
         }
+        limit = page_keys(keys, bytes);
         match next {
-            Some(next) if answer.more => start = next,
+            Some(next) if more => start = next,
             _ => return Ok(loaded),
         }
-        tokio::task::yield_now().await;
     }
 }
 
-async fn page(etcd: &Etcd, start: &[u8], end: &[u8], revision: Option<Revision>) -> Result<RangeAnswer, LoadFailed> {
+/// Keys of the next page, when one of so many keys had so many bytes of values.
+fn page_keys(keys: usize, bytes: usize) -> u32 {
+    let fit = LOAD_PAGE_BYTES / (bytes / keys.max(1)).max(1);
+    u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, LOAD_PAGE_KEYS)
+}
+
+async fn page(etcd: &Etcd, start: &[u8], end: &[u8], revision: Option<Revision>, limit: u32) -> Result<RangeAnswer, LoadFailed> {
     let mut complained: Option<Instant> = None;
     loop {
-        let request = RangeRequest { key: start.to_vec(), end: end.to_vec(), revision, limit: LOAD_PAGE_KEYS, ..RangeRequest::default() };
+        let request = RangeRequest { key: start.to_vec(), end: end.to_vec(), revision, limit, ..RangeRequest::default() };
         match etcd.range(request).await {
             Ok(answer) => return Ok(answer),
             Err(EtcdError::Compacted | EtcdError::Future) => return Err(LoadFailed),
@@ -73,5 +98,17 @@ async fn page(etcd: &Etcd, start: &[u8], end: &[u8], revision: Option<Revision>)
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_as_many_keys_as_fit() {
+        assert_eq!(page_keys(100, 100 * 1_000), LOAD_PAGE_KEYS);
+        assert_eq!(page_keys(100, 100 << 20), 64);
+        assert_eq!((page_keys(1, 100 << 20), page_keys(0, 0)), (1, LOAD_PAGE_KEYS));
     }
 }

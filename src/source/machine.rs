@@ -14,11 +14,15 @@ use super::witness::Witness;
 use crate::{
     codec::ingest::ingest,
     etcd::{WatchEvent, WatchKind, WatchMessage},
-    model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage},
+    model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage, Stored},
 };
 
 /// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
+
+/// Bytes of a value from which on its keeper makes it servable, and not the feed, which would hold up other resources. A definition of 1.2 MB takes some
+/// ten milliseconds, one of this size half of one.
+pub const LARGE_BYTES: usize = 64 << 10;
 
 /// What the driver must do, in order.
 #[derive(Debug)]
@@ -383,9 +387,16 @@ fn find<'a>(resources: &'a mut BTreeMap<Vec<u8>, Resource>, key: &[u8]) -> Optio
     key.starts_with(prefix).then_some((&prefix[..], resource))
 }
 
-fn change(storage: &Storage, prefix_len: usize, event: &WatchEvent) -> Change {
+fn change(storage: &Arc<Storage>, prefix_len: usize, event: &WatchEvent) -> Change {
     match &event.value {
         None => Change::Delete(event.key.clone()),
+        Some(value) if value.len() >= LARGE_BYTES => Change::Stored(Stored {
+            storage: storage.clone(),
+            prefix_len,
+            key: event.key.clone(),
+            value: value.clone(),
+            revision: event.mod_revision,
+        }),
         Some(value) => match ingest(storage, prefix_len, event.key.clone(), value, event.mod_revision) {
             Ok(object) => Change::Put(Arc::new(object)),
             Err(broken) => Change::Broken(broken),

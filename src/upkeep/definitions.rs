@@ -1,91 +1,122 @@
 //! CustomResourceDefinitions: names accepted, established, cleaned up after (spec api-surface §11.2). What to do is decided in `write::definition`.
+//!
+//! Each definition is looked at when it was written, when a name it waits for may have become free, while it is being deleted, and some time after a
+//! failure: `queue` tells which is next. At rest nothing is done.
 
-use std::{sync::Arc, time::Duration};
+mod queue;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
+use tokio::time::sleep_until;
 
 use super::Upkeep;
 use crate::{
-    cache::view::Known,
     etcd::RangeRequest,
+    model::Object,
     read::target::Resource,
     write::{
-        definition::{Step, next},
+        definition::{Names, Step, Taken, next},
         failure::WriteError,
         options::DeleteOptions,
         place::Place,
     },
 };
+use queue::{After, Queue};
 
-/// How often definitions that are being deleted are looked at again while their instances go (spec api-surface §11.2).
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-
-/// Wait before another try when a step has failed.
-const RETRY: Duration = Duration::from_secs(1);
+/// Pause between two lines of the log about definitions that cannot be brought further.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(upkeep: &Upkeep) {
     let group = "apiextensions.k8s.io";
     let Some(resource) = upkeep.shelf.load().find(group, "v1", "customresourcedefinitions").cloned() else { return };
     let published = resource.handle.published.clone();
+    let mut queue = Queue::default();
+    let mut complained: Option<Instant> = None;
     loop {
         let changed = published.changed();
         let known = published.known();
-        let wait = match look(upkeep, &resource, &known).await {
-            Ok(()) => LOOK_EVERY,
-            Err(error) => {
-                tracing::warn!(%error, "a definition could not be brought further");
-                RETRY
-            }
+        if known.is_ready() {
+            queue.follow(&known.view, Instant::now());
+        }
+        // All names are known before any is given away.
+        for object in queue.unread() {
+            let (group, names) = upkeep.writer.turn(object.tail.len(), || Names::read(&json(&object))).await;
+            queue.read(&object, group, names, Instant::now());
+        }
+        let Some((at, object)) = queue.first() else {
+            changed.await;
+            continue;
         };
-        // Whether it was a change or the time: the next look tells.
-        let _ = tokio::time::timeout(wait, changed).await;
+        if at > Instant::now() {
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(at.into()) => {}
+            }
+            continue;
+        }
+        let outcome = step(upkeep, &resource, &object, queue.taken(&object.key)).await;
+        let (after, failure) = match outcome {
+            Ok(after) => (after, None),
+            Err(error) => (After::Failed, Some(error)),
+        };
+        queue.done(&object.key, after, Instant::now());
+        if let Some(error) = failure
+            && complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY)
+        {
+            complained = Some(Instant::now());
+            let (definition, failing) = (object.name(), queue.failing());
+            tracing::warn!(%error, definition, failing, "a definition cannot be brought further; it is tried again later");
+        }
     }
 }
 
-/// Brings every definition one step further, if it has one to go.
-async fn look(upkeep: &Upkeep, resource: &Arc<Resource>, known: &Known) -> Result<(), WriteError> {
-    if !known.is_ready() {
-        return Ok(());
-    }
-    let all: Vec<Value> = known
-        .view
-        .store
-        .scan(b"", b"")
-        .filter_map(|object| {
-            let mut json = Vec::new();
-            resource.forms.whole().form.object_into(object, &mut json);
-            // One that is too deep for a tree is not served either: the registry says so.
-            serde_json::from_slice(&json).ok()
-        })
-        .collect();
-    for definition in &all {
-        step(upkeep, resource, definition, &all).await?;
-    }
-    Ok(())
+/// The object without its type head, which is known.
+fn json(object: &Object) -> Vec<u8> {
+    [b"{", &object.tail[..]].concat()
 }
 
-async fn step(upkeep: &Upkeep, resource: &Arc<Resource>, definition: &Value, all: &[Value]) -> Result<(), WriteError> {
+/// Brings a definition one step further, if it has one to go.
+async fn step(upkeep: &Upkeep, resource: &Arc<Resource>, object: &Object, taken: &Taken) -> Result<After, WriteError> {
+    let size = object.tail.len();
+    // One that is too deep for a tree is not served either: the registry says so.
+    let Some(definition) = upkeep.writer.turn(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
+        return Ok(After::Rest);
+    };
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
-    let name = text("/metadata/name");
-    let others: Vec<&Value> = all.iter().filter(|other| other.pointer("/metadata/name").and_then(Value::as_str) != Some(&name)).collect();
+    let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
     let instances = match definition.pointer("/metadata/deletionTimestamp") {
-        Some(_) => Some(has_instances(upkeep, &text("/spec/group"), &text("/spec/names/plural")).await?),
+        Some(_) => Some(has_instances(upkeep, &group, &plural).await?),
         None => None,
     };
-    let place = Place { resource: resource.clone(), namespace: None, name };
-    match next(definition, &others, instances, &upkeep.writer.now()) {
-        None => Ok(()),
-        Some(Step::DeleteInstances) => delete_instances(upkeep, &text("/spec/group"), &text("/spec/names/plural")).await,
-        // Decided again on what etcd has: the picture may be behind.
+    let now = upkeep.writer.now();
+    match upkeep.writer.turn(size, || next(&definition, taken, instances, &now)).await {
+        None if is_refused(&definition) => Ok(After::Refused),
+        None => Ok(After::Rest),
+        Some(Step::DeleteInstances) => {
+            delete_instances(upkeep, &group, &plural).await?;
+            Ok(if has_instances(upkeep, &group, &plural).await? { After::Deleting } else { After::Again })
+        }
+        // Decided again on what etcd has: the picture may be behind. What was written comes back as a change.
         Some(Step::UpdateStatus(_) | Step::Finish(_)) => {
-            let now = upkeep.writer.now();
-            let whole = |object: &Value| match next(object, &others, instances, &now)? {
+            let place = Place { resource: resource.clone(), namespace: None, name: object.name().to_owned() };
+            let whole = |object: &Value| match next(object, taken, instances, &now)? {
                 Step::UpdateStatus(whole) | Step::Finish(whole) => Some(whole),
                 Step::DeleteInstances => None,
             };
-            upkeep.writer.amend(&place, whole).await
+            let written = upkeep.writer.amend(&place, whole).await?;
+            Ok(written.map_or(After::Rest, |(revision, object)| After::Written(revision, Names::accepted(&object))))
         }
     }
+}
+
+/// Whether it waits for a name.
+fn is_refused(definition: &Value) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|condition| condition["type"] == "NamesAccepted" && condition["status"] == "False")
 }
 
 /// Whether etcd has any object of the resource, whoever serves it.

@@ -9,13 +9,18 @@ use super::{
     Writer,
     failure::{Named, WriteError},
     kinds,
-    options::{DeleteOptions, Propagation},
+    options::{DeleteOptions, Propagation, UNREAD},
     place::{Current, Place},
     strategy::is_finished,
     transaction::{Decision, Done, Look, at_revision},
     tree,
 };
-use crate::{catalogue::Served, model::Object, read::target::Resource};
+use crate::{
+    catalogue::Served,
+    etcd::{Outcome, RangeRequest},
+    model::{Object, invalid::FieldError},
+    read::target::Resource,
+};
 
 /// Finalizers of the garbage collector: what they stand for is asked for anew by every DELETE.
 const ORPHAN: &str = "orphan";
@@ -34,6 +39,8 @@ pub enum Deletion {
     Gone(Value),
     /// It is marked, and something holds it.
     Pending(Value),
+    /// A value that cannot be read is gone.
+    Unread,
 }
 
 impl DeleteOptions {
@@ -56,6 +63,9 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn delete(&self, place: &Place, options: &DeleteOptions) -> Result<Deletion, WriteError> {
         self.may_delete(place)?;
+        if options.unread {
+            return self.delete_unread(place).await;
+        }
         if is_namespace(place.served()) {
             self.leaving.note(&place.name, Instant::now());
         }
@@ -75,6 +85,28 @@ impl Writer {
             Done::Removed { was, revision, .. } => Deletion::Gone(at_revision(was, revision)),
             Done::Kept(tree) | Done::Put { tree, .. } => Deletion::Pending(tree),
         })
+    }
+
+    /// Deletes what stands under the key, if that cannot be read: then its resource cannot be listed. What can be read, and what is not there, is
+    /// refused, as kube-apiserver does it with the feature gate AllowUnsafeMalformedObjectDeletion (measured).
+    async fn delete_unread(&self, place: &Place) -> Result<Deletion, WriteError> {
+        let key = place.key(&self.prefix);
+        loop {
+            let answer = self.etcd.range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+            let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(place)) };
+            let revision = kv.mod_revision;
+            match self.decoded(place, kv).await {
+                Err(WriteError::Undecodable(why)) => match self.etcd.delete_if(key.clone(), revision).await? {
+                    Outcome::Written(_) => {
+                        tracing::warn!(%why, "a value that cannot be read was deleted as a client asked");
+                        return Ok(Deletion::Unread);
+                    }
+                    Outcome::Changed(_) => {}
+                },
+                Err(error) => return Err(error),
+                Ok(_) => return Err(readable(place)),
+            }
+        }
     }
 
     /// Deletes these objects one by one; those that are gone already are no error (spec api-surface §8.5).
@@ -104,6 +136,12 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// The option is no way around finalizers.
+fn readable(place: &Place) -> WriteError {
+    let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+    WriteError::Invalid { of: place.named(), errors: vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)] }
 }
 
 fn is_namespace(served: &Served) -> bool {

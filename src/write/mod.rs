@@ -228,17 +228,27 @@ impl Writer {
 }
 
 impl Writer {
-    /// Changes an object that is there, on behalf of the server itself, if `change` says to what. One that is gone needs no change.
+    /// Changes an object that is there, on behalf of the server itself, if `change` says to what: the object as it is then. One that is gone needs no
+    /// change.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn amend(&self, place: &Place, change: impl Fn(&Value) -> Option<Value>) -> Result<(), WriteError> {
-        self.change(place, Look::Etcd, false, false, |current| {
+    pub async fn amend(&self, place: &Place, change: impl Fn(&Value) -> Option<Value>) -> Result<Option<(Revision, Value)>, WriteError> {
+        let done = self.change(place, Look::Etcd, false, false, |current| {
             let Some(current) = current else { return Ok(Decision::Keep) };
             change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(place, Part::Server, current, object, &mut Vec::new()))
-        })
-        .await?;
-        Ok(())
+        });
+        let object = match done.await? {
+            Done::Kept(tree) | Done::Put { tree, .. } => tree,
+            Done::Removed { .. } => return Ok(None),
+        };
+        let revision = tree::text(&object, &["metadata", "resourceVersion"]).parse().ok();
+        Ok(revision.map(|revision| (Revision(revision), object)))
+    }
+
+    /// Does work on so many bytes, on behalf of the server itself; when it is large, in its turn.
+    pub async fn turn<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        self.turns.take(bytes >= turns::LARGE_BYTES, work).await
     }
 
     /// Now, as `creationTimestamp` and conditions have it.

@@ -47,6 +47,8 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
     /// Everything but the write.
     pub dry_run: bool,
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: the value cannot be read and is to be deleted all the same. Nothing else is asked with it.
+    pub unread: bool,
 }
 
 /// What becomes of the objects that a deleted one owns.
@@ -81,6 +83,9 @@ impl Verb {
         }
     }
 }
+
+/// The option by which a value is deleted that cannot be read.
+pub(super) const UNREAD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// Why options of DELETE are refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -148,6 +153,15 @@ impl DeleteOptions {
         let raw = if body.is_empty() { Raw::from_query(query) } else { Raw::from_body(syntax, body) };
         raw.map_err(DeleteOptionsError::BadRequest)?.checked().map_err(DeleteOptionsError::Invalid)
     }
+
+    /// Whether they may be those of DELETECOLLECTION.
+    ///
+    /// # Errors
+    /// What may not.
+    pub fn may_be_of_many(&self) -> Result<(), Vec<FieldError>> {
+        let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        if self.unread { Err(vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)]) } else { Ok(()) }
+    }
 }
 
 /// Options of DELETE before they are looked at together.
@@ -159,6 +173,9 @@ struct Raw {
     propagation: Option<String>,
     orphan_dependents: Option<bool>,
     dry_run: Vec<String>,
+    unread: bool,
+    /// There are preconditions, perhaps empty ones.
+    conditional: bool,
 }
 
 impl Raw {
@@ -171,6 +188,8 @@ impl Raw {
             propagation: text("propagationPolicy"),
             orphan_dependents: query.first("orphanDependents").map(|_| query.is_true("orphanDependents")),
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
+            unread: query.is_true(UNREAD),
+            conditional: query.first("uid").is_some(),
         })
     }
 
@@ -192,6 +211,8 @@ impl Raw {
             propagation: text(&value["propagationPolicy"], "DeleteOptions.propagationPolicy", "v1.DeletionPropagation")?,
             orphan_dependents: member(&value["orphanDependents"], "DeleteOptions.orphanDependents", "bool", Value::as_bool)?,
             dry_run: texts(&value["dryRun"])?,
+            unread: member(&value[UNREAD], &format!("DeleteOptions.{UNREAD}"), "bool", Value::as_bool)?.unwrap_or(false),
+            conditional: !conditions.is_null(),
         })
     }
 
@@ -213,6 +234,7 @@ impl Raw {
         });
         let asked: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
         wrong.extend(wrong_dry_run(&asked));
+        wrong.extend(self.beside_unread());
         if !wrong.is_empty() {
             return Err(wrong);
         }
@@ -223,7 +245,21 @@ impl Raw {
             propagation,
             orphan_dependents: self.orphan_dependents,
             dry_run: !asked.is_empty(),
+            unread: self.unread,
         })
+    }
+
+    /// The options that have no meaning for a value that cannot be read.
+    fn beside_unread(&self) -> Vec<FieldError> {
+        let beside = [
+            (".dryRun", !self.dry_run.is_empty()),
+            (".propagationPolicy", self.propagation.is_some()),
+            (".orphanDependents", self.orphan_dependents.is_some()),
+            (".gracePeriodSeconds", self.grace_seconds.is_some()),
+            (".preconditions", self.conditional),
+        ];
+        let set = beside.into_iter().filter(|(_, is_set)| self.unread && *is_set);
+        set.map(|(name, _)| FieldError::invalid(UNREAD, &Value::Bool(true), &format!("cannot be set together with {name}"))).collect()
     }
 }
 
@@ -275,6 +311,27 @@ mod tests {
         let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b";
         assert_eq!(write(query, Verb::Update), Ok(all));
         assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(WriteOptions::default()));
+    }
+
+    /// Each was sent to a kube-apiserver with the feature gate AllowUnsafeMalformedObjectDeletion.
+    #[test]
+    fn a_value_that_cannot_be_read_is_deleted_without_more_ado() {
+        let unread = DeleteOptions { unread: true, ..DeleteOptions::default() };
+        assert_eq!(delete(&format!("{UNREAD}=true"), ""), Ok(unread.clone()));
+        assert_eq!(delete("", &format!(r#"{{"{UNREAD}":true}}"#)), Ok(unread));
+        assert_eq!(delete("gracePeriodSeconds=0", "").map(|options| options.unread), Ok(false));
+        let wrong = |member: &str| delete("", &format!(r#"{{"{UNREAD}":true,{member}}}"#)).expect_err("refused");
+        for (member, name) in [
+            (r#""dryRun":["All"]"#, ".dryRun"),
+            (r#""propagationPolicy":"Orphan""#, ".propagationPolicy"),
+            (r#""orphanDependents":true"#, ".orphanDependents"),
+            (r#""gracePeriodSeconds":0"#, ".gracePeriodSeconds"),
+            (r#""preconditions":{"uid":"a"}"#, ".preconditions"),
+        ] {
+            assert_eq!(wrong(member), format!("422 {UNREAD}: Invalid value: true: cannot be set together with {name}"));
+        }
+        let text = format!(r#"400 json: cannot unmarshal string into Go struct field DeleteOptions.{UNREAD} of type bool"#);
+        assert_eq!(delete("", &format!(r#"{{"{UNREAD}":"x"}}"#)), Err(text));
     }
 
     /// Each was sent to a kube-apiserver.

@@ -58,7 +58,7 @@ const DELETE_COLLECTION: &[(&str, &str)] = &[
 ];
 
 /// The paths of a resource, each with its operations.
-pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas) -> Vec<(String, Value)> {
+pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas<'_>) -> Vec<(String, Value)> {
     let root = format!("/{}", path_of(&served.group, &served.version));
     let (one, list) = own_schemas(served, schemas);
     let verbs = served.verbs(offer);
@@ -113,7 +113,7 @@ fn has_schema(served: &Served, sub: &Subresource) -> bool {
     !sub.kind.ends_with("Options") && (sub.kind != served.kind || sub.verbs.iter().any(|verb| verb == "update"))
 }
 
-fn own_schemas(served: &Served, schemas: &mut Schemas) -> (Value, Value) {
+fn own_schemas(served: &Served, schemas: &mut Schemas<'_>) -> (Value, Value) {
     if served.custom {
         return (schemas.custom(served, false), schemas.custom(served, true));
     }
@@ -121,7 +121,14 @@ fn own_schemas(served: &Served, schemas: &mut Schemas) -> (Value, Value) {
     (schemas.kind(group, version, &served.kind), schemas.kind(group, version, &served.list_kind))
 }
 
-fn subresource(served: &Served, sub: &Subresource, verbs: &[&str], path: &str, parent: &Value, schemas: &mut Schemas) -> (String, Value) {
+fn subresource(
+    served: &Served,
+    sub: &Subresource,
+    verbs: &[&str],
+    path: &str,
+    parent: &Value,
+    schemas: &mut Schemas<'_>,
+) -> (String, Value) {
     let (group, version) = (sub.group.as_deref().unwrap_or(&served.group), sub.version.as_deref().unwrap_or(&served.version));
     let body = if sub.kind == served.kind { parent.clone() } else { schemas.kind(group, version, &sub.kind) };
     let subject = Subject { kind: (group, version, &sub.kind), ..Subject::of(served) };
@@ -193,7 +200,7 @@ impl<'a> Subject<'a> {
         ("put", with_body(self.operation("replace", "", suffix, "put", parameters(WRITE).collect(), &answers), BODIES, one, true))
     }
 
-    fn patch(&self, one: &Value, suffix: &str, schemas: &mut Schemas) -> Operation {
+    fn patch(&self, one: &Value, suffix: &str, schemas: &mut Schemas<'_>) -> Operation {
         let strategic = (!self.served.custom).then_some(&STRATEGIC);
         let types: Vec<&str> = PATCHES.iter().chain(strategic).copied().collect();
         let options = parameters(WRITE).chain(parameters(FORCE)).collect();
@@ -201,14 +208,14 @@ impl<'a> Subject<'a> {
         ("patch", with_body(operation, &types, &schemas.meta("Patch"), true))
     }
 
-    fn delete(&self, schemas: &mut Schemas) -> Operation {
+    fn delete(&self, schemas: &mut Schemas<'_>) -> Operation {
         let status = schemas.meta("Status");
         let answers = [("200", ANSWERS, &status), ("202", ANSWERS, &status)];
         let operation = self.operation("delete", "", "", "delete", parameters(DELETE).collect(), &answers);
         ("delete", with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false))
     }
 
-    fn delete_collection(&self, schemas: &mut Schemas) -> Operation {
+    fn delete_collection(&self, schemas: &mut Schemas<'_>) -> Operation {
         let status = schemas.meta("Status");
         let options = parameters(if self.served.custom { LIST } else { DELETE_COLLECTION }).collect();
         let operation = self.operation("delete", "Collection", "", "deletecollection", options, &[("200", ANSWERS, &status)]);

@@ -1,8 +1,12 @@
 //! Types as OpenAPI v3 schemas. Knows no path and no operation.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use bytes::Bytes;
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::catalogue::{
     Served,
@@ -12,22 +16,23 @@ use crate::catalogue::{
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// The schemas that one document needs: those that were asked for, and what they refer to.
-pub(super) struct Schemas {
+pub(super) struct Schemas<'a> {
     group: String,
     version: String,
     /// Of custom resources, by plural name.
-    custom: BTreeMap<String, Arc<Value>>,
-    made: Map<String, Value>,
+    custom: &'a BTreeMap<String, Bytes>,
+    /// As text: of the schemas of definitions one at a time is a tree.
+    made: BTreeMap<String, Box<RawValue>>,
 }
 
-impl Schemas {
+impl<'a> Schemas<'a> {
     /// For the document of a group version.
-    pub(super) fn new(group: &str, version: &str, custom: &BTreeMap<String, Arc<Value>>) -> Self {
-        Self { group: group.to_owned(), version: version.to_owned(), custom: custom.clone(), made: Map::new() }
+    pub(super) fn new(group: &str, version: &str, custom: &'a BTreeMap<String, Bytes>) -> Self {
+        Self { group: group.to_owned(), version: version.to_owned(), custom, made: BTreeMap::new() }
     }
 
     /// The schemas by name.
-    pub(super) fn done(self) -> Map<String, Value> {
+    pub(super) fn done(self) -> BTreeMap<String, Box<RawValue>> {
         self.made
     }
 
@@ -50,20 +55,20 @@ impl Schemas {
         let (object_name, list_name) = (name(&served.kind), name(&served.list_kind));
         if !self.made.contains_key(&object_name) {
             let object = self.custom_object(served);
-            self.made.insert(object_name.clone(), object);
+            self.made.insert(object_name.clone(), text(&object));
             let items = json!({ "type": "array", "items": reference(&object_name) });
             let properties = self.head("ListMeta", json!({ "items": items }));
             let gvk = [kind_of(&served.group, &served.version, &served.list_kind)];
             let object = json!({ "type": "object", "required": ["items"], "properties": properties, GVK: gvk });
-            self.made.insert(list_name.clone(), object);
+            self.made.insert(list_name.clone(), text(&object));
         }
         reference(if list { &list_name } else { &object_name })
     }
 
-    /// The definition's schema with the head of every object; what it leaves open stays open.
+    /// The definition's schema with the head of every object; what it leaves open stays open. One that is too deep for a tree is told as open.
     fn custom_object(&mut self, served: &Served) -> Value {
         let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-        let mut schema = self.custom.get(&served.resource).map_or_else(open, |schema| Value::clone(schema));
+        let mut schema = self.custom.get(&served.resource).and_then(|schema| serde_json::from_slice(schema).ok()).unwrap_or_else(open);
         self.embedded(&mut schema);
         let properties = schema.get("properties").cloned().unwrap_or_else(|| json!({}));
         schema["properties"] = self.head("ObjectMeta", properties);
@@ -98,9 +103,9 @@ impl Schemas {
 
     fn typed(&mut self, it: TypeRef) -> Value {
         if !self.made.contains_key(it.name()) {
-            self.made.insert(it.name().to_owned(), Value::Null); // a type may refer to itself
+            self.made.insert(it.name().to_owned(), text(&Value::Null)); // a type may refer to itself
             let schema = self.object(it);
-            self.made.insert(it.name().to_owned(), schema);
+            self.made.insert(it.name().to_owned(), text(&schema));
         }
         reference(it.name())
     }
@@ -192,7 +197,7 @@ impl Schemas {
             return self.typed(it);
         }
         if let Some((name, shape)) = types::opaque().find(|(own, _)| *own == name) {
-            self.made.entry(name).or_insert_with(|| own_form(name, shape));
+            self.made.entry(name.to_owned()).or_insert_with(|| text(&own_form(name, shape)));
         }
         reference(name)
     }
@@ -208,6 +213,10 @@ pub(super) fn kind_of(group: &str, version: &str, kind: &str) -> Value {
 
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn text(schema: &Value) -> Box<RawValue> {
+    to_raw_value(schema).expect("a tree has string keys and no failing serializer")
 }
 
 fn own_form(name: &str, shape: &Shape) -> Value {

@@ -44,6 +44,16 @@ impl Status {
         out.into_bytes()
     }
 
+    /// What a DELETE of a value that cannot be read answers: there is no uid to tell (measured).
+    pub fn unread_deleted_json(kind: &str, name: &str) -> Vec<u8> {
+        let mut out = String::from(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"#);
+        let mut members = Members { out: &mut out, first: true };
+        members.text("name", name);
+        members.text("kind", kind);
+        out.push_str(r#"},"code":200}"#);
+        out.into_bytes()
+    }
+
     fn about(code: u16, reason: Reason, message: String, of: Named, causes: Vec<Cause>) -> Status {
         Status::new(code, Some(reason), message).with(Details {
             name: of.name,

@@ -127,6 +127,7 @@ fn key(change: &Change) -> &[u8] {
         Change::Put(object) => &object.key,
         Change::Delete(key) => key,
         Change::Broken(broken) => &broken.key,
+        Change::Stored(stored) => &stored.key,
     }
 }
 

@@ -8,8 +8,9 @@
 //! deleted ── finalizer, Pending ──▶ InProgress ── instances ──▶ DeleteInstances … ── none left ──▶ Finish
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -41,16 +42,16 @@ pub enum Step {
     Finish(Value),
 }
 
-/// The next step for a v1 definition, `None` when all is done. `others` are the other definitions (of any group); `instances_left` is what is
-/// known after [`Step::DeleteInstances`]; `now` is RFC 3339 in seconds.
+/// The next step for a v1 definition, `None` when all is done. `taken` are the names that definitions of its group have accepted;
+/// `instances_left` is what is known after [`Step::DeleteInstances`]; `now` is RFC 3339 in seconds.
 #[must_use]
-pub fn next(definition: &Value, others: &[&Value], instances_left: Option<bool>, now: &str) -> Option<Step> {
+pub fn next(definition: &Value, taken: &Taken, instances_left: Option<bool>, now: &str) -> Option<Step> {
     if is_going(definition) && list(&definition["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
         return Some(clean_up(definition, instances_left, now));
     }
     let updated = judged(definition, now)
         .or_else(|| structured(definition, now))
-        .or_else(|| named(definition, others, now))
+        .or_else(|| named(definition, taken, now))
         .or_else(|| established(definition, now));
     updated.map(Step::UpdateStatus)
 }
@@ -140,21 +141,24 @@ fn structured(definition: &Value, now: &str) -> Option<Value> {
 }
 
 /// Takes the names that are free; the reason is the last name that is not.
-fn named(definition: &Value, others: &[&Value], now: &str) -> Option<Value> {
+fn named(definition: &Value, taken: &Taken, now: &str) -> Option<Value> {
     let (asked, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
     if asked == had {
         return None;
     }
-    let taken = Taken::by(definition, others);
+    let own = Names::accepted(definition);
+    let is_resource = |name: &str| taken.resources.contains_key(name) || own.resources.iter().any(|own| own == name);
+    let is_kind = |name: &str| taken.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
     let mut accepted = had.clone();
     let mut conflict = None;
-    for (name, reason, used) in [
-        ("plural", "PluralConflict", &taken.resources),
-        ("singular", "SingularConflict", &taken.resources),
-        ("shortNames", "ShortNamesConflict", &taken.resources),
-        ("kind", "KindConflict", &taken.kinds),
-        ("listKind", "ListKindConflict", &taken.kinds),
-    ] {
+    let used: [(_, _, &dyn Fn(&str) -> bool); 5] = [
+        ("plural", "PluralConflict", &is_resource),
+        ("singular", "SingularConflict", &is_resource),
+        ("shortNames", "ShortNamesConflict", &is_resource),
+        ("kind", "KindConflict", &is_kind),
+        ("listKind", "ListKindConflict", &is_kind),
+    ];
+    for (name, reason, used) in used {
         match clash(asked, had, name, used) {
             Some(message) => conflict = Some((reason, message)),
             None => take(&mut accepted, asked, name),
@@ -177,36 +181,112 @@ fn named(definition: &Value, others: &[&Value], now: &str) -> Option<Value> {
     Some(object)
 }
 
-/// Names that definitions of one group have accepted, the definition's own among them.
-struct Taken<'v> {
-    resources: BTreeSet<&'v str>,
-    kinds: BTreeSet<&'v str>,
+/// The names that a definition has accepted: no other of its group may have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    resources: Vec<String>,
+    kinds: Vec<String>,
 }
 
-impl<'v> Taken<'v> {
-    fn by(definition: &'v Value, others: &[&'v Value]) -> Self {
-        let group = text(&definition["spec"], "group");
-        let mut taken = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
-        let of_group = others.iter().copied().filter(|other| text(&other["spec"], "group") == group);
-        for names in of_group.chain([definition]).map(|definition| &definition["status"]["acceptedNames"]) {
-            taken.resources.extend(["plural", "singular"].map(|name| text(names, name)));
-            taken.resources.extend(list(names, "shortNames").iter().filter_map(Value::as_str));
-            taken.kinds.extend(["kind", "listKind"].map(|name| text(names, name)));
+impl Names {
+    /// Those of a v1 definition.
+    #[must_use]
+    pub fn accepted(definition: &Value) -> Self {
+        Self::of(&definition["status"]["acceptedNames"])
+    }
+
+    /// The group of a v1 definition and its names, read without its schemas; nothing of what is no definition.
+    #[must_use]
+    pub fn read(json: &[u8]) -> (String, Self) {
+        let head: Head = serde_json::from_slice(json).unwrap_or_default();
+        (head.spec.group, Self::of(&head.status.accepted_names))
+    }
+
+    /// Whether all of these are among others.
+    #[must_use]
+    pub fn is_within(&self, others: &Self) -> bool {
+        let within = |these: &[String], those: &[String]| these.iter().all(|name| those.contains(name));
+        within(&self.resources, &others.resources) && within(&self.kinds, &others.kinds)
+    }
+
+    fn of(names: &Value) -> Self {
+        let owned = |name| text(names, name).to_owned();
+        let short = list(names, "shortNames").iter().filter_map(Value::as_str).map(str::to_owned);
+        Self {
+            resources: ["plural", "singular"].map(owned).into_iter().chain(short).collect(),
+            kinds: ["kind", "listKind"].map(owned).to_vec(),
         }
-        taken
+    }
+}
+
+/// What [`Names::read`] looks at.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Head {
+    spec: HeadSpec,
+    status: HeadStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadSpec {
+    group: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct HeadStatus {
+    accepted_names: Value,
+}
+
+/// Names that definitions of one group have accepted, each with how many have it.
+#[derive(Debug, Default)]
+pub struct Taken {
+    resources: HashMap<String, usize>,
+    kinds: HashMap<String, usize>,
+}
+
+impl Taken {
+    /// Whether nobody has any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.kinds.is_empty()
+    }
+
+    /// A definition has these.
+    pub fn add(&mut self, names: &Names) {
+        for (of, names) in [(&mut self.resources, &names.resources), (&mut self.kinds, &names.kinds)] {
+            for name in names {
+                *of.entry(name.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// One that was added has them no longer.
+    pub fn remove(&mut self, names: &Names) {
+        for (of, names) in [(&mut self.resources, &names.resources), (&mut self.kinds, &names.kinds)] {
+            for name in names {
+                if let Some(count) = of.get_mut(name) {
+                    *count -= 1;
+                    if *count == 0 {
+                        of.remove(name);
+                    }
+                }
+            }
+        }
     }
 }
 
 /// Why a name cannot be taken. Several short names are told together, as Go joins errors: each text once.
-fn clash(asked: &Value, had: &Value, name: &str, used: &BTreeSet<&str>) -> Option<String> {
+fn clash(asked: &Value, had: &Value, name: &str, used: impl Fn(&str) -> bool) -> Option<String> {
     let in_use = |name: &str| format!("{} is already in use", quoted(name));
     if name != "shortNames" {
         let (asked, had) = (text(asked, name), text(had, name));
-        return (asked != had && used.contains(asked)).then(|| in_use(asked));
+        return (asked != had && used(asked)).then(|| in_use(asked));
     }
     let mut known: BTreeSet<&str> = list(had, name).iter().filter_map(Value::as_str).collect();
     let new = list(asked, name).iter().filter_map(Value::as_str).filter(|short| known.insert(short));
-    let told: Vec<String> = new.filter(|short| used.contains(short)).map(in_use).collect();
+    let told: Vec<String> = new.filter(|short| used(short)).map(in_use).collect();
     match told.as_slice() {
         [] => None,
         [one] => Some(one.clone()),

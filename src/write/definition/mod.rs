@@ -33,7 +33,7 @@ use lifecycle::FINALIZER;
 
 pub(crate) use crate::codec::definition::normal;
 pub(crate) use lifecycle::marked_for_deletion;
-pub use lifecycle::{Step, next};
+pub use lifecycle::{Names, Step, Taken, next};
 pub(crate) use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
 pub(crate) use validate::{validate_create, validate_status_update, validate_update};
 #[allow(unused_imports, reason = "the writer that joins these parts comes next")]

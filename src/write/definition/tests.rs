@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    FINALIZER, Step, defaulted, marked_for_deletion, next, prepare_create, prepare_status_update, prepare_update,
+    FINALIZER, Names, Step, Taken, defaulted, marked_for_deletion, next, prepare_create, prepare_status_update, prepare_update,
     tree::{list, member, text},
     validate_create, validate_status_update, validate_update,
 };
@@ -62,10 +62,19 @@ fn timeless(object: &Value) -> Value {
     status
 }
 
+/// The names of another definition of the group.
+fn taken(other: &Value) -> Taken {
+    let (group, names) = Names::read(other.to_string().as_bytes());
+    assert!(names == Names::accepted(other) && group == text(&other["spec"], "group") || !other["status"].is_object());
+    let mut taken = Taken::default();
+    taken.add(&names);
+    taken
+}
+
 /// Steps until there are none, alone in the cluster.
 fn settled(mut object: Value) -> Value {
     for _ in 0..9 {
-        match next(&object, &[], None, "T") {
+        match next(&object, &Taken::default(), None, "T") {
             Some(Step::UpdateStatus(updated)) => object = updated,
             None => return object,
             Some(step) => panic!("{step:?}"),
@@ -129,8 +138,10 @@ struct Story<'s> {
 
 impl Story<'_> {
     fn next(&self, name: &str, instances_left: Option<bool>, now: &str) -> Option<Step> {
-        let others: Vec<&Value> = self.states.iter().filter(|(other, _)| *other != name).map(|(_, state)| state).collect();
-        next(&self.states[name], &others, instances_left, now)
+        let mut taken = Taken::default();
+        let of_group = |state: &&Value| state["spec"]["group"] == self.states[name]["spec"]["group"];
+        self.states.values().filter(of_group).for_each(|state| taken.add(&Names::accepted(state)));
+        next(&self.states[name], &taken, instances_left, now)
     }
 
     /// Nothing is left to do when a client speaks.
@@ -228,12 +239,11 @@ fn several_short_names_in_use_are_told_together() {
     let mut new = object();
     new["spec"]["names"]["shortNames"] = json!(["a", "c", "b", "a"]);
     defaulted(&mut new);
-    let Some(Step::UpdateStatus(updated)) = next(&new, &[&other], None, "T") else { panic!("a step") };
+    let Some(Step::UpdateStatus(updated)) = next(&new, &taken(&other), None, "T") else { panic!("a step") };
     assert_eq!(updated["status"]["conditions"][0]["message"], "[\"a\" is already in use, \"b\" is already in use]");
     assert_eq!(updated["status"]["conditions"][1]["reason"], "NotAccepted");
-    assert_eq!(next(&updated, &[&other], None, "T"), None, "and once is enough");
-    other["spec"]["group"] = json!("ex.com");
-    assert_eq!(settled(new)["status"]["conditions"][1]["status"], "True", "another group does not matter");
+    assert_eq!(next(&updated, &taken(&other), None, "T"), None, "and once is enough");
+    assert_eq!(settled(new)["status"]["conditions"][1]["status"], "True", "once they are free");
 }
 
 #[test]
@@ -297,7 +307,7 @@ fn wrong_types_do_not_panic() {
         prepare_status_update(&mut new, &object);
         assert!(!validate_update(&new, &object).is_empty());
         let _ = validate_status_update(&new);
-        let _ = next(&marked_for_deletion(&new, "T"), &[&object], None, "T");
-        let _ = next(&object, &[&new], None, "T");
+        let _ = next(&marked_for_deletion(&new, "T"), &taken(&object), None, "T");
+        let _ = next(&object, &taken(&new), None, "T");
     }
 }

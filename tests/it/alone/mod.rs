@@ -7,6 +7,7 @@
 
 mod backlog;
 mod counters;
+mod definitions;
 mod forms;
 mod gzip;
 mod large;

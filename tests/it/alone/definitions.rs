@@ -1,0 +1,207 @@
+//! What definitions cost others: none may hold up another one, another resource's events, or make a built-in unusable.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use watchcache::store::{Store, StoreConfig};
+
+use super::{Alone, Failure, Outcome, asked};
+use crate::client::{Client, Request};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Bytes of a request that etcd takes.
+const ETCD_BYTES_MAX: usize = 3 << 19;
+/// By so many bytes a definition is made smaller, so many times at most, until etcd takes it: a condition has more.
+const STEP: usize = 60;
+const STEPS: usize = 20;
+/// How long anything may take to come at all.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than the pause after which everything was looked at again.
+const AT_REST: Duration = Duration::from_secs(6);
+
+/// The loop over definitions ended at the first that failed, and began again every second, with a line of the log each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_cannot_be_written_holds_up_no_other() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    // Sorted before the others, and as large as etcd takes it: there is no room for a condition.
+    create_largest(&client, "a.ex.io").await?;
+    for group in ["b.ex.io", "c.ex.io"] {
+        asked(&client, ("POST", DEFINITIONS), Some(&definition(group, "things", "v1", 0)), 201).await?;
+        served(&client, &format!("/apis/{group}/v1/things")).await?;
+    }
+    let object = asked(&client, ("GET", &format!("{DEFINITIONS}/things.a.ex.io")), None, 200).await?;
+    assert_eq!(object.pointer("/status/conditions").and_then(Value::as_array), None, "it could be written: this shows nothing");
+    tokio::time::sleep(AT_REST).await;
+    let log = std::fs::read_to_string(&server.log)?;
+    let lines = log.lines().filter(|line| line.contains("a definition cannot be brought further")).count();
+    assert!((1..=2).contains(&lines), "{lines} lines in {AT_REST:?}:\n{}", server.last_words());
+    Ok(())
+}
+
+/// All definitions were read for each change of one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_work_on_one_definition() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    for number in 0..20 {
+        asked(&client, ("POST", DEFINITIONS), Some(&definition(&format!("g{number}.ex.io"), "things", "v1", 0)), 201).await?;
+    }
+    served(&client, "/apis/g19.ex.io/v1/things").await?;
+    // The last one is shown as soon as its names are accepted; it is written once more.
+    established(&client, "things.g19.ex.io").await?;
+    let before = reads(&client).await?;
+    assert!(before <= 3 * 20, "{before} reads of 20 definitions, each written three times");
+    let patch = json!({"spec": {"names": {"shortNames": ["th"]}}});
+    asked(&client, ("PATCH", &format!("{DEFINITIONS}/things.g7.ex.io")), Some(&patch), 200).await?;
+    let began = Instant::now();
+    loop {
+        let list = asked(&client, ("GET", "/apis/g7.ex.io/v1"), None, 200).await?;
+        if list.pointer("/resources/0/shortNames").is_some() {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "the new name is never shown: {list}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let after = reads(&client).await? - before;
+    assert!((1..=2).contains(&after), "{after} reads for a write and the acceptance of its names");
+    tokio::time::sleep(AT_REST).await;
+    assert_eq!(reads(&client).await? - before, after, "nothing is read at rest");
+    Ok(())
+}
+
+/// After one POST, lists of the built-in were 500 for good. As kube-apiserver 1.36.3 answers: the definition is taken, its resource is nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_in_a_built_in_group_has_no_resource() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    for (group, plural, built_in) in [
+        ("apiextensions.k8s.io", "customresourcedefinitions", DEFINITIONS),
+        ("apiregistration.k8s.io", "apiservices", "/apis/apiregistration.k8s.io/v1/apiservices"),
+        ("networking.k8s.io", "networkpolicies", "/apis/networking.k8s.io/v1/networkpolicies"),
+    ] {
+        asked(&client, ("POST", DEFINITIONS), Some(&definition(group, plural, "v9", 0)), 201).await?;
+        established(&client, &format!("{plural}.{group}")).await?;
+        let collection = format!("/apis/{group}/v9/{plural}");
+        let object = json!({"apiVersion": format!("{group}/v9"), "kind": "Thing", "metadata": {"name": "x"}});
+        for (method, target, body) in [
+            ("GET", &collection, None),
+            ("POST", &collection, Some(&object)),
+            ("GET", &format!("{collection}/x"), None),
+            ("GET", &format!("/apis/{group}/v9"), None),
+        ] {
+            let status = asked(&client, (method, target), body, 404).await?;
+            assert_eq!(status["message"], "the server could not find the requested resource", "{method} {target}");
+        }
+        asked(&client, ("GET", built_in), None, 200).await?;
+    }
+    Ok(())
+}
+
+/// What a definition of before has left under a built-in's keys, or anything else that cannot be read, is deleted by its key: as kube-apiserver 1.36.3
+/// does it with the feature gate AllowUnsafeMalformedObjectDeletion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_read_can_be_deleted() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let (maps, map) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/bad");
+    let definition = format!("{DEFINITIONS}/bad.ex.io");
+    let store = Store::open(&dir.path().join("data"), StoreConfig::default())?;
+    let mut etcd = etcd_client::Client::from_channel(store.channel(), None).await?;
+    etcd.put("/registry/configmaps/default/bad", "nonsense", None).await?;
+    let other = r#"{"apiVersion":"ex.io/v1","kind":"Other","metadata":{"name":"bad.ex.io"}}"#;
+    etcd.put("/registry/apiextensions.k8s.io/customresourcedefinitions/bad.ex.io", other, None).await?;
+    drop(etcd);
+    store.close().await;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "ignoreStoreReadErrorWithClusterBreakingPotential": true});
+    for (object, collection, kind) in [(map, maps, "ConfigMap"), (&*definition, DEFINITIONS, "CustomResourceDefinition")] {
+        asked(&client, ("GET", collection), None, 500).await?;
+        asked(&client, ("DELETE", object), None, 500).await?;
+        let refused = asked(&client, ("DELETE", collection), Some(&options), 422).await?;
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains("is not allowed with DELETECOLLECTION")), "{refused}");
+        let name = object.rsplit('/').next();
+        let want = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": {"name": name, "kind": kind}, "code": 200});
+        assert_eq!(asked(&client, ("DELETE", object), Some(&options), 200).await?, want);
+        let refused = asked(&client, ("DELETE", object), Some(&options), 422).await?;
+        assert!(
+            refused["message"].as_str().is_some_and(|why| why.contains("is exclusively used to delete corrupt object(s)")),
+            "{refused}"
+        );
+        served(&client, collection).await?;
+    }
+    asked(&client, ("POST", maps), Some(&json!({"metadata": {"name": "good"}})), 201).await?;
+    asked(&client, ("DELETE", &format!("{maps}/good")), Some(&options), 422).await?;
+    asked(&client, ("GET", &format!("{maps}/good")), None, 200).await?;
+    Ok(())
+}
+
+/// Creates a definition that is as large as etcd takes it, but for less than a condition has.
+async fn create_largest(client: &Client, group: &str) -> Outcome {
+    let small = asked(client, ("POST", &format!("{DEFINITIONS}?dryRun=All")), Some(&definition(group, "things", "v1", 0)), 201).await?;
+    // What is stored has a few bytes more than what is shown, and so has the request.
+    let most = ETCD_BYTES_MAX - small.to_string().len();
+    for less in (0..STEPS).map(|step| step * STEP) {
+        let body = definition(group, "things", "v1", most - less).to_string();
+        let answer = client.ask(&Request { method: "POST", target: DEFINITIONS, body: Some(body.as_bytes()) }).await?;
+        if answer.status == 201 {
+            return Ok(());
+        }
+    }
+    Err("etcd takes none of them".into())
+}
+
+/// A definition of a cluster-scoped resource with a description of this length.
+fn definition(group: &str, plural: &str, version: &str, bytes: usize) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": "x".repeat(bytes)});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}"), "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"plural": plural, "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+async fn served(client: &Client, collection: &str) -> Outcome {
+    let began = Instant::now();
+    loop {
+        let answer = client.ask(&Request { method: "GET", target: collection, body: None }).await?;
+        if answer.status == 200 {
+            return Ok(());
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(format!("{collection}: {} {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn established(client: &Client, name: &str) -> Outcome {
+    let began = Instant::now();
+    loop {
+        let object = asked(client, ("GET", &format!("{DEFINITIONS}/{name}")), None, 200).await?;
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        if conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True") {
+            return Ok(());
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(format!("never established: {object}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn reads(client: &Client) -> Result<u64, Failure> {
+    let answer = client.fetch("/metrics").await?;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let line = text.lines().find(|line| line.starts_with("watchcache_definitions_read_total "));
+    Ok(line.and_then(|line| line.rsplit(' ').next()).ok_or("no such metric")?.parse()?)
+}
