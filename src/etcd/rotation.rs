@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::EtcdError;
@@ -13,17 +14,26 @@ use super::endpoint::{Connected, Endpoint};
 /// silent endpoint is found out and another one still asked.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Unary calls under way; others wait, within their time. Many small answers at once make h2 break off the connection (`too_many_data_frames`: some
+/// 12,000 of 60 bytes that nobody has read yet).
+const CALLS_AT_ONCE: usize = 1_024;
+
 /// See the file's header.
 pub(super) struct Rotation {
     endpoints: Vec<Arc<Endpoint>>,
     current: AtomicUsize,
+    turns: Semaphore,
 }
 
 impl Rotation {
     /// Of at least one endpoint.
     pub(super) fn new(endpoints: Vec<Endpoint>) -> Self {
         assert!(!endpoints.is_empty(), "a checked configuration has an endpoint");
-        Self { endpoints: endpoints.into_iter().map(Arc::new).collect(), current: AtomicUsize::new(0) }
+        Self {
+            endpoints: endpoints.into_iter().map(Arc::new).collect(),
+            current: AtomicUsize::new(0),
+            turns: Semaphore::new(CALLS_AT_ONCE),
+        }
     }
 
     /// A unary call on the current endpoint, then, while they are to blame, on the others once each.
@@ -47,7 +57,11 @@ impl Rotation {
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
         let asked = self.current.load(Ordering::Relaxed);
-        match timeout(REQUEST_TIMEOUT, self.try_while(run, goes_on)).await {
+        let turn = async {
+            let _turn = self.turns.acquire().await.expect("it is never closed");
+            self.try_while(run, goes_on).await
+        };
+        match timeout(REQUEST_TIMEOUT, turn).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 self.leave(asked);

@@ -2,6 +2,7 @@
 
 mod etcd_list;
 pub mod failure;
+mod newest;
 pub mod options;
 pub mod plan;
 pub mod serve;

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::{
     failure::ReadError,
+    newest::Newest,
     options::ListOptions,
     plan::{self, Carries, GetPlan, ListAsk, ListPlan, Source, Start as PlannedStart, State, Wait, WatchPlan},
     target::Target,
@@ -31,6 +32,7 @@ pub struct Reader {
     pub(super) etcd: Etcd,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
+    newest: Arc<Newest>,
 }
 
 /// A page of a list.
@@ -64,7 +66,8 @@ impl Reader {
     /// Reads of this etcd, under this prefix (`/registry/`).
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str) -> Self {
-        Self { etcd, prefix: prefix.into() }
+        let prefix: Arc<str> = prefix.into();
+        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix }
     }
 
     /// The key prefix.
@@ -189,7 +192,7 @@ impl Reader {
 
     /// E: etcd's newest revision, by a linearizable read (spec list-watch §2.9 step 1).
     pub(super) async fn newest(&self) -> Result<Revision, ReadError> {
-        Ok(self.etcd.current(self.prefix.as_bytes()).await?.revision)
+        Ok(self.newest.ask().await?)
     }
 
     /// Waits as planned; answers with the picture to serve.

@@ -1,0 +1,124 @@
+//! etcd's newest revision for whoever asks: those who ask while a question is on its way share the next one. Knows no resource.
+//!
+//! A burst of fifty thousand watches asked fifty thousand times, and the answers were so many small frames at once that our HTTP/2 took etcd for an
+//! attacker and broke off the connection. An answer is fresh for everybody who asked before its question was sent.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::{Semaphore, broadcast},
+    time::timeout,
+};
+
+use crate::{
+    etcd::{Etcd, EtcdError},
+    model::Revision,
+};
+
+/// A question that is not answered for so long does not hold up the next one: its connection may be dead.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+type Answer = Result<Revision, EtcdError>;
+
+/// See the module.
+pub(super) struct Newest {
+    question: Box<dyn Fn() -> BoxFuture<'static, Answer> + Send + Sync>,
+    /// Held while a question is on its way.
+    turn: Semaphore,
+    /// Those who wait for the next question.
+    waiting: Mutex<Option<broadcast::Sender<Answer>>>,
+}
+
+impl Newest {
+    /// Asks this etcd, for no key of this prefix.
+    pub(super) fn of(etcd: Etcd, prefix: Arc<str>) -> Arc<Self> {
+        Self::by(move || {
+            let (etcd, prefix) = (etcd.clone(), prefix.clone());
+            async move { etcd.current(prefix.as_bytes()).await.map(|header| header.revision) }
+        })
+    }
+
+    fn by<F: Future<Output = Answer> + Send + 'static>(question: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { question: Box::new(move || Box::pin(question())), turn: Semaphore::new(1), waiting: Mutex::default() })
+    }
+
+    /// A revision that etcd had at this moment or later, by a linearizable read. Whoever gives up waiting takes nothing from the others.
+    pub(super) async fn ask(self: &Arc<Self>) -> Answer {
+        let mut answer = self.join();
+        answer.recv().await.unwrap_or_else(|_| Err(EtcdError::Unavailable("the server is stopping".to_owned())))
+    }
+
+    fn join(self: &Arc<Self>) -> broadcast::Receiver<Answer> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(next) = &*waiting {
+            return next.subscribe();
+        }
+        let (next, answer) = broadcast::channel(1);
+        *waiting = Some(next);
+        tokio::spawn(self.clone().put());
+        answer
+    }
+
+    /// Asks for all who have joined until its turn comes.
+    async fn put(self: Arc<Self>) {
+        let _turn = timeout(PATIENCE, self.turn.acquire()).await;
+        let Some(asked) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let answer = (self.question)().await;
+        // Nobody may be left who wants to know.
+        let _ = asked.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use futures_util::future::{join_all, pending};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_are_few_and_answers_fresh() {
+        let (revision, asked) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
+        let newest = Newest::by({
+            let (revision, asked) = (revision.clone(), asked.clone());
+            move || {
+                asked.fetch_add(1, Ordering::Relaxed);
+                let now = Revision(revision.load(Ordering::Relaxed));
+                async move {
+                    sleep(Duration::from_millis(2)).await;
+                    Ok(now)
+                }
+            }
+        });
+        let reads = (0..5_000).map(|at| {
+            let (newest, revision) = (newest.clone(), revision.clone());
+            async move {
+                sleep(Duration::from_micros(at * 10)).await;
+                let before = revision.fetch_add(1, Ordering::Relaxed);
+                assert!(newest.ask().await.expect("an answer").0 > before, "older than its question");
+            }
+        });
+        join_all(reads).await;
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((10..100).contains(&asked), "{asked} questions in 50 ms");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dead_connection_holds_up_nobody_for_long() {
+        let asked = AtomicU64::new(0);
+        let newest = Newest::by(move || {
+            let first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+            async move { if first { pending().await } else { Ok(Revision(7)) } }
+        });
+        assert!(timeout(Duration::from_secs(1), newest.ask()).await.is_err());
+        let began = Instant::now();
+        assert_eq!(newest.ask().await, Ok(Revision(7)));
+        assert!(began.elapsed() <= PATIENCE + Duration::from_millis(1), "{:?}", began.elapsed());
+    }
+}
