@@ -1,7 +1,7 @@
-//! Answers that are not read come to an end: an HTTP/2 stream is reset, an HTTP/1.1 connection closed. Knows no resource.
+//! Answers over HTTP/2 that are not read come to an end: their streams are reset. Knows no resource. ([`super::pulse`] has whole connections.)
 //!
 //! hyper does not look at a body while its client takes nothing, so no body can end itself. The task around it can: each HTTP/2 stream has one, which our
-//! executor makes, and an HTTP/1.1 connection is one. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
+//! executor makes. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
 
 use std::{
     sync::{
