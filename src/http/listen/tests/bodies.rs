@@ -94,8 +94,8 @@ async fn many_bodies_together_hold_what_the_budget_has() {
 #[tokio::test]
 async fn a_body_of_many_small_pieces_is_whole() {
     let server = plain(Connections { bodies_bytes_max: ROOM, ..limits() });
-    let pieces = "1\r\na\r\n".repeat(50_000) + "0\r\n\r\n";
-    assert!(read_all(post(&server, CHUNKED, pieces.as_bytes()).await).await.ends_with("\r\n\r\n50000"));
+    let pieces = "1\r\na\r\n".repeat(5_000) + "0\r\n\r\n";
+    assert!(read_all(post(&server, CHUNKED, pieces.as_bytes()).await).await.ends_with("\r\n\r\n5000"));
     assert_eq!(code(&read_all(post(&server, &length((3 << 20) + 1), b"").await).await), "413");
 }
 
