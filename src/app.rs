@@ -6,7 +6,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -16,13 +16,14 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 use tokio::{
     runtime::{Builder, Runtime},
-    signal::unix::{SignalKind, signal},
     sync::{oneshot, watch},
 };
 use tower::ServiceExt;
 
 mod alone;
 mod backend;
+mod files;
+mod signals;
 
 pub use alone::run_store;
 
@@ -49,6 +50,7 @@ use crate::{
     },
 };
 use backend::Backend;
+use signals::Signals;
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -71,18 +73,22 @@ pub enum StartError {
     /// The embedded store does not open.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The embedded store's storage failed while the server ran.
+    /// The storage of `watchcache store` failed while it ran: it has nothing else to answer from.
     #[error("the embedded store has failed and nothing goes on: {0}")]
     StoreFailed(Arc<str>),
     /// The feed ended while the server ran: a bug, and the log has it.
     #[error("the feed has ended by a fault of its own")]
     Feed,
+    /// The doors did while the server ran.
+    #[error("the doors have ended by a fault of their own")]
+    Doors,
     /// The system gave no threads, or no signal handler.
     #[error("the runtime cannot start: {0}")]
     Runtime(#[from] std::io::Error),
 }
 
-/// Runs the server until SIGTERM or SIGINT, then drains it.
+/// Runs the server until SIGTERM or SIGINT, then drains it. A panic of any task or thread that is not a connection's ends the process on the spot
+/// (`telemetry::contained`): what has lost a part looks alive and is not.
 ///
 /// # Errors
 /// What keeps it from starting: nothing has been served then.
@@ -96,11 +102,16 @@ pub fn run(config: Config) -> Result<(), StartError> {
     outcome
 }
 
-async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
+async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> {
+    let (connections, few) = files::connections(config.connections.count_max);
+    config.connections.count_max = connections;
+    config.warnings.extend(few);
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
     let doors = Doors::bind(&config.doors, authenticator.clone(), metrics.clone())?;
     let backend = Backend::open(&config)?;
+    // Before, there is nothing to drain, and a signal ends the process.
+    let mut signals = Signals::listen()?;
     let etcd = backend.etcd()?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let prefix = format!("{}/", config.etcd.prefix);
@@ -156,6 +167,8 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
         gates: config.gates,
         loaded: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
+        embedded: backend.is_embedded(),
+        store_failed: OnceLock::new(),
     });
     tokio::spawn(readiness(api.clone(), shelf));
     let (stop, stopped) = watch::channel(false);
@@ -172,21 +185,33 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
             router.oneshot(request).await.unwrap_or_else(|never| match never {})
         })
     };
-    let serving = tokio::spawn(doors.serve(config.connections.clone(), config.times.shutdown, service, stopped));
-    let mut fault = None;
-    tokio::select! {
-        waited = wait_for_signal() => waited?,
-        ended = &mut feed_task => {
-            // Without a feed every answer from memory is stale: better no server than one that says it is ready.
-            tracing::error!(?ended, "the feed has ended by a fault of its own; stopping");
-            fault = Some(StartError::Feed);
+    let mut serving = tokio::spawn(doors.serve(config.connections.clone(), config.times.shutdown, service, stopped));
+    let mut doors_ended = false;
+    let fault = loop {
+        tokio::select! {
+            signal = signals.stop() => {
+                tracing::info!(signal, "stopping: readyz fails, streams end");
+                break None;
+            }
+            ended = &mut feed_task => {
+                // Without a feed every answer from memory is stale: better no server than one that says it is ready.
+                tracing::error!(?ended, "the feed has ended by a fault of its own; stopping");
+                break Some(StartError::Feed);
+            }
+            ended = &mut serving => {
+                tracing::error!(?ended, "the doors have ended by a fault of their own; stopping");
+                doors_ended = true;
+                break Some(StartError::Doors);
+            }
+            why = backend.failed(), if api.store_failed.get().is_none() => {
+                tracing::error!(%why, "the embedded store has failed: writes are refused until a restart, reads and watches go on from memory");
+                api.metrics.store_failed.set(1);
+                // Nobody else sets it.
+                let _ = api.store_failed.set(why);
+            }
         }
-        why = backend.failed() => {
-            tracing::error!(%why, "the embedded store has failed; stopping");
-            fault = Some(StartError::StoreFailed(why));
-        }
-    }
-    tracing::info!("stopping: readyz fails, streams end");
+    };
+    signals.end_at_next();
     api.stopping.store(true, Ordering::Relaxed);
     // Without a feed the keepers end, and with them every stream, cleanly.
     feed_task.abort();
@@ -194,11 +219,13 @@ async fn serve(config: Config, feeding: &Runtime) -> Result<(), StartError> {
     upkeep.abort();
     // The doors may have stopped already; then there is nobody to tell.
     let _ = stop.send(true);
-    match serving.await {
-        Ok(Ok(0)) => {}
-        Ok(Ok(dropped)) => tracing::warn!(dropped, limit = ?config.times.shutdown, "connections did not end in time"),
-        Ok(Err(error)) => return Err(error.into()),
-        Err(error) => tracing::error!(%error, "the doors failed"),
+    if !doors_ended {
+        match serving.await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(dropped)) => tracing::warn!(dropped, limit = ?config.times.shutdown, "connections did not end in time"),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(error) => tracing::error!(%error, "the doors failed"),
+        }
     }
     backend.close().await;
     tracing::info!("stopped");
@@ -227,13 +254,4 @@ async fn readiness(api: Arc<Api>, shelf: Arc<ArcSwap<Shelf>>) {
     }
     api.loaded.store(true, Ordering::Relaxed);
     tracing::info!(seconds = began.elapsed().as_secs_f64(), "ready: every built-in resource is loaded");
-}
-
-async fn wait_for_signal() -> std::io::Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    Ok(())
 }

@@ -24,13 +24,18 @@ fn main() -> ExitCode {
         Invocation::Serve(config) => app::run(*config),
         Invocation::Store(config) => app::run_store(config),
     };
-    match outcome {
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => say(stderr(), &format!("watchcache: {error}\n"), ExitCode::FAILURE),
-    }
+        Err(error) => {
+            telemetry::say(&format!("watchcache: {error}\n"));
+            ExitCode::FAILURE
+        }
+    };
+    telemetry::flush_log();
+    code
 }
 
-/// A closed pipe is nobody's fault.
+/// Before there is a log, or instead of one. A closed pipe is nobody's fault.
 fn say(mut to: impl Write, text: &str, code: ExitCode) -> ExitCode {
     let _ = to.write_all(text.as_bytes());
     code

@@ -1,6 +1,7 @@
 //! Metric families under kube-apiserver's names (spec list-watch §8), and the log. Other rooms get handles; nothing here knows what they do.
 
 mod log;
+mod panics;
 mod process;
 mod request;
 mod resource;
@@ -13,7 +14,9 @@ use prometheus::{
     exponential_buckets,
 };
 
-pub use log::start as start_log;
+pub use log::{end, flush as flush_log, say, start as start_log};
+pub use panics::{Contained, contain, contained};
+pub use process::open_files_limits;
 pub use request::{RequestLabels, RequestTimer, Scope, Verb};
 pub use resource::{EtcdOperation, EtcdTimer, ResourceMetrics, ServedMetrics};
 
@@ -46,6 +49,8 @@ pub struct Metrics {
     pub unknown_keys: IntCounter,
     /// `etcd_lease_object_counts`: objects per lease.
     pub lease_objects: Histogram,
+    /// `watchcache_store_failed`: 1 once the embedded store takes no more writes.
+    pub store_failed: IntGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
@@ -138,6 +143,10 @@ impl Metrics {
             HistogramOpts::new("etcd_lease_object_counts", "Number of objects attached to a single etcd lease.")
                 .buckets(vec![10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0]),
         ));
+        let store_failed = catalogue.add(IntGauge::new(
+            "watchcache_store_failed",
+            "1 when the storage of the embedded store has failed: writes are refused until a restart.",
+        ));
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
             "Pieces of lists in gzip, by whether they were kept from before.",
@@ -155,12 +164,14 @@ impl Metrics {
             "Connections that were not let in or closed in self-defence, by the reason.",
             &["reason"],
         );
+        catalogue.add(Ok(log::DROPPED.clone()));
         let process = process::Process::new(&catalogue);
         Arc::new(Metrics {
             process,
             families,
             unknown_keys,
             lease_objects,
+            store_failed,
             blocks_shared,
             blocks_compressed,
             unread_bytes,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::{runtime::Builder, sync::watch};
 
-use super::{StartError, wait_for_signal};
+use super::{StartError, signals::Signals};
 use crate::{
     config::StoreAlone,
     store::{Store, StoreConfig},
@@ -33,13 +33,17 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
         ..StoreConfig::default()
     };
     let store = Store::open(&config.data_dir, settings)?;
+    let mut signals = Signals::listen()?;
     tracing::info!(data_dir = %config.data_dir.display(), urls = ?config.client_urls, "serving etcd's API from the embedded store");
     let (stop, stopped) = watch::channel(false);
     let serve = store.serve(listeners, stopped);
     tokio::pin!(serve);
     let mut serving = true;
     let fault = tokio::select! {
-        waited = wait_for_signal() => waited.err().map(StartError::from),
+        signal = signals.stop() => {
+            tracing::info!(signal, "stopping");
+            None
+        }
         ended = &mut serve => {
             serving = false;
             ended.err().map(StartError::from)
@@ -49,6 +53,7 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
             Some(StartError::StoreFailed(why))
         }
     };
+    signals.end_at_next();
     // Nobody listens when it has ended.
     let _ = stop.send(true);
     tokio::select! {

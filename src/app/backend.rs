@@ -36,6 +36,11 @@ impl Backend {
         }
     }
 
+    /// Whether the objects are in this process.
+    pub(super) fn is_embedded(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Ends with the reason when the embedded store has failed; never with an etcd.
     pub(super) async fn failed(&self) -> Arc<str> {
         match &self.store {

@@ -96,6 +96,11 @@ impl Making {
         is_last
     }
 
+    /// Bytes of what it is made of, and of what there is.
+    pub(super) fn held(&self) -> usize {
+        self.text.capacity() + self.deflate.capacity()
+    }
+
     fn block(mut self) -> Block {
         let mut crc = Crc::new();
         crc.update(&self.text);

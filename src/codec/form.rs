@@ -13,7 +13,7 @@ use super::{
     stored::shown,
     table::{Clock, Include, Rows, Table},
     versions::{Version, type_head},
-    wire::{self, Wire, WireList},
+    wire::{self, Wire},
 };
 use crate::model::{Kind, Object, Revision, Storage};
 
@@ -142,17 +142,23 @@ impl Form {
         &self.salt
     }
 
-    /// A list in protobuf. All of its messages are made first, because its envelope tells their length: that takes a while.
+    /// The message of an object.
     ///
     /// # Errors
-    /// The first object that is not as its message wants it; this form is not protobuf.
-    pub fn protobuf_list(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<WireList, Unencodable> {
+    /// The object is not as its message wants it; this form is not protobuf.
+    pub(super) fn message(&self, object: &Object) -> Result<Bytes, Unencodable> {
         let wire = self.wire.as_ref().ok_or_else(Unencodable::no_message)?;
-        let message = |object: &Arc<Object>| {
-            wire.message(object, |out| self.object_into(object, out)).map_err(|error| Unencodable::of(object, &error))
-        };
-        let items = objects.iter().map(message).collect::<Result<Vec<Bytes>, Unencodable>>()?;
-        Ok(wire.list(meta, items))
+        wire.message(object, |out| self.object_into(object, out)).map_err(|error| Unencodable::of(object, &error))
+    }
+
+    /// Whether an object keeps its message of this form.
+    pub(super) fn keeps_messages(&self) -> bool {
+        self.wire.as_ref().is_some_and(Wire::is_kept)
+    }
+
+    /// What stands before the items of a list in protobuf, which are so many bytes.
+    pub(super) fn wire_list_head(&self, meta: &ListMeta, items_len: usize) -> Result<Vec<u8>, Unencodable> {
+        Ok(self.wire.as_ref().ok_or_else(Unencodable::no_message)?.list_head(meta, items_len))
     }
 
     /// A resource as a `Table` (spec api-surface §4). `base` is how the whole object is written, for the rows that include it and for the

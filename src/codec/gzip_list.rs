@@ -2,14 +2,13 @@
 
 use std::{sync::Arc, vec::IntoIter};
 
-use bytes::Bytes;
 use flate2::Crc;
 
 use super::{
     blocks::{Block, Blocks, Making},
     form::{Form, ListMeta},
-    proto::{ENVELOPE_TAIL, field_into},
-    wire::{ITEMS, WireList},
+    proto::ENVELOPE_TAIL,
+    wire::{Messages, WireList},
 };
 use crate::model::{Epoch, Object};
 
@@ -28,7 +27,7 @@ pub struct GzipList {
     objects: IntoIter<Arc<Object>>,
     form: Arc<Form>,
     /// In protobuf the messages of the objects; JSON is made of them.
-    messages: Option<IntoIter<Bytes>>,
+    messages: Option<Messages>,
     /// What stands before, and after, the items.
     open: Vec<u8>,
     close: Vec<u8>,
@@ -69,15 +68,24 @@ impl GzipList {
         Self::new(form, None, (open, close), objects, epoch, blocks)
     }
 
-    /// The same in protobuf; `list` has the messages of these objects, made by this form.
+    /// The same in protobuf; nothing of `list` is written yet.
     #[must_use]
-    pub fn protobuf(form: Arc<Form>, list: WireList, objects: Vec<Arc<Object>>, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
-        Self::new(form, Some(list.items.into_iter()), (list.head, ENVELOPE_TAIL.to_vec()), objects, epoch, blocks)
+    pub fn protobuf(form: Arc<Form>, list: WireList, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
+        let (head, objects, messages) = list.into_parts();
+        Self::new(form, Some(messages), (head, ENVELOPE_TAIL.to_vec()), objects, epoch, blocks)
+    }
+
+    /// Bytes that are held for what is not written yet.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let making = self.making.as_ref().map_or(0, Making::held);
+        let messages = self.messages.as_ref().map_or(0, Messages::held);
+        self.objects.as_slice().len() * size_of::<Arc<Object>>() + messages + making
     }
 
     fn new(
         form: Arc<Form>,
-        messages: Option<IntoIter<Bytes>>,
+        messages: Option<Messages>,
         (open, close): (Vec<u8>, Vec<u8>),
         objects: Vec<Arc<Object>>,
         epoch: Epoch,
@@ -121,11 +129,11 @@ impl GzipList {
         let found = self.blocks.find(&stretch);
         if let Some(block) = &found {
             self.append(block, out);
+            self.messages.iter_mut().for_each(|messages| messages.skip(stretch.objects));
         } else {
             self.making = Some(Making::new(&stretch, self.text(stretch.objects)));
         }
         self.objects.by_ref().take(stretch.objects).for_each(drop);
-        self.messages.iter_mut().for_each(|messages| messages.take(stretch.objects).for_each(drop));
         if found.is_some() { Wrote::Shared } else { self.piece_into(out) }
     }
 
@@ -144,10 +152,10 @@ impl GzipList {
     }
 
     /// The next so many items.
-    fn text(&self, count: usize) -> Vec<u8> {
+    fn text(&mut self, count: usize) -> Vec<u8> {
         let objects = &self.objects.as_slice()[..count];
         let mut text = Vec::new();
-        match &self.messages {
+        match &mut self.messages {
             None => {
                 text.reserve(objects.iter().map(|object| self.form.weight(object) + 64).sum());
                 for (nth, object) in objects.iter().enumerate() {
@@ -158,9 +166,9 @@ impl GzipList {
                 }
             }
             Some(messages) => {
-                let messages = &messages.as_slice()[..count];
-                text.reserve(messages.iter().map(|message| message.len() + 8).sum());
-                messages.iter().for_each(|message| field_into(ITEMS, message, &mut text));
+                for object in objects {
+                    messages.item_into(object, &mut text).expect("its length was counted, so it can be made");
+                }
             }
         }
         text
@@ -283,12 +291,13 @@ pub(super) mod tests {
         let blocks = Arc::new(Blocks::new(1 << 20));
         let form = Arc::new(form().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in"));
         let (meta, objects) = (meta(Some("token")), (0..300).map(|at| object(&format!("o-{at:04}"), at, 100)).collect::<Vec<_>>());
-        let messages = || form.protobuf_list(&meta, &objects).expect("objects that can be encoded");
-        let WireList { head: mut plain, items, len } = messages();
-        items.iter().for_each(|item| field_into(ITEMS, item, &mut plain));
-        plain.extend_from_slice(ENVELOPE_TAIL);
-        assert_eq!(plain.len(), len);
-        let list = || written(GzipList::protobuf(form.clone(), messages(), objects.clone(), EPOCH, blocks.clone()));
+        let messages = || {
+            let messages = Messages::of(form.clone(), &objects).expect("objects that can be encoded");
+            WireList::new(&meta, objects.clone(), messages).expect("protobuf")
+        };
+        let mut plain = Vec::new();
+        messages().fill(&mut plain, usize::MAX).expect("as before");
+        let list = || written(GzipList::protobuf(form.clone(), messages(), EPOCH, blocks.clone()));
         let (first, compressed) = list();
         assert!(compressed > 0 && inflated(&first) == plain);
         assert_eq!(list(), (first, 0));

@@ -3,7 +3,7 @@
 use super::{
     pretty,
     proto::{self, ProtoError},
-    yaml,
+    yaml::{self, NoYaml},
 };
 use crate::model::Object;
 
@@ -50,6 +50,10 @@ impl Unencodable {
         Self("there is no message for this form".to_owned())
     }
 
+    pub(super) fn yaml(why: &NoYaml) -> Self {
+        Self(why.to_string())
+    }
+
     pub(super) fn of(object: &Object, why: &ProtoError) -> Self {
         Self(format!("{} cannot be encoded as protobuf: {why}", String::from_utf8_lossy(&object.key)))
     }
@@ -67,7 +71,7 @@ impl Media {
                 compact.push(b'\n');
                 Ok(compact)
             }
-            Self::Yaml => yaml::yaml(&compact).map_err(|why| Unencodable(why.to_string())),
+            Self::Yaml => yaml::yaml(&compact).map_err(|why| Unencodable::yaml(&why)),
             Self::Protobuf => protobuf(&compact),
         }
     }

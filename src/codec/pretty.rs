@@ -6,34 +6,51 @@
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let body = json.trim_ascii_end();
     let mut out = Vec::with_capacity(json.len() + json.len() / 2);
-    let mut depth = 0usize;
-    let mut opened = false;
-    tokens(body, |token| {
-        let closes = matches!(token, b"}" | b"]");
-        if opened && !closes {
-            depth += 1;
-            line(depth, &mut out);
-        }
-        if closes && !opened {
-            depth = depth.saturating_sub(1);
-            line(depth, &mut out);
-        }
-        out.extend_from_slice(token);
-        match token {
-            b"," => line(depth, &mut out),
-            b":" => out.push(b' '),
-            _ => {}
-        }
-        opened = matches!(token, b"{" | b"[");
-    });
+    Indenter::default().some(body, usize::MAX, &mut out);
     out.extend_from_slice(&json[body.len()..]);
     out
+}
+
+/// [`indent`] for a document that comes in pieces of whole tokens, and is taken in pieces: deep values are many times larger with their indentation.
+#[derive(Debug, Default)]
+pub struct Indenter {
+    depth: usize,
+    /// Whether the last token was an opening bracket.
+    opened: bool,
+}
+
+impl Indenter {
+    /// Appends the tokens of `json` until `out` has `limit` bytes, the last of them whole. Returns how many bytes of `json` that were.
+    pub fn some(&mut self, json: &[u8], limit: usize, out: &mut Vec<u8>) -> usize {
+        tokens(json, |token| {
+            let closes = matches!(token, b"}" | b"]");
+            if self.opened && !closes {
+                self.depth += 1;
+                line(self.depth, out);
+            }
+            if closes && !self.opened {
+                self.depth = self.depth.saturating_sub(1);
+                line(self.depth, out);
+            }
+            out.extend_from_slice(token);
+            match token {
+                b"," => line(self.depth, out),
+                b":" => out.push(b' '),
+                _ => {}
+            }
+            self.opened = matches!(token, b"{" | b"[");
+            out.len() < limit
+        })
+    }
 }
 
 /// Drops every whitespace between tokens.
 pub(crate) fn compact(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
-    tokens(json, |token| out.extend_from_slice(token));
+    tokens(json, |token| {
+        out.extend_from_slice(token);
+        true
+    });
     out
 }
 
@@ -42,8 +59,8 @@ fn line(depth: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + 2 * depth, b' ');
 }
 
-/// Calls `each` with every token: a punctuation mark, a whole string, or a run of other bytes (numbers, words).
-fn tokens(json: &[u8], mut each: impl FnMut(&[u8])) {
+/// Calls `each` with every token, until it has enough: a punctuation mark, a whole string, or a run of other bytes (numbers, words). Returns where it ended.
+fn tokens(json: &[u8], mut each: impl FnMut(&[u8]) -> bool) -> usize {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
         let len = match byte {
@@ -55,9 +72,12 @@ fn tokens(json: &[u8], mut each: impl FnMut(&[u8])) {
             b'"' => string_len(&json[at..]),
             _ => json[at..].iter().take_while(|b| !b" \t\n\r{}[],:\"".contains(b)).count(),
         };
-        each(&json[at..at + len]);
         at += len;
+        if !each(&json[at - len..at]) {
+            break;
+        }
     }
+    at
 }
 
 /// Bytes of the string at the start of `json`, both quotes included; all of it when the string does not end.
@@ -104,6 +124,18 @@ mod tests {
             let pretty = indent(&text);
             prop_assert_eq!(serde_json::from_slice::<Value>(&pretty).expect("valid"), value);
             prop_assert_eq!(compact(&pretty), text);
+        }
+
+        #[test]
+        fn pieces_are_the_whole(value in crate::codec::golden::any_json(), limit in 1_usize..50) {
+            let text = serde_json::to_vec(&value).expect("a tree of values");
+            let (mut indenter, mut pieces, mut at) = (Indenter::default(), Vec::new(), 0);
+            while at < text.len() {
+                let mut piece = Vec::new();
+                at += indenter.some(&text[at..], limit, &mut piece);
+                pieces.extend_from_slice(&piece);
+            }
+            prop_assert_eq!(pieces, indent(&text));
         }
 
         #[test]

@@ -6,7 +6,11 @@ use super::{
     form::ListMeta,
     proto::{self, Message, ProtoError},
 };
+
+mod list;
+
 use crate::model::{Kind, Object};
+pub use list::{Messages, WireList};
 
 /// The names and the message of a resource's protobuf.
 #[derive(Clone, Debug)]
@@ -26,15 +30,12 @@ impl Wire {
         Some(Self { message, api_version: api_version.to_owned(), kind: kind.to_owned(), list_kind: list_kind.to_owned(), kept })
     }
 
-    /// The list of these messages.
-    pub(super) fn list(&self, meta: &ListMeta, items: Vec<Bytes>) -> WireList {
-        let items_len = items.iter().map(|item| proto::field_len(ITEMS, item.len())).sum();
-        let head = self.list_head(meta, items_len);
-        WireList { len: head.len() + items_len + proto::ENVELOPE_TAIL.len(), head, items }
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept
     }
 
     /// What stands before the items of a list, of so many bytes: the envelope and the list's metadata.
-    fn list_head(&self, meta: &ListMeta, items_len: usize) -> Vec<u8> {
+    pub(super) fn list_head(&self, meta: &ListMeta, items_len: usize) -> Vec<u8> {
         let (mut about, mut field) = (Vec::with_capacity(64), Vec::with_capacity(72));
         proto::list_meta_into(meta, &mut about);
         proto::field_into(1, &about, &mut field);
@@ -78,20 +79,10 @@ impl Wire {
 }
 
 /// The field of every list's message that has its items.
-pub const ITEMS: u32 = 2;
+const ITEMS: u32 = 2;
 
 /// Bytes of the length before an event in the stream form of protobuf (spec list-watch §4.3).
 pub const LENGTH_PREFIX: usize = 4;
-
-/// A whole list in protobuf, to be written in order: its head, its items as field [`ITEMS`], [`proto::ENVELOPE_TAIL`].
-pub struct WireList {
-    /// Envelope and metadata.
-    pub head: Vec<u8>,
-    /// The messages of its items.
-    pub items: Vec<Bytes>,
-    /// Bytes of all that.
-    pub len: usize,
-}
 
 /// A watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, the object in its envelope.
 pub(super) fn frame(kind: Kind, object: &[u8]) -> Bytes {

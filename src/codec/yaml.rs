@@ -60,6 +60,17 @@ pub enum NoYaml {
     Json(usize),
 }
 
+impl NoYaml {
+    /// The same in a document that has this many lines before what was read.
+    pub(super) fn after(self, lines: usize) -> Self {
+        match self {
+            Self::Key { line } => Self::Key { line: line + lines },
+            Self::Document { line } => Self::Document { line: line + lines },
+            Self::Control | Self::Depth | Self::Size | Self::Json(_) => self,
+        }
+    }
+}
+
 /// go-yaml tells a line only if it is not the first.
 fn told(line: usize) -> String {
     if line == 0 { String::new() } else { format!("line {line}: ") }

@@ -100,6 +100,9 @@ impl Dispatcher {
             }
             keep
         });
+        // What a crowd of groups took goes back.
+        self.groups.shrink_to(2 * self.groups.len());
+        interest.shrink();
     }
 
     /// Number of groups.

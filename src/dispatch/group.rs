@@ -162,6 +162,7 @@ impl Group {
     pub(super) fn tidy(&self, published: Revision) -> bool {
         let mut log = self.log();
         log.trim(published);
+        log.shrink();
         log.members.len() > log.free.len()
     }
 
@@ -172,6 +173,16 @@ impl Group {
 }
 
 impl Log {
+    /// What a crowd that has left took goes back; twice of what is needed stays. A free seat between taken ones stays: its number is its place.
+    fn shrink(&mut self) {
+        while self.members.pop_if(|member| member.is_none()).is_some() {}
+        let seats = self.members.len();
+        self.free.retain(|index| *index < seats);
+        self.members.shrink_to(2 * seats);
+        self.free.shrink_to(2 * self.free.len());
+        self.frames.shrink_to(2 * self.frames.len());
+    }
+
     fn trim(&mut self, published: Revision) {
         let needed = self.members.iter().flatten().filter_map(|m| m.cursor).min().unwrap_or(u64::MAX);
         while let Some(frame) = self.frames.front() {
@@ -315,6 +326,29 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    #[test]
+    fn a_crowd_that_has_left_leaves_no_room_behind() {
+        let group = group(GroupLimits::default());
+        let mut crowd: Vec<Seat> = (0..1_000).map(|_| group.sit()).collect();
+        append(&group, &(11..500).collect::<Vec<_>>(), 10);
+        let middle = crowd.swap_remove(500);
+        drop(crowd);
+        assert!(group.tidy(Revision(500)));
+        let log = group.log();
+        let room = (log.members.capacity(), log.free.capacity(), log.frames.capacity());
+        assert!(log.members.len() <= 501 && room.0 <= 1_002 && room.1 <= 1_002 && room.2 == 0, "{room:?}");
+        drop(log);
+        // Seats are given away as before.
+        let mut seats: Vec<Seat> = (0..600).map(|_| group.sit()).collect();
+        seats.push(middle);
+        let places: std::collections::BTreeSet<usize> = seats.iter().map(|seat| seat.index).collect();
+        assert_eq!(places.len(), seats.len(), "each its own");
+        drop(seats);
+        assert!(!group.tidy(Revision(500)));
+        let log = group.log();
+        assert_eq!((log.members.capacity(), log.free.capacity()), (0, 0));
     }
 
     #[test]

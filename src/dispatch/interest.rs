@@ -58,6 +58,13 @@ impl Interest {
         }
     }
 
+    /// Gives back what many groups took; twice of what is needed stays.
+    pub fn shrink(&mut self) {
+        self.groups.shrink_to(2 * self.groups.len());
+        self.fields.shrink_to(2 * self.fields.len());
+        self.labels.shrink_to(2 * self.labels.len());
+    }
+
     /// Calls `visit` once for every group that can match the event.
     pub fn candidates(&self, event: &Event, mut visit: impl FnMut(&Arc<Group>)) {
         if self.groups.is_empty() {

@@ -1,8 +1,9 @@
 //! The router: guard, identity, then the route. Everything that is not a resource is answered here; resources go to `resource`.
 
 use std::{
+    future::poll_fn,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -19,12 +20,15 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header::IF_NONE_MATCH};
 use http_body_util::Full;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     accept::Asked,
+    aside::aside,
+    budget::Account,
     caught::caught,
-    guard, gzip, health,
+    guard, gzip,
+    health::{self, Wrong},
     listen::{ConnInfo, Door},
     openapi,
     path::{Health, PathError, Route},
@@ -69,6 +73,10 @@ pub struct Api {
     pub loaded: AtomicBool,
     /// Whether SIGTERM has come.
     pub stopping: AtomicBool,
+    /// Whether the objects are in this process's own store.
+    pub embedded: bool,
+    /// Why that store takes no more writes.
+    pub store_failed: OnceLock<Arc<str>>,
 }
 
 /// What is known about a request before its route is looked at; layers put it in.
@@ -78,6 +86,8 @@ pub(super) struct Arrived {
     pub(super) at: Instant,
     /// How long an answer may take: the smaller of `--request-timeout` and the `timeout` parameter. A watch has its own length.
     pub(super) limit: Duration,
+    /// What its connection has not read of its answers.
+    pub(super) unread: Arc<Account>,
 }
 
 /// The service of both doors. Layers run outermost first: arrival, guard, identity.
@@ -112,7 +122,13 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         *request.body_mut() = Body::empty();
     }
-    request.extensions_mut().insert(Arrived { reply: reply.clone(), at: Instant::now(), limit });
+    let unread = connection(&request).unread.clone();
+    let at = Instant::now();
+    // A client that does not read what it has asked for gets no more made before it does.
+    if !unread.has_room() && timeout(limit, poll_fn(|cx| unread.poll_room(cx.waker()))).await.is_err() {
+        return whole(reply.timed_out());
+    }
+    request.extensions_mut().insert(Arrived { reply: reply.clone(), at, limit, unread });
     gzip::encode(caught(next.run(request), &reply).await).await
 }
 
@@ -201,12 +217,22 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     }
 }
 
-/// On a thread that may compute: the first request of a catalogue makes its documents.
+/// On a thread that may compute: the first request of a catalogue makes its documents. Its connection has room for one at a time.
 async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
-    let (shelf, failed) = (api.shelf.load_full(), reply.clone());
-    let answer = spawn_blocking(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
-    whole(answer.unwrap_or_else(|error| failed.status(&Status::internal(error.to_string()))))
+    let Arrived { unread, limit, at, .. } = arrived(&request);
+    let shelf = api.shelf.load_full();
+    let failed = reply.clone();
+    let answer = async {
+        let hold = unread.take(OPENAPI_BYTES).await;
+        let mut answer = aside(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
+        answer.extensions_mut().insert(Arc::new(hold));
+        whole(answer)
+    };
+    timeout_at(at + limit, answer).await.unwrap_or_else(|_| whole(failed.timed_out()))
 }
+
+/// About what one OpenAPI document has, bytes, before it is made.
+const OPENAPI_BYTES: usize = 1 << 20;
 
 /// Paths besides the API groups that `/` lists.
 const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
@@ -259,12 +285,16 @@ fn is_long_running(request: &Request, query: &Query) -> bool {
 
 impl Api {
     fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, request: &Request) -> Response<Full<Bytes>> {
-        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| "not every resource is loaded yet".to_owned());
+        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
         if endpoint == Health::Readyz {
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             let stopping = self.stopping.load(Ordering::Relaxed);
-            checks.push(("shutdown", stopping.then(|| "process is shutting down".to_owned())));
+            checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
+        }
+        if endpoint != Health::Livez && self.embedded {
+            // Reads go on without it: a server that no reader may reach would be a worse one.
+            checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
         }
         let verdict = match check {
             None => health::endpoint(endpoint, &checks, &Query::parse(request.uri().query().unwrap_or(""))),

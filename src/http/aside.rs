@@ -4,6 +4,8 @@ use std::panic::resume_unwind;
 
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
+use crate::telemetry::contain;
+
 /// How many run at the same time; others wait their turn, as long as their requests may. Each may hold several copies of a list.
 const AT_ONCE: usize = 4;
 
@@ -14,7 +16,7 @@ pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     let turn = TURNS.acquire().await.expect("it is never closed");
     let done = spawn_blocking(move || {
         let _turn = turn;
-        work()
+        contain(work)
     });
     done.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }

@@ -1,4 +1,4 @@
-//! Bodies that are made while they are sent: lists in frames of stored bytes, watches event by event. The only hand-written polls of the house.
+//! The body of a watch, event by event, and how large a list may be that is made at once.
 
 use std::{
     convert::Infallible,
@@ -36,27 +36,6 @@ pub(super) const LAST_BOOKMARK_BEFORE: Duration = Duration::from_secs(2);
 /// A plain bookmark follows the annotated one after this time, if the revision has advanced (spec list-watch §4.5: ≈ 1.3 s).
 pub(super) const BOOKMARK_AFTER_ANNOTATED: Duration = Duration::from_millis(1_100);
 
-/// A list's body, piece by piece.
-pub(super) struct ListBody {
-    text: ListText,
-    timer: RequestTimer,
-}
-
-/// A list as JSON, while it is written.
-pub(super) struct ListText {
-    list: List,
-    form: Arc<Form>,
-    next: usize,
-    state: ListState,
-}
-
-#[derive(PartialEq, Eq)]
-enum ListState {
-    Open,
-    Items,
-    Done,
-}
-
 /// Whether a list is about as large as one frame at most: then it is sent with its length, and made at once.
 #[must_use]
 pub(super) fn is_small(list: &List) -> bool {
@@ -65,85 +44,6 @@ pub(super) fn is_small(list: &List) -> bool {
         bytes += object.tail.len() + 64;
         bytes < FRAME_BYTES
     })
-}
-
-impl ListBody {
-    /// A body for this page.
-    #[must_use]
-    pub(super) fn new(text: ListText, mut timer: RequestTimer) -> Self {
-        timer.set_code(200);
-        Self { text, timer }
-    }
-}
-
-impl ListText {
-    /// This page, of which nothing is written yet.
-    #[must_use]
-    pub(super) fn new(list: List, form: Arc<Form>) -> Self {
-        Self { list, form, next: 0, state: ListState::Open }
-    }
-
-    /// All of it, compact, without the newline at its end.
-    #[must_use]
-    pub(super) fn whole(mut self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.fill(&mut out, usize::MAX);
-        out.pop();
-        out
-    }
-
-    /// All of it, when that is no more than so many bytes; else the list again.
-    pub(super) fn within(mut self, bytes: usize) -> Result<Vec<u8>, List> {
-        let mut out = Vec::new();
-        self.fill(&mut out, bytes + 1);
-        if self.state == ListState::Done && out.len() <= bytes { Ok(out) } else { Err(self.list) }
-    }
-
-    fn fill(&mut self, out: &mut Vec<u8>, limit: usize) {
-        let form = &self.form;
-        if self.state == ListState::Open && self.list.objects.is_empty() {
-            form.empty_list_into(&self.list.meta, out);
-            out.push(b'\n');
-            self.state = ListState::Done;
-            return;
-        }
-        if self.state == ListState::Open {
-            form.list_open_into(&self.list.meta, out);
-            self.state = ListState::Items;
-        }
-        while let Some(object) = self.list.objects.get(self.next) {
-            if out.len() >= limit {
-                return;
-            }
-            if self.next > 0 {
-                out.push(b',');
-            }
-            form.item_into(object, out);
-            self.next += 1;
-        }
-        form.list_close_into(&self.list.meta, out);
-        out.push(b'\n');
-        self.state = ListState::Done;
-    }
-}
-
-impl Body for ListBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.text.state == ListState::Done {
-            return Poll::Ready(None);
-        }
-        let mut out = Vec::with_capacity(FRAME_BYTES + (FRAME_BYTES >> 3));
-        self.text.fill(&mut out, FRAME_BYTES);
-        self.timer.add_bytes(out.len());
-        Poll::Ready(Some(Ok(Frame::data(out.into()))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.text.state == ListState::Done
-    }
 }
 
 /// A watch's body.

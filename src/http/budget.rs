@@ -5,16 +5,16 @@
 //! room for the next one. So the server holds at most its limit and [`BASE`] for each connection.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
 
 use bytes::Bytes;
 use prometheus::IntGauge;
-use tokio::sync::Notify;
 
 /// Bytes that a connection may hold beside the limit of the server: what one HTTP/2 stream or HTTP/1.1 connection has in flight at once.
 pub(super) const BASE: usize = 128 << 10;
@@ -39,7 +39,13 @@ impl Budget {
 
     /// The account of a new connection.
     pub(super) fn account(self: &Arc<Self>) -> Arc<Account> {
-        Arc::new(Account { budget: self.clone(), held: AtomicUsize::new(0), waiting: Mutex::default(), freed: Notify::new() })
+        Arc::new(Account {
+            budget: self.clone(),
+            held: AtomicUsize::new(0),
+            sending: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+            has_waiting: AtomicBool::new(false),
+        })
     }
 
     fn left(&self) -> usize {
@@ -52,10 +58,12 @@ impl Budget {
 pub(super) struct Account {
     budget: Arc<Budget>,
     held: AtomicUsize,
-    /// Bodies that wait for room.
+    /// Of these, bytes that are on their way to the client; the others are what answers are made of.
+    sending: AtomicUsize,
+    /// Tasks that wait for room.
     waiting: Mutex<Vec<Waker>>,
-    /// Requests that wait for room.
-    freed: Notify,
+    /// Whether any does: nobody else touches the lock.
+    has_waiting: AtomicBool,
 }
 
 impl Account {
@@ -67,7 +75,7 @@ impl Account {
     /// Takes this many bytes if the connection may hold them. One that holds nothing may hold anything, for one answer may be larger than every share.
     pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let share = self.share();
-        let taken = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| {
+        let taken = self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |held| {
             (held == 0 || held.saturating_add(bytes) <= share).then(|| held.saturating_add(bytes))
         });
         taken.ok().map(|before| self.hold(before, bytes))
@@ -75,15 +83,7 @@ impl Account {
 
     /// Takes this many bytes when there is room; waits until then. The caller bounds the time.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
-        loop {
-            let freed = self.freed.notified();
-            let mut freed = std::pin::pin!(freed);
-            freed.as_mut().enable();
-            if let Some(hold) = self.try_take(bytes) {
-                return hold;
-            }
-            freed.await;
-        }
+        poll_fn(|cx| self.ready(cx.waker(), || self.try_take(bytes))).await
     }
 
     /// Counts bytes that are held already.
@@ -92,15 +92,36 @@ impl Account {
         self.hold(before, bytes)
     }
 
-    /// Whether more may be made for this connection. When not, `waker` is woken once there is room.
+    /// The same for data on its way to the client, until its last copy is gone: hyper and h2 let go of it when it is written.
+    pub(super) fn sending(self: &Arc<Self>, data: Bytes) -> Bytes {
+        self.sending.fetch_add(data.len(), Ordering::SeqCst);
+        Bytes::from_owner(Sending { hold: self.add(data.len()), data })
+    }
+
+    /// Whether the next frame of an answer may be made. When not, `waker` is woken once there is room. A connection that has little on its way may always
+    /// go on, whatever its answers are made of: else it would hold that for ever.
+    pub(super) fn poll_frame(&self, waker: &Waker) -> Poll<()> {
+        self.ready(waker, || (self.sending.load(Ordering::SeqCst) < BASE || self.has_room()).then_some(()))
+    }
+
+    /// Whether another answer may be begun. When not, `waker` is woken once there is room.
     pub(super) fn poll_room(&self, waker: &Waker) -> Poll<()> {
-        let has_room = || self.held.load(Ordering::Acquire) < self.share();
-        if has_room() {
-            return Poll::Ready(());
+        self.ready(waker, || self.has_room().then_some(()))
+    }
+
+    /// Whether another answer may be begun.
+    pub(super) fn has_room(&self) -> bool {
+        self.held.load(Ordering::SeqCst) < self.share()
+    }
+
+    fn ready<T>(&self, waker: &Waker, look: impl Fn() -> Option<T>) -> Poll<T> {
+        if let Some(found) = look() {
+            return Poll::Ready(found);
         }
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        self.has_waiting.store(true, Ordering::SeqCst);
         // What was let go of before the waker was there has woken nobody.
-        if has_room() { Poll::Ready(()) } else { Poll::Pending }
+        look().map_or(Poll::Pending, Poll::Ready)
     }
 
     fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
@@ -109,12 +130,13 @@ impl Account {
     }
 
     fn release(&self, bytes: usize) {
-        let before = self.held.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.held.fetch_sub(bytes, Ordering::SeqCst);
         let after = before - bytes;
         self.count(past_base(before), past_base(after));
-        // Half of the share is free: then all who wait are worth their wake. What is held comes down to nothing in the end, so nobody waits for ever.
-        if after <= self.share() / 2 {
-            self.freed.notify_waiters();
+        // Half of what it may have is free: then all who wait are worth their wake. What is held comes down to nothing in the end, so nobody waits for ever.
+        let is_enough = || after <= self.share() / 2 || self.sending.load(Ordering::SeqCst) <= BASE / 2;
+        if self.has_waiting.load(Ordering::SeqCst) && is_enough() {
+            self.has_waiting.store(false, Ordering::SeqCst);
             let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
             waiting.into_iter().for_each(Waker::wake);
         }
@@ -155,9 +177,9 @@ impl Hold {
         self.bytes = bytes;
     }
 
-    /// The data, held until its last copy is gone: hyper and h2 let go of it when it is written.
-    pub(super) fn with(self, data: Bytes) -> Bytes {
-        Bytes::from_owner(Held { data, _hold: self })
+    #[cfg(test)]
+    pub(super) fn of_a_test() -> Self {
+        Budget::new(1 << 30, IntGauge::new("held", "of a test").expect("a name")).account().add(0)
     }
 }
 
@@ -167,15 +189,22 @@ impl Drop for Hold {
     }
 }
 
-/// Data with what counts it.
-struct Held {
+/// Data on its way.
+struct Sending {
     data: Bytes,
-    _hold: Hold,
+    hold: Hold,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for Sending {
     fn as_ref(&self) -> &[u8] {
         &self.data
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // Before the hold is released, which wakes those who look at it.
+        self.hold.account.sending.fetch_sub(self.data.len(), Ordering::SeqCst);
     }
 }
 
@@ -224,10 +253,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_goes_on_when_data_is_let_go() {
         let account = budget(0).account();
-        let data = account.add(BASE).with(Bytes::from(vec![7; BASE]));
+        let data = account.sending(Bytes::from(vec![7; BASE]));
         let copy = data.slice(10..20);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err());
-        assert!(account.poll_room(Waker::noop()).is_pending());
+        assert!(account.poll_frame(Waker::noop()).is_pending());
         drop(data);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err(), "a copy is left");
         let waiting = tokio::spawn({
@@ -238,6 +267,30 @@ mod tests {
         drop(copy);
         assert_eq!(waiting.await.expect("no panic"), BASE);
         assert!(account.poll_room(Waker::noop()).is_ready());
+    }
+
+    /// The server has nothing left: a list goes on all the same, a frame at a time, and no other begins.
+    #[test]
+    fn what_an_answer_is_made_of_does_not_keep_it_from_being_sent() {
+        let account = budget(0).account();
+        let list = account.add(20 * BASE);
+        assert!(account.poll_frame(Waker::noop()).is_ready() && account.poll_room(Waker::noop()).is_pending());
+        let frame = account.sending(Bytes::from(vec![7; BASE]));
+        let woken = Arc::new(Woken::default());
+        assert!(account.poll_frame(&woken.clone().into()).is_pending());
+        drop(frame);
+        assert!(woken.0.load(Ordering::Relaxed), "the next frame is made");
+        drop(list);
+        assert!(account.has_room());
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
     #[test]

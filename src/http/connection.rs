@@ -22,7 +22,7 @@ use super::{
     connections::{Reason, STRANGER_REQUESTS_MAX},
     counted::{Counted, LongRunning},
     listen::ConnInfo,
-    progress::{Answering, Streams},
+    progress::{Answering, Progress, Streams},
     pulse::{Felt, Open, Pulse, Sent},
     websocket::Handshake,
 };
@@ -93,7 +93,7 @@ where
     let (followed, pulse) = (Followed::default(), Arc::new(Pulse::default()));
     tokio::select! {
         biased;
-        () = requests(io, builder, limits, &info, service, &pulse, &followed) => {}
+        () = Progress::of_connection(requests(io, builder, limits, &info, service, &pulse, &followed)) => {}
         () = pulse.stalls(limits.unread_max) => {
             info.seat.leave(Reason::Unread);
             tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
@@ -152,6 +152,10 @@ async fn requests<IO, F, Fut, B>(
         why = info.seat.left() => {
             must_end = true;
             tracing::debug!(peer = %info.peer, ?why, "closing a connection");
+        }
+        () = Progress::given_up() => {
+            pulse.gave_up();
+            tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read");
         }
         _ = stop.wait_for(|stopped| *stopped) => {}
     }

@@ -44,11 +44,11 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = &mut *self;
         if this.made.is_none() {
-            ready!(this.account.poll_room(cx.waker()));
+            ready!(this.account.poll_frame(cx.waker()));
         }
         let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
         this.answering.iter().for_each(Answering::went_on);
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.add(data.len()).with(data)))))
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.sending(data)))))
     }
 
     fn is_end_stream(&self) -> bool {

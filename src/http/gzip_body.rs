@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
-use super::gzip::FRAME_BYTES;
+use super::{budget::Hold, gzip::FRAME_BYTES};
 use crate::{
     codec::{GzipList, Wrote},
     telemetry::{Metrics, RequestTimer},
@@ -23,15 +23,17 @@ pub(super) struct GzipBody {
     /// What the next frame has so far.
     out: Vec<u8>,
     is_over: bool,
+    /// What is held for what is not sent.
+    hold: Hold,
     timer: RequestTimer,
     metrics: Arc<Metrics>,
 }
 
 impl GzipBody {
     /// A body of this list, of which nothing is written yet.
-    pub(super) fn new(list: GzipList, mut timer: RequestTimer, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(list: GzipList, hold: Hold, mut timer: RequestTimer, metrics: Arc<Metrics>) -> Self {
         timer.set_code(200);
-        Self { list, out: Vec::new(), is_over: false, timer, metrics }
+        Self { list, out: Vec::new(), is_over: false, hold, timer, metrics }
     }
 }
 
@@ -51,6 +53,7 @@ impl Body for GzipBody {
                 // Others run before the next one is compressed.
                 Wrote::Compressed(is_whole) => {
                     this.metrics.blocks_compressed.inc_by(is_whole.into());
+                    this.hold.resize(this.list.held() + this.out.capacity());
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -61,6 +64,7 @@ impl Body for GzipBody {
             return Poll::Ready(None);
         }
         this.timer.add_bytes(this.out.len());
+        this.hold.resize(this.list.held());
         Poll::Ready(Some(Ok(Frame::data(mem::take(&mut this.out).into()))))
     }
 
@@ -78,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        codec::{Blocks, Form, ListMeta, ingest::test_config_map},
+        codec::{Blocks, Document, Form, ListMeta, ingest::test_config_map},
         model::{Epoch, Object},
         telemetry::{Scope, Verb},
     };
@@ -98,7 +102,7 @@ mod tests {
         let list = GzipList::json(form.clone(), &ListMeta::default(), objects.to_vec(), Epoch(1), blocks.clone());
         let metrics = Metrics::new();
         let timer = metrics.served("", "v1", "configmaps").request(Verb::List, Scope::Cluster);
-        let mut body = GzipBody::new(list, timer, metrics.clone());
+        let mut body = GzipBody::new(list, Hold::of_a_test(), timer, metrics.clone());
         let (mut frames, mut pauses) = (Vec::new(), 0);
         loop {
             match Pin::new(&mut body).poll_frame(&mut Context::from_waker(noop_waker_ref())) {
@@ -125,7 +129,8 @@ mod tests {
         assert!(full.iter().all(|frame| (FRAME_BYTES..4 * FRAME_BYTES).contains(&frame.len())) && last.len() < 4 * FRAME_BYTES);
         let (mut text, stream) = (Vec::new(), first.concat());
         GzDecoder::new(&stream[..]).read_to_end(&mut text).expect("gzip");
-        let whole = crate::http::body::ListText::new(crate::read::serve::List { meta: ListMeta::default(), objects, epoch: None }, form);
-        assert!(text.strip_suffix(b"\n") == Some(&whole.whole()[..]));
+        let mut whole = Vec::new();
+        Document::list(ListMeta::default(), objects, form).fill(&mut whole, usize::MAX).expect("JSON");
+        assert!(text == whole);
     }
 }

@@ -4,7 +4,25 @@ use super::path::Health;
 use crate::read::options::Query;
 
 /// A check and what is wrong, if anything.
-pub(super) type Check = (&'static str, Option<String>);
+pub(super) type Check = (&'static str, Option<Wrong>);
+
+/// What a check has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    why: String,
+    /// The endpoint fails with it; else it is only told.
+    fails: bool,
+}
+
+impl Wrong {
+    pub(super) fn fails(why: impl Into<String>) -> Self {
+        Self { why: why.into(), fails: true }
+    }
+
+    pub(super) fn noted(why: impl Into<String>) -> Self {
+        Self { why: why.into(), fails: false }
+    }
+}
 
 /// An answer of a health endpoint.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,7 +39,7 @@ pub(super) fn endpoint(endpoint: Health, checks: &[Check], query: &Query) -> Ver
         Health::Readyz => "readyz",
     };
     let excluded: Vec<&str> = query.all("exclude").collect();
-    let failed = checks.iter().any(|(check, wrong)| wrong.is_some() && !excluded.contains(check));
+    let failed = checks.iter().any(|(check, wrong)| wrong.as_ref().is_some_and(|wrong| wrong.fails) && !excluded.contains(check));
     if !failed && query.first("verbose").is_none() {
         return Verdict { code: 200, body: "ok".to_owned() };
     }
@@ -30,7 +48,8 @@ pub(super) fn endpoint(endpoint: Health, checks: &[Check], query: &Query) -> Ver
         body += &match wrong {
             _ if excluded.contains(check) => format!("[+]{check} excluded: ok\n"),
             None => format!("[+]{check} ok\n"),
-            Some(_) => format!("[-]{check} failed: reason withheld\n"),
+            Some(Wrong { fails: true, .. }) => format!("[-]{check} failed: reason withheld\n"),
+            Some(Wrong { fails: false, .. }) => format!("[-]{check} failed, the others stand without it: reason withheld\n"),
         };
     }
     let unknown: Vec<String> =
@@ -47,7 +66,7 @@ pub(super) fn one(checks: &[Check], name: &str) -> Option<Verdict> {
     let (_, wrong) = checks.iter().find(|(check, _)| *check == name)?;
     Some(match wrong {
         None => Verdict { code: 200, body: "ok".to_owned() },
-        Some(why) => Verdict { code: 500, body: format!("internal server error: {why}\n") },
+        Some(Wrong { why, .. }) => Verdict { code: 500, body: format!("internal server error: {why}\n") },
     })
 }
 
@@ -56,7 +75,7 @@ mod tests {
     use super::*;
 
     fn checks(wrong: bool) -> Vec<Check> {
-        vec![("ping", None), ("etcd", wrong.then(|| "it is away".to_owned()))]
+        vec![("ping", None), ("etcd", wrong.then(|| Wrong::fails("it is away")))]
     }
 
     #[test]
@@ -72,5 +91,10 @@ mod tests {
         );
         assert_eq!(one(&checks(true), "etcd").map(|v| v.body), Some("internal server error: it is away\n".to_owned()));
         assert_eq!(one(&checks(true), "nope"), None);
+        let noted = [("ping", None), ("store", Some(Wrong::noted("full")))];
+        let ask = |query| endpoint(Health::Readyz, &noted, &Query::parse(query));
+        assert_eq!(ask(""), Verdict { code: 200, body: "ok".to_owned() });
+        assert_eq!(ask("verbose").body, "[+]ping ok\n[-]store failed, the others stand without it: reason withheld\nreadyz check passed\n");
+        assert_eq!(one(&noted, "store").map(|verdict| verdict.code), Some(500));
     }
 }

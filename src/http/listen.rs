@@ -30,7 +30,10 @@ use super::{
     tls,
 };
 use crate::auth::{Authenticator, ClientCertificate};
-use crate::{config, telemetry::Metrics};
+use crate::{
+    config,
+    telemetry::{Metrics, contained},
+};
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -249,7 +252,7 @@ where
             }
             Ok((stream, peer)) => match shared.connections.admit(peer.ip(), tls.is_none()).await {
                 Some(seat) => {
-                    let task = connections.spawn(welcome(stream, peer, tls.clone(), Arc::clone(&shared), Arc::clone(&seat)));
+                    let task = connections.spawn(contained(welcome(stream, peer, tls.clone(), Arc::clone(&shared), Arc::clone(&seat))));
                     seat.served_by(task);
                 }
                 None => refuse(&stream),

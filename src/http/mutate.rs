@@ -271,7 +271,7 @@ impl Call<'_> {
         let (code, body) = match answer {
             // They are deleted all the same.
             Answer::List(_) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
-            Answer::List(list) => return self.listed(list, self.resource.forms.shown(self.shown()).form, timer).await,
+            Answer::List(list) => return self.listed(list, self.resource.forms.shown(self.shown()).form, None, timer).await,
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
                 // It is written all the same: so does kube-apiserver, which finds out when it converts the answer.
@@ -280,9 +280,12 @@ impl Call<'_> {
                 }
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
-                let answer = || self.reply().object(code, self.shaped(is_scale, &written.object));
-                let answer = self.api.writer.aside(&written.object, answer);
-                return sent(answer, timer);
+                let answer = || {
+                    let shaped = self.shaped(is_scale, &written.object);
+                    let hold = self.arrived.unread.add(shaped.capacity());
+                    self.document(code, shaped, Some(hold), timer)
+                };
+                return self.api.writer.aside(&written.object, answer);
             }
         };
         sent(self.reply().object(code, body), timer)

@@ -1,4 +1,7 @@
-//! Answers over HTTP/2 that are not read come to an end: their streams are reset. Knows no resource. ([`super::pulse`] has whole connections.)
+//! Answers over HTTP/2 that are not read come to an end. Knows no resource. ([`super::pulse`] has whole connections, of HTTP/1.1 too.)
+//!
+//! Of a stream nothing more is made; its reset comes behind what h2 has of it, a frame at most, so the connection takes no new streams from then on, and
+//! closes, with all that it holds, when its others have ended.
 //!
 //! hyper does not look at a body while its client takes nothing, so no body can end itself. The task around it can: each HTTP/2 stream has one, which our
 //! executor makes. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
@@ -14,6 +17,8 @@ use std::{
 use hyper::rt::Executor;
 use tokio::{sync::Notify, task_local, time::sleep};
 
+use crate::telemetry::contained;
+
 task_local! {
     static CURRENT: Arc<Progress>;
 }
@@ -25,6 +30,8 @@ pub(super) struct Progress {
     /// Counts beginnings and frames.
     steps: AtomicU64,
     begun: Notify,
+    /// Of a connection: one of its streams was given up.
+    gave_up: Notify,
 }
 
 impl Progress {
@@ -35,6 +42,19 @@ impl Progress {
             biased;
             done = CURRENT.scope(progress.clone(), work) => Some(done),
             () = progress.stalls(limit) => None,
+        }
+    }
+
+    /// Runs a connection, whose streams tell it when they are given up.
+    pub(super) async fn of_connection<T>(work: impl Future<Output = T>) -> T {
+        CURRENT.scope(Arc::default(), work).await
+    }
+
+    /// Waits until one of the streams of this task, which is a connection, is given up.
+    pub(super) async fn given_up() {
+        match CURRENT.try_with(Arc::clone) {
+            Ok(progress) => progress.gave_up.notified().await,
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -87,9 +107,13 @@ pub(super) struct Streams {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let limit = self.limit;
-        // A stream that is dropped before its end is reset.
-        tokio::spawn(async move { Progress::watch(limit, stream).await });
+        let (limit, connection) = (self.limit, CURRENT.try_with(Arc::clone).ok());
+        tokio::spawn(async move {
+            // The panic of a stream ends it alone.
+            if let (None, Some(connection)) = (Progress::watch(limit, contained(stream)).await, connection) {
+                connection.gave_up.notify_one();
+            }
+        });
     }
 }
 

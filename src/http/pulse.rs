@@ -27,8 +27,8 @@ use super::{
 /// Bytes that must be written within `--request-timeout` for an answer to go on: answers to pings, which any client can have, are fewer.
 const STEP_BYTES: usize = 16 << 10;
 
-/// An HTTP/2 connection is given up when its answers have stood still for so many times the limit: a stream that is not read is reset by then
-/// ([`super::progress`]), and the others go on.
+/// An HTTP/2 connection is given up when its answers have stood still for so many times the limit: a stream that is not read is given up by then
+/// ([`super::progress`]).
 const STREAMS_FIRST: u32 = 3;
 
 /// What a connection is doing, as its stream and its requests see it.
@@ -48,6 +48,8 @@ pub(super) struct Pulse {
     speaks_h2: AtomicBool,
     /// The last write had to wait for the client.
     is_blocked: AtomicBool,
+    /// A stream was given up: no new ones are taken.
+    gave_up: AtomicBool,
     /// Told when `open` returns to 0.
     emptied: Notify,
     /// Told when an answer begins.
@@ -95,10 +97,20 @@ impl Pulse {
                 continue;
             }
             still += 1;
-            if !self.speaks_h2() || self.is_blocked.load(Ordering::Acquire) || still >= STREAMS_FIRST {
+            if !self.speaks_h2() || self.is_blocked.load(Ordering::Acquire) {
+                return;
+            }
+            // Other streams go on, be they watches.
+            let is_alone = self.open.load(Ordering::Acquire) == self.answers.load(Ordering::Acquire);
+            if is_alone && (still >= STREAMS_FIRST || self.gave_up.load(Ordering::Acquire)) {
                 return;
             }
         }
+    }
+
+    /// A stream was given up: what is left of it goes with the connection, when the others have ended.
+    pub(super) fn gave_up(&self) {
+        self.gave_up.store(true, Ordering::Release);
     }
 
     fn step(&self) {
@@ -312,9 +324,11 @@ mod tests {
     async fn streams_are_reset_before_their_connection_goes() {
         let pulse = Arc::new(Pulse::default());
         pulse.speaks_h2.store(true, Ordering::Release);
-        let _watch = Open::new(&pulse);
+        let watch = Open::new(&pulse);
         assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "a watch may stand still");
         let answer = Open::new(&pulse).answered();
+        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "beside an answer, too");
+        drop(watch);
         let began = Instant::now();
         pulse.stalls(LIMIT).await;
         assert_eq!(began.elapsed(), STREAMS_FIRST * LIMIT);

@@ -15,21 +15,22 @@ use super::{
     accept::{Asked, Form, Shape},
     api::{Api, Arrived, arrived, not_found, whole},
     aside::aside,
-    body::{FRAME_BYTES, ListBody, ListText, WatchBody, WatchTimes, is_small},
+    body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
+    budget::Hold,
     counted::LongRunning,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
     partial,
     path::ResourcePath,
+    piece_body::{PieceBody, Pieces},
     respond::Reply,
     status::Status,
     websocket::{Handshake, Upgrade},
-    wire_body::WireBody,
 };
 use crate::{
     catalogue::Conversion,
-    codec::{self, GzipList, Include, Media, stored},
-    model::{Epoch, quote::quoted},
+    codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored},
+    model::{Epoch, Object, quote::quoted},
     read::{
         failure::ReadError,
         options::{ListOptions, Query, parse_query},
@@ -185,6 +186,10 @@ impl Call<'_> {
                 if let Some(status) = self.unfit(false) {
                     return self.failed(&status, &mut timer);
                 }
+                let hold = match self.room(object.tail.len(), &mut timer).await {
+                    Ok(hold) => hold,
+                    Err(response) => return response,
+                };
                 let mut body = Vec::with_capacity(object.tail.len() + 64);
                 target.form().object_into(&object, &mut body);
                 if is_scale {
@@ -193,7 +198,7 @@ impl Call<'_> {
                         Err(error) => return self.failed(&error.into(), &mut timer),
                     };
                 }
-                sent(self.reply().object(StatusCode::OK, body), timer)
+                self.document(StatusCode::OK, body, hold, timer)
             }
             Err(response) => response,
         }
@@ -225,6 +230,12 @@ impl Call<'_> {
             Ok(target) => target,
             Err(status) => return self.failed(&status, &mut timer),
         };
+        let stored = self.resource.handle.published.known().view.store.len();
+        let most = usize::try_from(options.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let hold = match self.room(stored.min(most) * size_of::<Arc<Object>>(), &mut timer).await {
+            Ok(hold) => hold,
+            Err(response) => return response,
+        };
         let list = match self
             .in_time(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) }, &mut timer)
             .await
@@ -235,7 +246,7 @@ impl Call<'_> {
         if let Some(status) = self.unfit(true) {
             return self.failed(&status, &mut timer);
         }
-        self.listed(list, target.form().clone(), timer).await
+        self.listed(list, target.form().clone(), hold, timer).await
     }
 
     async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>) -> Response {
@@ -276,13 +287,6 @@ impl Call<'_> {
                 response
             }
         }
-    }
-
-    fn listed_in_protobuf(&self, mut body: WireBody) -> Response {
-        if body.len() < FRAME_BYTES {
-            return whole(self.reply().encoded(StatusCode::OK, Media::Protobuf, body.fill(usize::MAX)));
-        }
-        self.reply().stream(Media::Protobuf.content_type(), Body::new(body))
     }
 
     /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.
@@ -331,43 +335,93 @@ impl Call<'_> {
         self.path.subresource.as_deref() == Some("scale")
     }
 
-    /// A list. What cannot flow while it is made, or only after much of it is made, does not keep others waiting when it is large.
-    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, mut timer: RequestTimer) -> Response {
+    /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep
+    /// others waiting when it is large.
+    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
-        let (small, reply) = (is_small(&list), self.reply());
+        let (small, reply, shares) = (is_small(&list), self.reply(), self.shares(&list, &form));
+        let List { meta, objects, .. } = list;
         if form.media() == Media::Protobuf {
             let maker = form.clone();
-            let messages = move || maker.protobuf_list(&list.meta, &list.objects).map(|messages| (messages, list));
-            let messages = if small { Ok(messages()) } else { self.aside(messages, &mut timer).await };
-            return match messages {
-                Ok(Ok((messages, list))) => match self.shares(&list, &form).filter(|_| messages.len > LARGE_BYTES) {
-                    Some(epoch) => self.compressed(GzipList::protobuf(form, messages, list.objects, epoch, self.api.blocks.clone()), timer),
-                    None => self.listed_in_protobuf(WireBody::new(messages, timer)),
+            let make = move || {
+                let messages = Messages::of(maker, &objects)?;
+                WireList::new(&meta, objects, messages)
+            };
+            let list = if small { Ok(make()) } else { self.aside(make, &mut timer).await };
+            return match list {
+                Ok(Ok(list)) => match shares.filter(|_| list.left() > LARGE_BYTES) {
+                    Some(epoch) => self.compressed(GzipList::protobuf(form, list, epoch, self.api.blocks.clone()), hold, timer),
+                    None => self.begun(StatusCode::OK, list, Media::Protobuf, hold, timer),
                 },
                 Ok(Err(why)) => self.failed(&Status::internal(why.to_string()), &mut timer),
                 Err(response) => response,
             };
         }
-        let shares = self.shares(&list, &form);
-        let text = ListText::new(list, form.clone());
-        if small {
-            return sent(reply.object(StatusCode::OK, text.whole()), timer);
-        }
-        match shares.filter(|_| reply.is_compact_json()) {
-            Some(epoch) => {
-                return match text.within(LARGE_BYTES) {
-                    Ok(whole) => sent(reply.encoded(StatusCode::OK, Media::Json, whole), timer),
-                    Err(list) => self.compressed(GzipList::json(form, &list.meta, list.objects, epoch, self.api.blocks.clone()), timer),
-                };
+        let mut document = Document::list(meta, objects, form.clone());
+        if reply.is_compact_json() {
+            let Some(epoch) = shares.filter(|_| !small) else { return self.begun(StatusCode::OK, document, Media::Json, hold, timer) };
+            let mut whole = Vec::new();
+            if let Err(why) = document.fill(&mut whole, LARGE_BYTES + 1) {
+                return self.failed(&Status::internal(why.to_string()), &mut timer);
             }
-            None if reply.is_compact_json() => return reply.stream(Media::Json.content_type(), Body::new(ListBody::new(text, timer))),
-            None => {}
+            if document.is_done() && whole.len() <= LARGE_BYTES {
+                return sent(reply.encoded(StatusCode::OK, Media::Json, whole), timer);
+            }
+            let (meta, objects) = document.into_list().expect("it is one");
+            return self.compressed(GzipList::json(form, &meta, objects, epoch, self.api.blocks.clone()), hold, timer);
         }
-        let encoder = reply.clone();
-        match self.aside(move || encoder.object(StatusCode::OK, text.whole()), &mut timer).await {
-            Ok(response) => sent(response, timer),
-            Err(response) => response,
+        let document = match self.form.media {
+            Media::Yaml if small => document.yaml(),
+            Media::Yaml => match self.aside(move || document.yaml(), &mut timer).await {
+                Ok(document) => document,
+                Err(response) => return response,
+            },
+            _ => Ok(document.pretty()),
+        };
+        match document {
+            Ok(document) => self.begun(StatusCode::OK, document, self.form.media, hold, timer),
+            Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
         }
+    }
+
+    /// One object as compact JSON, in the form that was negotiated; `hold` counts it when it is large.
+    pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+        let document = match self.form.media {
+            Media::Yaml => Document::one(compact).yaml(),
+            Media::Json if !self.reply().is_compact_json() => Ok(Document::one(compact).pretty()),
+            Media::Json | Media::Protobuf => {
+                let mut response = sent(self.reply().object(code, compact), timer);
+                hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
+                return response;
+            }
+        };
+        match document {
+            Ok(document) => self.begun(code, document, self.form.media, hold, timer),
+            Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
+        }
+    }
+
+    /// An answer of pieces: whole when its first frame is all of it.
+    fn begun(
+        &self,
+        code: StatusCode,
+        mut pieces: impl Pieces + Send + Unpin + 'static,
+        media: Media,
+        hold: Option<Hold>,
+        mut timer: RequestTimer,
+    ) -> Response {
+        let mut begun = Vec::new();
+        if let Err(why) = pieces.fill(&mut begun, FRAME_BYTES) {
+            return self.failed(&Status::internal(why.to_string()), &mut timer);
+        }
+        if pieces.is_done() {
+            return sent(self.reply().encoded(code, media, begun), timer);
+        }
+        let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
+        let body = PieceBody::new(begun, pieces, hold, timer, code.as_u16());
+        let mut response = self.reply().stream(media.content_type(), Body::new(body));
+        *response.status_mut() = code;
+        response
     }
 
     /// Whether a list in this form is sent in blocks that are shared with others: of the cache of which epoch.
@@ -375,8 +429,17 @@ impl Call<'_> {
         list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady())
     }
 
-    fn compressed(&self, list: GzipList, timer: RequestTimer) -> Response {
-        self.reply().compressed(self.form.media, Body::new(GzipBody::new(list, timer, self.api.metrics.clone())))
+    fn compressed(&self, list: GzipList, hold: Option<Hold>, timer: RequestTimer) -> Response {
+        let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
+        self.reply().compressed(self.form.media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())))
+    }
+
+    /// Room among what its connection has not read, for an answer that is made of so many bytes; a small one needs none.
+    async fn room(&self, bytes: usize, timer: &mut RequestTimer) -> Result<Option<Hold>, Response> {
+        if bytes <= SMALL_BYTES {
+            return Ok(None);
+        }
+        self.in_time(async { Ok(self.arrived.unread.take(bytes).await) }, timer).await.map(Some)
     }
 
     /// Runs long work on another thread, within the request's time.
@@ -457,6 +520,9 @@ pub(super) fn sent(response: Response<Full<Bytes>>, mut timer: RequestTimer) -> 
     timer.add_bytes(response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
     whole(response)
 }
+
+/// What is made for an answer without asking for room first, bytes.
+const SMALL_BYTES: usize = 64 << 10;
 
 /// A stream that ends at once may still take this long to say so.
 const MIN_WATCH_WAIT: Duration = Duration::from_secs(1);

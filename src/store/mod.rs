@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: nothing is shown before it is durable (writer); a picture's index and log are of one commit (state); a watch is told of
-//! every revision once, whole and in order (watch, stream); a storage that failed is not used again (state).
+//! every revision once, whole and in order (watch, stream); a storage that failed is not written to again (state).
 
 mod check;
 mod directory;
@@ -74,7 +74,7 @@ impl Default for StoreConfig {
     }
 }
 
-/// An open store. It runs until [`Store::close`], until it is dropped, or until its storage fails.
+/// An open store. It runs until [`Store::close`] or until it is dropped; when its storage fails, only what can be read without it is still answered.
 pub struct Store {
     service: Service,
 }
@@ -157,13 +157,13 @@ impl Store {
         listen::serve(&self.service, listeners, stopped).await
     }
 
-    /// Ends with the reason when the storage has failed. From then on every request is refused with it; a new process must look at what
-    /// is on disk. Never ends on a store that is well or closed.
+    /// Ends with the reason when the storage has failed. From then on every write is refused, and reads and watches show what was durable as far as it is
+    /// in memory; a new process must look at what is on disk. Never ends on a store that is well or closed.
     pub async fn failed(&self) -> Arc<str> {
         let mut life = self.service.shared.life();
-        let failed = life.wait_for(|life| matches!(life, Life::Failed(_))).await;
+        let failed = life.wait_for(|life| matches!(life, Life::Failed { .. })).await;
         match failed.as_deref() {
-            Ok(Life::Failed(why)) => why.clone(),
+            Ok(Life::Failed { why, .. }) => why.clone(),
             // The sender lives as long as `self`.
             _ => std::future::pending().await,
         }
@@ -171,8 +171,9 @@ impl Store {
 
     /// Answers what has been asked, then closes the database. Requests from now on are refused. Later calls do nothing.
     pub async fn close(&self) {
-        // An error says that it has ended already.
+        // An error says that nothing is written any more; then there is nothing to wait for.
         let _ = self.service.shared.ask(1, What::Close).await;
+        self.service.shared.end(Life::Closed);
     }
 }
 

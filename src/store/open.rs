@@ -72,7 +72,7 @@ type Problem = String;
 
 fn load(database: &Database, now: Instant) -> Result<(Working, [i64; 2]), Problem> {
     let told = |fault: Fault| match fault {
-        Fault::Broken(why) => why.to_string(),
+        Fault::Broken(why) | Fault::Full(why) => why.to_string(),
         Fault::Refused(refusal) => refusal.to_string(),
     };
     let read = database.begin_read().map_err(|error| error.to_string())?;

@@ -1,8 +1,12 @@
 //! What etcd refuses, with etcd's own gRPC codes and texts. Knows no storage and no request.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tonic::{Code, Status};
+
+/// How the system says that a file cannot grow: the disk, the quota, the limit of a file's size.
+const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 /// Why a request is not done. Texts and codes are those of etcd's `api/v3rpc/rpctypes/error.go`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +41,12 @@ pub(super) enum Refusal {
     /// What etcd's gRPC server says before etcd sees the request: the size, and the limit.
     #[error("grpc: received message larger than max ({0} vs. {1})")]
     TooLargeMessage(usize, usize),
+    /// What etcd says of writes once its disk is full, until somebody has made room.
+    #[error("etcdserver: mvcc: database space exceeded")]
+    NoSpace,
+    /// The storage has failed in another way; the text says how.
+    #[error("etcdserver: the storage has failed: {0}")]
+    Failed(Arc<str>),
     /// The store has stopped; the text says why.
     #[error("etcdserver: server stopped: {0}")]
     Stopped(Arc<str>),
@@ -47,12 +57,24 @@ pub(super) enum Refusal {
 pub(super) enum Fault {
     Refused(Refusal),
     Broken(Arc<str>),
+    /// The same, by a disk that takes no more.
+    Full(Arc<str>),
 }
 
 impl Fault {
-    /// The storage failed.
+    /// What the storage has cannot be right.
     pub(super) fn broken(error: impl std::fmt::Display) -> Self {
         Self::Broken(error.to_string().into())
+    }
+
+    /// The storage failed.
+    pub(super) fn storage(error: impl Into<redb::Error>) -> Self {
+        let error = error.into();
+        let why = error.to_string().into();
+        match error {
+            redb::Error::Io(error) if FULL.contains(&error.kind()) => Self::Full(why),
+            _ => Self::Broken(why),
+        }
     }
 }
 
@@ -64,17 +86,21 @@ impl From<Refusal> for Fault {
 
 impl From<redb::StorageError> for Fault {
     fn from(error: redb::StorageError) -> Self {
-        Self::broken(error)
+        Self::storage(error)
     }
 }
 
 impl From<redb::TableError> for Fault {
     fn from(error: redb::TableError) -> Self {
-        Self::broken(error)
+        Self::storage(error)
     }
 }
 
 impl Refusal {
+    pub(super) fn closed() -> Self {
+        Self::Stopped("closed".into())
+    }
+
     fn code(&self) -> Code {
         match self {
             Self::EmptyKey | Self::KeyNotFound | Self::ValueProvided | Self::LeaseProvided => Code::InvalidArgument,
@@ -82,7 +108,9 @@ impl Refusal {
             Self::Compacted | Self::Future | Self::LeaseTtlTooLarge => Code::OutOfRange,
             Self::LeaseNotFound => Code::NotFound,
             Self::LeaseExists => Code::FailedPrecondition,
-            Self::TooLargeMessage(..) => Code::ResourceExhausted,
+            Self::TooLargeMessage(..) | Self::NoSpace => Code::ResourceExhausted,
+            // Not `Unavailable`: what can still be read is read here and nowhere else.
+            Self::Failed(_) => Code::Internal,
             Self::Stopped(_) => Code::Unavailable,
         }
     }

@@ -48,8 +48,12 @@ pub(super) struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Running,
+    /// The storage has failed: what was durable is shown, nothing is written any more. `full` is how a disk failed that takes no more.
+    Failed {
+        why: Arc<str>,
+        full: bool,
+    },
     Closed,
-    Failed(Arc<str>),
 }
 
 /// What services and writer share.
@@ -106,11 +110,11 @@ impl Shared {
     /// The newest durable picture.
     ///
     /// # Errors
-    /// When the store has stopped: it shows nothing any more.
+    /// When the store is closed. One whose storage has failed shows what it had last: all that was ever acknowledged, and nobody else can write.
     pub(super) fn state(&self) -> Result<Arc<State>, Refusal> {
-        match self.stopped() {
-            Some(refusal) => Err(refusal),
-            None => Ok(self.state.load_full()),
+        match &*self.life.borrow() {
+            Life::Closed => Err(Refusal::closed()),
+            Life::Running | Life::Failed { .. } => Ok(self.state.load_full()),
         }
     }
 
@@ -140,37 +144,41 @@ impl Shared {
         self.life.subscribe()
     }
 
+    /// Why nothing is written any more.
     pub(super) fn stopped(&self) -> Option<Refusal> {
         match &*self.life.borrow() {
             Life::Running => None,
-            Life::Closed => Some(Refusal::Stopped("closed".into())),
-            Life::Failed(why) => Some(Refusal::Stopped(why.clone())),
+            Life::Closed => Some(Refusal::closed()),
+            Life::Failed { full: true, .. } => Some(Refusal::NoSpace),
+            Life::Failed { why, full: false } => Some(Refusal::Failed(why.clone())),
         }
     }
 
-    /// The storage failed: nothing is answered from now on. The first reason stays.
-    pub(super) fn fail(&self, why: Arc<str>) {
-        self.end(Life::Failed(why));
+    /// The storage failed: nothing is written from now on. The first reason stays.
+    pub(super) fn fail(&self, why: Arc<str>, full: bool) {
+        self.end(Life::Failed { why, full });
     }
 
     pub(super) fn end(&self, how: Life) {
         self.life.send_if_modified(|life| {
-            let ends = *life == Life::Running;
-            if ends {
+            let changes = *life == Life::Running || (how == Life::Closed && *life != Life::Closed);
+            if changes {
                 *life = how;
             }
-            ends
+            changes
         });
     }
 
-    /// A fault as a refusal; a storage that broke ends the store.
+    /// A fault of a read as a refusal; a storage that broke is not written to any more.
     pub(super) fn refuse(&self, fault: Fault) -> Refusal {
         match fault {
-            Fault::Refused(refusal) => refusal,
-            Fault::Broken(why) => {
-                self.fail(why.clone());
-                Refusal::Stopped(why)
-            }
+            Fault::Refused(refusal) => return refusal,
+            Fault::Broken(why) => self.fail(why, false),
+            Fault::Full(why) => self.fail(why, true),
+        }
+        match &*self.life.borrow() {
+            Life::Failed { why, .. } => Refusal::Failed(why.clone()),
+            Life::Running | Life::Closed => Refusal::closed(),
         }
     }
 
@@ -191,7 +199,7 @@ impl Shared {
         }
     }
 
-    /// The writer is ending; it says why before it has ended, whatever happens ([`super::writer::Bell`]).
+    /// The writer takes nothing more; it says why before, whatever happens ([`super::writer::Bell`]).
     async fn why_ended(&self) -> Refusal {
         let _ = self.life().wait_for(|life| *life != Life::Running).await;
         self.stopped().expect("it was just seen")

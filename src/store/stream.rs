@@ -15,7 +15,7 @@ use super::check::MESSAGE_BYTES_MAX;
 use super::keys::KeyRange;
 use super::refusal::{Fault, Refusal};
 use super::service::Service;
-use super::state::{Shared, State};
+use super::state::{Life, Shared, State};
 use super::watch::{Piece, Wants, Watch, event_bytes};
 
 /// Responses on their way to a client that reads.
@@ -50,7 +50,7 @@ impl PbWatchService for Service {
             pending: VecDeque::new(),
             progress_asked: false,
         };
-        // Ends when the client hears no more, or the store stops.
+        // Ends when the client hears no more, or the store is closed.
         tokio::spawn(stream.run(request.into_inner(), responses));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -106,7 +106,7 @@ impl WatchStream {
             }
             let action = tokio::select! {
                 biased;
-                _ = life.wait_for(|life| *life != super::state::Life::Running) => Action::End,
+                _ = life.wait_for(|life| *life == Life::Closed) => Action::End,
                 () = responses.closed() => return,
                 permit = responses.reserve(), if !self.pending.is_empty() => {
                     let (Ok(permit), Some(response)) = (permit, self.pending.pop_front()) else { return };
@@ -128,8 +128,7 @@ impl WatchStream {
                 Action::Tick => self.tick(),
                 Action::Published | Action::Sent => {}
                 Action::End => {
-                    let stopped = self.shared.stopped().unwrap_or_else(|| Refusal::Stopped("ended".into()));
-                    let _ = responses.send(Err(stopped.into())).await;
+                    let _ = responses.send(Err(Refusal::closed().into())).await;
                     return;
                 }
             }

@@ -1,5 +1,6 @@
 //! The one thread that writes: takes all requests that wait, applies them in one transaction, commits with one fsync, publishes, answers.
-//! In this order, so that nothing is shown before it is durable. A commit that fails ends the store.
+//! In this order, so that nothing is shown before it is durable. After a commit that failed nothing is written any more: what it left on
+//! the disk is for the next process to find out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub(super) struct Bell(pub(super) Arc<Shared>);
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        self.0.fail("the writer has ended by a fault of its own".into());
+        self.0.fail("the writer has ended by a fault of its own".into(), false);
     }
 }
 
@@ -94,19 +95,38 @@ impl Writer {
         Self { database, work, shared, asks, retention, waiting: VecDeque::new(), physical: Vec::new(), closing: None, life }
     }
 
-    /// Works until it is told to close, or the storage fails. The database is closed when this returns.
+    /// Works until it is told to close. The database is closed when this returns.
     pub(super) async fn run(mut self) -> Option<Reply<()>> {
         while self.closing.is_none() && self.select().await {
             if let Err(fault) = self.turn(Instant::now()) {
                 self.shared.refuse(fault);
-                return None;
+                break;
             }
+        }
+        if self.closing.is_none() {
+            self.keep_for_readers().await;
         }
         self.shared.end(Life::Closed);
         self.closing
     }
 
-    /// Waits until there is something to do; false when the store has ended, by a reader's fault or because nobody owns it any more.
+    /// The storage has failed: writes nothing, and has the directory as long as what was durable is read, so that nobody else changes it meanwhile.
+    async fn keep_for_readers(&mut self) {
+        // Whoever waits learns why (`Shared::why_ended`).
+        self.waiting.clear();
+        self.physical.clear();
+        loop {
+            tokio::select! {
+                asked = self.asks.recv() => match asked {
+                    Some(ask) => drop(ask),
+                    None => return,
+                },
+                _ = self.life.wait_for(|life| *life == Life::Closed) => return,
+            }
+        }
+    }
+
+    /// Waits until there is something to do; false when the store takes no more writes, by a reader's fault or because nobody owns it any more.
     async fn select(&mut self) -> bool {
         if self.shared.stopped().is_some() {
             return false;
@@ -140,7 +160,7 @@ impl Writer {
     }
 
     fn turn(&mut self, now: Instant) -> Result<(), Fault> {
-        let mut txn = self.database.begin_write().map_err(Fault::broken)?;
+        let mut txn = self.database.begin_write().map_err(Fault::storage)?;
         txn.set_durability(Durability::Immediate).map_err(Fault::broken)?;
         let mut answers: Vec<Answer> = Vec::new();
         let mut permits = Vec::new();
@@ -168,7 +188,7 @@ impl Writer {
         }
         turn.sweep(SWEEP_COUNT_MAX)?;
         if turn.end()? {
-            txn.commit().map_err(Fault::broken)?;
+            txn.commit().map_err(Fault::storage)?;
             self.publish()?;
         } else {
             txn.abort()?;
@@ -196,7 +216,7 @@ impl Writer {
 
 /// The working picture as readers get it, after a commit.
 pub(super) fn picture(database: &Database, work: &Working) -> Result<State, Fault> {
-    let log = database.begin_read().map_err(Fault::broken)?.open_table(LOG)?;
+    let log = database.begin_read().map_err(Fault::storage)?.open_table(LOG)?;
     Ok(State { revision: work.revision, compacted: work.compacted, index: work.index.clone(), log, recent: work.recent.clone() })
 }
 

@@ -1,19 +1,158 @@
-//! The log: text for people or JSON for machines, on standard error.
+//! The log: text for people or JSON for machines, on standard error. Logging neither waits nor fails (`lines`), and a flood of one line is thinned (`pace`).
 
-use tracing_subscriber::EnvFilter;
+mod lines;
+mod pace;
 
+use std::{
+    io::{self, Write},
+    process,
+    sync::{LazyLock, OnceLock},
+    time::Duration,
+};
+
+use prometheus::{IntCounterVec, Opts};
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+use super::panics;
 use crate::config::{Log, LogFormat};
+use lines::{Dropped, Lines};
+use pace::Paced;
 
-/// Sets up the process's log. Call once, first.
+/// How long the last lines may take when the process ends: a pipe that nobody reads must not keep it.
+const FLUSH_MAX: Duration = Duration::from_secs(1);
+
+/// `watchcache_log_lines_dropped_total`: of the process, as the log is.
+pub(super) static DROPPED: LazyLock<IntCounterVec> = LazyLock::new(|| {
+    let options = Opts::new(
+        "watchcache_log_lines_dropped_total",
+        "Lines that are not in the log: the queue was full, the write failed, or they came again and again (flood).",
+    );
+    let family = IntCounterVec::new(options, &["reason"]).expect("a name and a label");
+    ["full", "failed", "flood"].into_iter().for_each(|reason| drop(family.with_label_values(&[reason])));
+    family
+});
+
+/// The process's log, once it has begun.
+static LOG: OnceLock<Lines> = OnceLock::new();
+
+/// Sets up the process's log, and what becomes of panics. Call once, first.
 ///
 /// # Errors
-/// One line: directives that cannot be read, or a log that is set up already.
+/// One line: directives that cannot be read, no thread, or a log that is set up already.
 pub fn start(log: &Log) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.directives).map_err(|error| format!("--log-level {:?}: {error}", log.directives))?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let reason = |reason: &str| DROPPED.with_label_values(&[reason]);
+    let lines = Lines::start(io::stderr(), Dropped { full: reason("full"), failed: reason("failed") })
+        .map_err(|error| format!("the log cannot be set up: {error}"))?;
+    let _first = LOG.set(lines.clone());
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_ansi(false).log_internal_errors(false);
     let set = match log.format {
-        LogFormat::Text => subscriber.try_init(),
-        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
+        LogFormat::Text => subscriber.map_event_format(|inner| Paced::new(inner, false, reason("flood"))).try_init(),
+        LogFormat::Json => {
+            subscriber.json().flatten_event(true).map_event_format(|inner| Paced::new(inner, true, reason("flood"))).try_init()
+        }
     };
-    set.map_err(|error| format!("the log cannot be set up: {error}"))
+    set.map_err(|error| format!("the log cannot be set up: {error}"))?;
+    panics::install();
+    Ok(())
+}
+
+/// A line as it is, after all that was logged.
+pub fn say(line: &str) {
+    if let Some(lines) = LOG.get() {
+        lines.offer(line.as_bytes());
+    }
+}
+
+/// Waits until the log is written; a second at most.
+pub fn flush() {
+    if let Some(lines) = LOG.get() {
+        lines.flush(FLUSH_MAX);
+    }
+}
+
+/// Ends the process now, with the log written and nothing else.
+pub fn end(code: i32) -> ! {
+    flush();
+    process::exit(code)
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = &'a Lines;
+
+    fn make_writer(&'a self) -> &'a Lines {
+        self
+    }
+}
+
+/// Each write is a whole line: so the subscriber has it.
+impl Write for &Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.offer(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+    use tracing::subscriber::with_default;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("a test's lock").write(line)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines of a flood of a thousand, a pause, and one more.
+    fn flood(json: bool) -> Vec<String> {
+        let kept = Kept::default();
+        let (writer, counter) = (kept.clone(), DROPPED.with_label_values(&["flood"]));
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false);
+        let work = || {
+            for n in 0..1_001 {
+                if n == 1_000 {
+                    std::thread::sleep(Duration::from_millis(1_100));
+                }
+                tracing::warn!(n, "a peer's {{fault}}");
+            }
+        };
+        if json {
+            with_default(subscriber.json().flatten_event(true).map_event_format(|inner| Paced::new(inner, true, counter)).finish(), work);
+        } else {
+            with_default(subscriber.map_event_format(|inner| Paced::new(inner, false, counter)).finish(), work);
+        }
+        let text = String::from_utf8(kept.0.lock().expect("a test's lock").clone()).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_flood_is_ten_lines_and_a_number() {
+        for json in [false, true] {
+            let lines = flood(json);
+            // A slow machine may take a second for the thousand.
+            assert!((11..20).contains(&lines.len()), "{lines:?}");
+            let left_out = |line: &String| match json {
+                false => line.rsplit_once(" left_out=").and_then(|(_, number)| number.parse().ok()),
+                true => serde_json::from_str::<Value>(line).expect("each line is an object").get("left_out").and_then(Value::as_u64),
+            };
+            assert_eq!(lines[..10].iter().find_map(left_out), None);
+            assert_eq!(lines.iter().filter_map(left_out).sum::<u64>() + lines.len() as u64, 1_001, "{lines:?}");
+        }
+    }
 }

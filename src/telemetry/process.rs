@@ -17,6 +17,7 @@ pub(super) struct Process {
     cpu_seconds: Counter,
     resident_bytes: Gauge,
     open_files: Gauge,
+    open_files_max: Gauge,
 }
 
 impl Process {
@@ -25,6 +26,7 @@ impl Process {
             cpu_seconds: catalogue.add(Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")),
             resident_bytes: catalogue.add(Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")),
             open_files: catalogue.add(Gauge::new("process_open_fds", "Number of open file descriptors.")),
+            open_files_max: catalogue.add(Gauge::new("process_max_fds", "Maximum number of open file descriptors.")),
         }
     }
 
@@ -39,7 +41,24 @@ impl Process {
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             self.open_files.set(files.count() as f64);
         }
+        if let Some((now, _)) = open_files_limits() {
+            self.open_files_max.set(now as f64);
+        }
     }
+}
+
+/// How many files may be open: now, and at most when the process asks for more. `None` without `/proc`.
+pub fn open_files_limits() -> Option<(u64, u64)> {
+    limits(&fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+fn limits(text: &str) -> Option<(u64, u64)> {
+    let mut words = text.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_ascii_whitespace();
+    let mut limit = || match words.next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    };
+    Some((limit()?, limit()?))
 }
 
 fn cpu_seconds(stat: &str) -> Option<f64> {
@@ -63,6 +82,11 @@ mod tests {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 100 0 0 0 150 50 0 0 20 0 1 0 100 1000 10";
         assert_eq!(cpu_seconds(stat), Some(2.0));
         assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   2048 kB\n"), Some(2_097_152.0));
+        assert_eq!(
+            limits("Max cpu time   unlimited   unlimited  seconds\nMax open files   1024   524288   files \n"),
+            Some((1_024, 524_288))
+        );
+        assert_eq!(limits("Max open files   1024   unlimited   files \n"), Some((1_024, u64::MAX)));
         assert_eq!((cpu_seconds("nonsense"), resident_bytes("")), (None, None));
     }
 }

@@ -168,7 +168,7 @@ async fn nothing_is_shown_before_it_is_durable() {
 }
 
 #[tokio::test]
-async fn a_failed_fsync_stops_the_store_for_good() {
+async fn after_a_failed_fsync_nothing_is_written_and_nothing_new_is_shown() {
     let backend = Faulty::default();
     let full = &backend.disk.clone().full;
     let store = Store::open_on(backend, StoreConfig::default()).expect("memory holds");
@@ -178,12 +178,21 @@ async fn a_failed_fsync_stops_the_store_for_good() {
     assert!(stream.message().await.expect("open").expect("open").created());
     full.store(true, Ordering::SeqCst);
     let (code, text) = refusal(client.put("a", "2", None).await);
-    assert_eq!(code, Code::Unavailable);
-    assert!(text.starts_with("etcdserver: server stopped: ") && text.contains("no storage space"), "{text}");
+    assert_eq!((code, &*text), (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"));
     assert!(store.failed().await.contains("no storage space"));
     full.store(false, Ordering::SeqCst);
-    assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "what may not be durable is not shown");
-    assert_eq!(refusal(client.put("a", "3", None).await).0, Code::Unavailable);
+    assert_eq!(refusal(client.put("a", "3", None).await).0, Code::ResourceExhausted, "room that came back is for a new process");
+    // What may not be durable is not shown; what was is, as far as it is in memory.
+    assert_eq!(client.get("b", None).await.expect("no value is needed").header().expect("a header").revision(), 2);
+    match client.get("a", None).await {
+        Ok(read) => assert_eq!((read.kvs()[0].value(), read.header().expect("a header").revision()), (&b"1"[..], 2)),
+        Err(error) => assert_eq!(refusal(Err::<(), _>(error)).0, Code::Internal),
+    }
+    stream.request_progress().await.expect("sent");
+    let progress = stream.message().await.expect("open").expect("open");
+    assert_eq!((progress.events().len(), progress.header().expect("a header").revision()), (0, 2));
+    store.close().await;
+    assert_eq!(refusal(client.get("b", None).await).0, Code::Unavailable);
     assert_eq!(refusal(stream.message().await).0, Code::Unavailable);
 }
 

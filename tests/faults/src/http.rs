@@ -1,4 +1,4 @@
-//! HTTP/1.1 to the server under test: one connection a request, bodies as lines. Knows nothing of Kubernetes but the path it is given.
+//! Connections to the server under test, and HTTP/1.1 over them: bodies as lines. Knows nothing of Kubernetes but the path it is given.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use bytes::{Buf, Bytes, BytesMut};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::{Request, Response, body::Incoming};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, Response, body::Incoming, client::conn::http1::SendRequest, header};
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, pki_types::ServerName};
+use rustls::{ClientConfig, client::Resumption, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpSocket, TcpStream},
@@ -28,12 +28,33 @@ const LINE_LIMIT: usize = 8 << 20;
 /// Connections from one source address: the kernel has 28,000 ports for one pair of addresses by default.
 const PER_ADDRESS: usize = 20_000;
 
+/// A connection, with TLS or without.
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+/// A connection of whatever kind the door has.
+pub(crate) type Io = Box<dyn Connection>;
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1
+    Http1,
+    /// HTTP/2: by ALPN, or known beforehand on a plain door.
+    Http2,
+}
+
 /// Where the server is and how one gets in.
 #[derive(Clone)]
 pub(crate) struct Door {
     port: u16,
-    tls: Option<TlsConnector>,
+    tls: Option<Tls>,
     token: Option<String>,
+}
+
+#[derive(Clone)]
+struct Tls {
+    http1: TlsConnector,
+    http2: TlsConnector,
 }
 
 impl std::fmt::Debug for Door {
@@ -51,8 +72,37 @@ impl Door {
 
     /// HTTPS with a bearer token.
     #[must_use]
-    pub(crate) fn tls(port: u16, config: ClientConfig, token: &str) -> Self {
-        Self { port, tls: Some(TlsConnector::from(Arc::new(config))), token: Some(token.to_owned()) }
+    pub(crate) fn tls(port: u16, mut config: ClientConfig, token: &str) -> Self {
+        // A new connection is a whole handshake.
+        config.resumption = Resumption::disabled();
+        let http1 = TlsConnector::from(Arc::new(config.clone()));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let http2 = TlsConnector::from(Arc::new(config));
+        Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()) }
+    }
+
+    /// The same for somebody without credentials.
+    #[must_use]
+    pub(crate) fn without_token(&self) -> Self {
+        Self { token: None, ..self.clone() }
+    }
+
+    /// `https` behind TLS.
+    #[must_use]
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Host and port.
+    #[must_use]
+    pub(crate) fn authority(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The bearer token, where one is needed.
+    #[must_use]
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// A bare connection; the n-th of many comes from a source address that has ports left.
@@ -81,42 +131,72 @@ impl Door {
         self.send(Braked::new(stream, manner, signal), target).await
     }
 
-    async fn send<S>(&self, stream: S, target: &str) -> Result<Response<Incoming>>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        match &self.tls {
-            None => self.ask(TokioIo::new(stream), target).await,
-            Some(connector) => {
-                let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
-                self.ask(TokioIo::new(connector.connect(name, stream).await.context("TLS")?), target).await
-            }
-        }
+    /// A connection, through the TLS handshake where there is one; `nth` as in [`Door::connect`].
+    pub(crate) async fn reach(&self, nth: usize, protocol: Protocol) -> Result<Io> {
+        self.over(self.connect(nth).await.context("connect")?, protocol).await
+    }
+
+    /// An HTTP/1.1 connection that many requests may use, one after the other.
+    pub(crate) async fn talk(&self) -> Result<Talk> {
+        self.over_http1(self.connect(0).await.context("connect")?).await
+    }
+
+    async fn send<S: Connection + 'static>(&self, stream: S, target: &str) -> Result<Response<Incoming>> {
+        self.over_http1(stream).await?.ask("GET", target, None).await
+    }
+
+    async fn over<S: Connection + 'static>(&self, stream: S, protocol: Protocol) -> Result<Io> {
+        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+        let connector = if protocol == Protocol::Http1 { &tls.http1 } else { &tls.http2 };
+        let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+        Ok(Box::new(connector.connect(name, stream).await.context("TLS")?))
+    }
+
+    async fn over_http1<S: Connection + 'static>(&self, stream: S) -> Result<Talk> {
+        let io = self.over(stream, Protocol::Http1).await?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io)).await.context("handshake")?;
+        // Ends with the last response body: hyper closes when the sender is gone and the body is read or dropped.
+        tokio::spawn(connection);
+        Ok(Talk { sender, authority: self.authority(), token: self.token.clone() })
     }
 
     /// Status and whole body of a GET, within `patience`.
     pub(crate) async fn get(&self, target: &str, patience: Duration) -> Result<(u16, Bytes)> {
-        let whole = async {
-            let response = self.open(target, 0).await?;
-            let status = response.status().as_u16();
-            let body = Limited::new(response.into_body(), BODY_LIMIT).collect().await;
-            Ok((status, body.map_err(|e| anyhow::anyhow!("body: {e}"))?.to_bytes()))
-        };
+        let whole = async { self.talk().await?.whole("GET", target, None).await };
         tokio::time::timeout(patience, whole).await.map_err(|_| anyhow::anyhow!("no answer within {patience:?}"))?
     }
+}
 
-    async fn ask<T>(&self, io: T, target: &str) -> Result<Response<Incoming>>
-    where
-        T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-    {
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.context("handshake")?;
-        // Ends with the response body: hyper closes when the sender is gone and the body is read or dropped.
-        tokio::spawn(connection);
-        let mut request = Request::get(target).header("host", format!("127.0.0.1:{}", self.port)).header("accept", "application/json");
+/// An HTTP/1.1 connection.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    sender: SendRequest<Full<Bytes>>,
+    authority: String,
+    token: Option<String>,
+}
+
+impl Talk {
+    /// Sends a request, with a body of a media type if it has one; what the server answers, once its headers are here.
+    pub(crate) async fn ask(&mut self, method: &str, target: &str, body: Option<(&str, Bytes)>) -> Result<Response<Incoming>> {
+        let mut request = Request::builder().method(method).uri(target).header(header::HOST, &self.authority);
+        request = request.header(header::ACCEPT, "application/json");
         if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        sender.send_request(request.body(Empty::<Bytes>::new())?).await.context("request")
+        if let Some((media, _)) = &body {
+            request = request.header(header::CONTENT_TYPE, *media);
+        }
+        self.sender.ready().await.context("the connection is over")?;
+        let body = body.map(|(_, bytes)| bytes).unwrap_or_default();
+        self.sender.send_request(request.body(Full::new(body))?).await.context("request")
+    }
+
+    /// The same with the whole body of the answer; status and body.
+    pub(crate) async fn whole(&mut self, method: &str, target: &str, body: Option<(&str, Bytes)>) -> Result<(u16, Bytes)> {
+        let response = self.ask(method, target, body).await?;
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), BODY_LIMIT).collect().await;
+        Ok((status, body.map_err(|e| anyhow::anyhow!("body: {e}"))?.to_bytes()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Breaks the world around a watch cache (its store, its network, itself) while watchers watch, and validates what they saw.
 //! Talks HTTP to the server and gRPC to etcd; knows nothing else of either.
 
+mod attack;
 mod brake;
 mod etcd;
 mod history;
@@ -32,6 +33,7 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
+    attack::Attack,
     options::{Options, Scenario},
     stage::Verdict,
     validate::{Guarantee, Violation},
@@ -76,7 +78,11 @@ async fn play(options: &Options) -> Result<usize> {
             (dir.path().to_owned(), Some(dir))
         }
     };
-    let scenarios = if options.scenario == Scenario::All { Scenario::ALL.to_vec() } else { vec![options.scenario] };
+    let scenarios = match options.scenario {
+        Scenario::All => Scenario::ALL.to_vec(),
+        Scenario::Attacks => Attack::ALL.map(Scenario::Attack).to_vec(),
+        one => vec![one],
+    };
     let mut failed = 0;
     for scenario in scenarios {
         failed += usize::from(!one(scenario, options, &root).await?);
@@ -100,11 +106,21 @@ async fn one(scenario: Scenario, options: &Options, root: &Path) -> Result<bool>
     }
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let seconds = |start: Instant| start.elapsed().as_secs_f64();
-    match scenario::play(scenario, options, &dir).await {
-        Ok(verdict) => {
+    let played = match scenario {
+        Scenario::Attack(attack) => attack::play(attack, options, &dir).await.map(|report| {
+            println!("{}", report.lines(seconds(start)));
+            if options.attacks.table {
+                println!("{}", report.row());
+            }
+            report.is_well()
+        }),
+        _ => scenario::play(scenario, options, &dir).await.map(|verdict| {
             print_verdict(scenario, &verdict, seconds(start));
-            Ok(verdict.violations.is_empty())
-        }
+            verdict.violations.is_empty()
+        }),
+    };
+    match played {
+        Ok(well) => Ok(well),
         Err(error) => {
             println!("{} FAILED seconds={:.1} {error:#}", scenario.name(), seconds(start));
             Ok(false)

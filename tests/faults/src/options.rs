@@ -8,6 +8,8 @@ use std::{
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::attack::{Attack, Attacks};
+
 /// Breaks the world around a watch cache and validates what its watchers saw.
 #[derive(Clone, Debug, Parser)]
 #[command(version, about)]
@@ -27,6 +29,9 @@ pub(crate) struct Options {
     /// Arguments of the server instead of the subject's own; {etcd} and {port} are replaced. Plain HTTP.
     #[arg(long, global = true)]
     pub(crate) server_args: Option<String>,
+    /// Further arguments of the server, whatever decides the others.
+    #[arg(long, global = true, allow_hyphen_values = true)]
+    pub(crate) more_server_args: Option<String>,
     /// First of the 40 ports that a run uses.
     #[arg(long, global = true, default_value_t = 21700)]
     pub(crate) base_port: u16,
@@ -75,6 +80,8 @@ pub(crate) struct Options {
     /// How much the server may grow under the hostile scenario, MiB. 10,000 connections at 32 KiB are 312 MiB.
     #[arg(long, global = true, default_value_t = 512)]
     pub(crate) hostile_mib: u64,
+    #[command(flatten)]
+    pub(crate) attacks: Attacks,
 }
 
 /// What runs as the server under test.
@@ -121,6 +128,12 @@ pub(crate) enum Scenario {
     Slow,
     /// Huge headers, half requests, idle connections.
     Hostile,
+    /// Every attack below, in this order; not in `all`.
+    Attacks,
+    /// Three attacks at once while the everyday watchers watch, for as long as one likes; not in `all`.
+    Soak,
+    #[command(flatten)]
+    Attack(Attack),
 }
 
 impl Scenario {
@@ -163,6 +176,9 @@ impl Scenario {
             Self::Load => "load",
             Self::Slow => "slow",
             Self::Hostile => "hostile",
+            Self::Attacks => "attacks",
+            Self::Soak => "soak",
+            Self::Attack(attack) => attack.name(),
         }
     }
 }
@@ -227,10 +243,16 @@ impl Ports {
         self.base + 20
     }
 
+    /// Its TLS door, where it has two.
+    #[must_use]
+    pub(crate) fn secure(&self) -> u16 {
+        self.base + 21
+    }
+
     /// Waits until nobody listens on any of them: the programs of the scenario before are killed, and take a moment to go.
     pub(crate) async fn free(&self) -> anyhow::Result<()> {
         let began = Instant::now();
-        for port in self.base..=self.server() {
+        for port in self.base..=self.secure() {
             while let Err(error) = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 anyhow::ensure!(began.elapsed() < RELEASE, "port {port} is not free: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -26,6 +26,8 @@ pub(crate) struct Process {
 pub(crate) struct Cost {
     /// Resident memory, MiB.
     pub(crate) rss_mib: u64,
+    /// The most of it since [`Process::forget_peak`], MiB.
+    pub(crate) peak_mib: u64,
     /// User and system time, seconds.
     pub(crate) cpu_seconds: f64,
 }
@@ -33,13 +35,23 @@ pub(crate) struct Cost {
 impl Process {
     /// Starts a program; its output is appended to `log`.
     pub(crate) fn start<S: AsRef<OsStr>>(program: &Path, args: impl IntoIterator<Item = S>, log: &Path) -> Result<Self> {
+        Self::start_telling(program, args, log, None)
+    }
+
+    /// The same; standard error goes elsewhere if there is an elsewhere.
+    pub(crate) fn start_telling<S: AsRef<OsStr>>(
+        program: &Path,
+        args: impl IntoIterator<Item = S>,
+        log: &Path,
+        elsewhere: Option<Stdio>,
+    ) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let out = File::options().create(true).append(true).open(log).with_context(|| format!("open {}", log.display()))?;
         let child = Command::new(program)
             .args(args)
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
-            .stderr(out)
+            .stderr(elsewhere.unwrap_or_else(|| Stdio::from(out)))
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
@@ -74,15 +86,16 @@ impl Process {
     /// Memory and processor time, from `/proc`.
     pub(crate) fn cost(&self) -> Result<Cost> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let rss = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.split_whitespace().next());
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        // After the command's closing bracket: state is field 3, utime 14, stime 15 (proc(5)); a tick is 10 ms on Linux.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<u32>().ok()).unwrap_or(0);
-        Ok(Cost {
-            rss_mib: rss.and_then(|r| r.parse::<u64>().ok()).unwrap_or(0) / 1024,
-            cpu_seconds: f64::from(ticks(11) + ticks(12)) / 100.0,
-        })
+        let mib = |name: &str| {
+            let kib = status.lines().find_map(|l| l.strip_prefix(name)).and_then(|l| l.split_whitespace().next());
+            kib.and_then(|r| r.parse::<u64>().ok()).unwrap_or(0) / 1024
+        };
+        Ok(Cost { rss_mib: mib("VmRSS:"), peak_mib: mib("VmHWM:"), cpu_seconds: cpu_seconds(&self.pid.to_string())? })
+    }
+
+    /// Lets the peak of its memory begin anew (proc(5), `clear_refs`).
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        std::fs::write(format!("/proc/{}/clear_refs", self.pid), "5").context("reset the peak of resident memory")
     }
 
     fn last_words(&self) -> String {
@@ -90,6 +103,15 @@ impl Process {
         let lines: Vec<&str> = text.lines().rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
     }
+}
+
+/// User and system time of a process, seconds; `self` is this one.
+pub(crate) fn cpu_seconds(pid: &str) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // After the command's closing bracket: state is field 3, utime 14, stime 15 (proc(5)); a tick is 10 ms on Linux.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<u32>().ok()).unwrap_or(0);
+    Ok(f64::from(ticks(11) + ticks(12)) / 100.0)
 }
 
 /// Raises the soft limit of open files to the hard one, and says what it is. Children inherit it.

@@ -14,10 +14,10 @@ use crate::{
     etcd::{self, Cluster, Etcd},
     history::{History, Record},
     object::{Filter, Select, etcd_key},
-    options::{Options, Ports, Subject},
+    options::{Options, Ports, Scenario, Subject},
     proxy::{Gate, Proxy},
     reflector::{Habit, Reflector, Start},
-    subject::Server,
+    subject::{Server, Wishes},
     truth::{Expected, Ledger},
     validate::{Expiry, Guarantee, Violation, check},
     writer::{Workload, Writers},
@@ -123,7 +123,8 @@ impl Stage {
         let ledger = Arc::new(Ledger::new());
         let seeding = Workload { rate: 400, deletes: 0, ..everyday(options) };
         write_for(&seeding, &store_ports(&options.ports(), &store), &ledger, Duration::from_secs(1)).await?;
-        let server = Server::start(options, dir, endpoints).await?;
+        let wishes = Wishes { secure: options.scenario == Scenario::Soak, ..Wishes::default() };
+        let server = Server::start(options, dir, endpoints, wishes).await?;
         let crowd = Crowd::default();
         Ok(Self { options: options.clone(), dir: dir.to_owned(), ledger, server, store, crowd, found: Vec::new(), notes: Vec::new() })
     }

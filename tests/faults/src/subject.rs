@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    process::Stdio,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use crate::{
     process::{Cost, Process},
 };
 
-/// Token of the peer's only user.
+/// Token of the only user behind TLS.
 const TOKEN: &str = "faults-token";
 
 /// A running server under test.
@@ -24,7 +25,20 @@ pub(crate) struct Server {
     process: Option<Process>,
     /// How clients reach it.
     pub(crate) door: Arc<Door>,
+    /// The door with TLS and a token: another one if that was asked for, else the same.
+    pub(crate) secure: Arc<Door>,
     plan: Plan,
+}
+
+/// What a scenario wants of a server besides the usual.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// A TLS door with a token beside the plain one.
+    pub(crate) secure: bool,
+    /// Further arguments, for this project's server only.
+    pub(crate) args: Vec<String>,
+    /// Where standard error goes the first time, if not into the log.
+    pub(crate) stderr: Option<Stdio>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,10 +51,11 @@ struct Plan {
 
 impl Server {
     /// Starts it on these etcd endpoints and waits until it is ready.
-    pub(crate) async fn start(options: &Options, dir: &Path, etcd_ports: &[u16]) -> Result<Self> {
+    pub(crate) async fn start(options: &Options, dir: &Path, etcd_ports: &[u16], wishes: Wishes) -> Result<Self> {
         let endpoints: Vec<String> = etcd_ports.iter().map(|p| format!("http://127.0.0.1:{p}")).collect();
-        let port = options.ports().server();
-        let args = match (&options.server_args, options.subject) {
+        let (port, secure) = (options.ports().server(), options.ports().secure());
+        let ours = options.subject == Subject::Watchcache;
+        let mut args = match (&options.server_args, options.subject) {
             (Some(template), _) => template
                 .split_whitespace()
                 .map(|a| a.replace("{etcd}", &endpoints.join(",")).replace("{port}", &port.to_string()))
@@ -48,20 +63,36 @@ impl Server {
             (None, Subject::Watchcache) => watchcache_args(&endpoints.join(","), port),
             (None, Subject::KubeApiserver) => peer_args(&endpoints.join(","), port, dir).await?,
         };
-        let tls = options.subject == Subject::KubeApiserver && options.server_args.is_none();
+        let two_doors = wishes.secure && ours;
+        if two_doors {
+            args.extend(secure_args(secure, dir).await?);
+        }
+        if ours {
+            args.extend(wishes.args);
+        }
+        args.extend(options.more_server_args.iter().flat_map(|more| more.split_whitespace().map(str::to_owned)));
+        let tls = !ours && options.server_args.is_none();
         let patience = Duration::from_secs(if tls { 240 } else { 120 });
         let plan = Plan { binary: options.server.clone(), args, log: dir.join("server.log"), patience };
-        let mut process = Process::start(&plan.binary, &plan.args, &plan.log)?;
-        let door = if tls { peer_door(port, dir, &mut process).await? } else { Door::plain(port) };
-        let mut server = Self { process: Some(process), door: Arc::new(door), plan };
+        let mut process = Process::start_telling(&plan.binary, &plan.args, &plan.log, wishes.stderr)?;
+        let door = Arc::new(if tls { peer_door(port, dir, &mut process).await? } else { Door::plain(port) });
+        let secure = if two_doors { Arc::new(door_signed_by(secure, &dir.join("door.crt"))?) } else { door.clone() };
+        let mut server = Self { process: Some(process), door, secure, plan };
         server.ready().await?;
         Ok(server)
     }
 
     /// SIGTERM, wait, start again with the same arguments, wait until ready.
     pub(crate) async fn restart(&mut self) -> Result<()> {
-        self.process.take().context("the server is running")?.terminate(Duration::from_secs(70)).await?;
+        self.terminate(Duration::from_secs(70)).await?;
         self.start_again().await
+    }
+
+    /// SIGTERM, and wait; how long it took, an error when it was longer than `patience`.
+    pub(crate) async fn terminate(&mut self, patience: Duration) -> Result<Duration> {
+        let start = Instant::now();
+        self.process.take().context("the server is running")?.terminate(patience).await?;
+        Ok(start.elapsed())
     }
 
     /// SIGKILL, start again with the same arguments, wait until ready.
@@ -86,7 +117,13 @@ impl Server {
         self.process.as_ref().context("the server is running")?.cost()
     }
 
-    async fn start_again(&mut self) -> Result<()> {
+    /// Lets the peak of its memory begin anew.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        self.process.as_ref().context("the server is running")?.forget_peak()
+    }
+
+    /// Starts it after it has ended, with the same arguments, and waits until it is ready.
+    pub(crate) async fn start_again(&mut self) -> Result<()> {
         self.process = Some(Process::start(&self.plan.binary, &self.plan.args, &self.plan.log)?);
         self.ready().await
     }
@@ -107,6 +144,23 @@ impl Server {
 fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
     let fixed = ["serve", "--warm-start-revisions", "100000", "--etcd-servers"].map(str::to_owned);
     fixed.into_iter().chain([endpoints.to_owned(), "--insecure-port".to_owned(), port.to_string()]).collect()
+}
+
+/// A certificate that is its own authority, and the file of the only user's token.
+async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
+    let (key, certificate, tokens) = (dir.join("door.key"), dir.join("door.crt"), dir.join("tokens.csv"));
+    let (key, certificate) = (key.to_string_lossy(), certificate.to_string_lossy());
+    let made = ["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2", "-subj", "/CN=127.0.0.1"];
+    let named = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
+    openssl(&[&made[..], &named, &["-keyout", &key, "-out", &certificate]].concat()).await?;
+    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+    Ok(vec![
+        "--bind-address=127.0.0.1".into(),
+        format!("--secure-port={port}"),
+        format!("--tls-cert-file={certificate}"),
+        format!("--tls-private-key-file={key}"),
+        format!("--token-auth-file={}", tokens.display()),
+    ])
 }
 
 async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>> {
@@ -135,9 +189,9 @@ async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>
     ])
 }
 
-/// Keys of the peer's service accounts, which nobody uses.
+/// Keys and certificates.
 async fn openssl(args: &[&str]) -> Result<()> {
-    let made = tokio::process::Command::new("openssl").args(args).output().await.context("openssl, for the peer's service account keys")?;
+    let made = tokio::process::Command::new("openssl").args(args).output().await.context("openssl, for keys and certificates")?;
     anyhow::ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
     Ok(())
 }
@@ -152,8 +206,12 @@ async fn peer_door(port: u16, dir: &Path, process: &mut Process) -> Result<Door>
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
+    door_signed_by(port, &path)
+}
+
+fn door_signed_by(port: u16, authority: &Path) -> Result<Door> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(&path)? {
+    for certificate in CertificateDer::pem_file_iter(authority)? {
         roots.add(certificate?)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

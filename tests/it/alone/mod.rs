@@ -5,6 +5,7 @@
 //! | `WATCHCACHE_KILLS` | how often it is killed under load; 5 without it |
 //! | `WATCHCACHE_RMW_SECONDS` | how long fifty clients read, change and write; 5 without it |
 
+mod backlog;
 mod counters;
 mod forms;
 mod gzip;
@@ -12,6 +13,7 @@ mod large;
 mod restart;
 mod shards;
 pub(crate) mod socket;
+mod trouble;
 mod unread;
 
 use std::{
@@ -56,12 +58,23 @@ impl Alone {
 
     /// The same with these environment variables.
     async fn start_on(dir: &Path, flags: &[&str], environment: &[(&str, &str)]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.envs(environment.iter().copied());
+        Self::start_as(dir, flags, command).await
+    }
+
+    /// The same in a process to which a shell has done this first.
+    async fn start_under(dir: &Path, shell: &str, flags: &[&str]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{shell}; exec \"$@\"")]).arg(dir.join("shell")).arg(env!("CARGO_BIN_EXE_watchcache"));
+        Self::start_as(dir, flags, command).await
+    }
+
+    async fn start_as(dir: &Path, flags: &[&str], mut command: Command) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let address = free_address()?;
         let log = dir.join("server.log");
         let out = File::options().append(true).create(true).open(&log)?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(dir.join("data")).args(flags);
-        command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let mut server = Self { child: command.spawn()?, address, log };
         server.ready().await?;

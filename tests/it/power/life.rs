@@ -61,23 +61,38 @@ impl Life {
         timeout(PATIENCE, self.store.failed()).await.map(|_| ()).map_err(|_| "the store goes on although its disk failed".to_owned())
     }
 
-    /// Every call must be refused once the storage has failed. A store that had nothing to write does not know of it: the put is what tells it.
+    /// The clients hear that nobody is there any more.
+    pub(super) async fn close(&self) {
+        self.store.close().await;
+    }
+
+    /// Every write must be refused once the storage has failed, and reads and watches stay at one revision. That it was durable is for the judge to say:
+    /// the witnesses read on. A store that had nothing to write does not know of its disk: the put is what tells it.
     pub(super) async fn has_stopped(&self) -> Result<(), String> {
         self.put("late").await.map_or(Ok(()), |revision| Err(format!("a put is acknowledged as {revision} although the disk fails")))?;
         self.stops().await?;
         let mut client = self.client().await;
         let mut went = Vec::new();
-        let txn = Txn::new().and_then([TxnOp::get("k", None)]);
+        let shown = match client.get("no such key", None).await {
+            Ok(answer) => answer.header().ok_or("an answer has a header")?.revision(),
+            Err(error) => return Err(format!("what is in memory is not read any more: {error}")),
+        };
+        let txn = Txn::new().and_then([TxnOp::put("k", "v", None)]);
         went.push(("a put", client.put("k", "v", None).await.is_ok()));
-        went.push(("a range", client.get("k", None).await.is_ok()));
+        went.push(("a deletion", client.delete("k", None).await.is_ok()));
         went.push(("a transaction", client.txn(txn).await.is_ok()));
         went.push(("a lease", client.lease_grant(10, None).await.is_ok()));
         went.push(("a compaction", client.compact(1, None).await.is_ok()));
-        if let Ok(mut watch) = client.watch("k", None).await {
-            went.push(("a watch", matches!(timeout(PATIENCE, watch.message()).await, Ok(Ok(Some(message))) if !message.canceled())));
+        // All these attempts have left no trace.
+        let mut watch = client.watch("k", None).await.map_err(|error| format!("no watch begins any more: {error}"))?;
+        watch.request_progress().await.map_err(|error| error.to_string())?;
+        let told = timeout(PATIENCE, watch.message()).await.map_err(|_| "a watch is told nothing")?.map_err(|error| error.to_string())?;
+        let told = told.and_then(|told| told.header().map(etcd_client::ResponseHeader::revision));
+        if told != Some(shown) {
+            return Err(format!("a watch is told revision {told:?}, a reader {shown}"));
         }
         match went.iter().find(|(_, went)| *went) {
-            Some((what, _)) => Err(format!("{what} is answered by a store whose storage failed")),
+            Some((what, _)) => Err(format!("{what} is done by a store whose storage failed")),
             None => Ok(()),
         }
     }

@@ -116,8 +116,9 @@ async fn until_the_power_goes(
         sleep(Duration::from_millis(1)).await;
     }
     disk.unplug(rng.random());
-    clients::end(witnesses).await;
     life.has_stopped().await?;
+    life.close().await;
+    clients::end(witnesses).await;
     Ok(now)
 }
 
@@ -147,6 +148,7 @@ async fn a_full_disk_and_a_failed_sync_stop_the_store_and_lose_nothing_promised(
             let witnesses = clients::start(life.clients(WRITERS + 2).await, 1, seed, &told);
             life.stops().await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             life.has_stopped().await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            life.close().await;
             clients::end(witnesses).await;
             let again = Disk::with(disk.unplug(seed), Fault::Never);
             let life = Life::begin(&again).await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));

@@ -6,6 +6,7 @@ mod network;
 mod restart;
 mod restore;
 mod slow;
+mod soak;
 mod store;
 mod whole;
 
@@ -22,7 +23,8 @@ use crate::{
 pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> Result<Verdict> {
     options.ports().free().await?;
     match scenario {
-        Scenario::All => anyhow::bail!("`all` is a list, not a scenario"),
+        Scenario::All | Scenario::Attacks => anyhow::bail!("this is a list, not a scenario"),
+        Scenario::Attack(_) => anyhow::bail!("an attack has a report, not a verdict"),
         Scenario::EtcdKilled => store::etcd_killed(options, dir).await,
         Scenario::LeaderKilled => store::leader_killed(options, dir).await,
         Scenario::MemberIsolated => store::member_isolated(options, dir).await,
@@ -38,5 +40,6 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::Load => load::load(options, dir).await,
         Scenario::Slow => slow::slow(options, dir).await,
         Scenario::Hostile => hostile::hostile(options, dir).await,
+        Scenario::Soak => soak::soak(options, dir).await,
     }
 }

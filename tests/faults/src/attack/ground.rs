@@ -1,0 +1,139 @@
+//! What an attack stands on: etcd with objects in it, the server with its doors, and what the attacker knows of both.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use etcd_client::{Txn, TxnOp};
+use serde_json::json;
+use tokio::{sync::Semaphore, task::JoinSet, time::timeout_at};
+
+use crate::{
+    attack::options::Attacks,
+    etcd::{self, Etcd},
+    http::Door,
+    object::{Draft, etcd_key},
+    options::Options,
+    subject::{Server, Wishes},
+};
+
+/// Payload of a small object; with the rest of it 600 bytes.
+const PAYLOAD_BYTES: usize = 300;
+/// Bytes of a large object: just below what etcd takes.
+const LARGE_BYTES: usize = 1_400_000;
+/// Small objects in one transaction: etcd takes 128 operations.
+const IN_TRANSACTION: usize = 128;
+/// etcd's room: 1,000 large objects and their changes fit.
+const QUOTA: &str = "--quota-backend-bytes=8589934592";
+/// Attackers' connections that are opened at the same time.
+const OPENING: usize = 64;
+
+/// Objects that are there before the server starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seed {
+    Nothing,
+    Small,
+    Large,
+}
+
+/// What an attacker knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The door without TLS, if there is one.
+    pub(crate) plain: Arc<Door>,
+    /// The door with TLS, for those who have a token.
+    pub(crate) secure: Arc<Door>,
+    /// How much of everything.
+    pub(crate) sizes: Attacks,
+    /// How long it goes on.
+    pub(crate) time: Duration,
+}
+
+impl Target {
+    /// The TLS door, for somebody without a token.
+    #[must_use]
+    pub(super) fn strange(&self) -> Door {
+        self.secure.without_token()
+    }
+}
+
+/// The stage of one attack.
+pub(super) struct Ground {
+    pub(super) server: Server,
+    pub(super) target: Target,
+    _etcd: Etcd,
+}
+
+impl Ground {
+    pub(super) async fn start(options: &Options, dir: &Path, seed: Seed, wishes: Wishes) -> Result<Self> {
+        let ports = options.ports();
+        let etcd = Etcd::start(&options.etcd, dir, &ports, &[QUOTA]).await?;
+        match seed {
+            Seed::Nothing => {}
+            Seed::Small => seed_small(ports.etcd(0), options.attacks.objects()).await?,
+            Seed::Large => seed_large(ports.etcd(0), options.attacks.large_objects()).await?,
+        }
+        let server = Server::start(options, dir, &[ports.etcd(0)], Wishes { secure: true, ..wishes }).await?;
+        let (plain, secure) = (server.door.clone(), server.secure.clone());
+        let target = Target { plain, secure, sizes: options.attacks.clone(), time: options.attacks.time() };
+        Ok(Self { server, target, _etcd: etcd })
+    }
+}
+
+async fn seed_small(port: u16, count: usize) -> Result<()> {
+    let mut client = etcd::patient(port).await?;
+    for first in (0..count).step_by(IN_TRANSACTION) {
+        let drafts = (first..(first + IN_TRANSACTION).min(count)).map(|i| Draft {
+            namespace: format!("faults-{}", i % 4),
+            name: format!("small-{i:06}"),
+            tier: u8::try_from(i % 3).expect("below three"),
+            seq: i as u64,
+            payload_bytes: PAYLOAD_BYTES,
+        });
+        let puts: Vec<TxnOp> = drafts.map(|d| TxnOp::put(etcd_key(&d.namespace, &d.name), d.stored(), None)).collect();
+        client.txn(Txn::new().and_then(puts)).await?;
+    }
+    Ok(())
+}
+
+/// Puts Pods of 1.4 MB, which nobody else in this harness writes.
+pub(crate) async fn seed_large(port: u16, count: usize) -> Result<()> {
+    let mut client = etcd::patient(port).await?;
+    // Annotations of 1 kB each: what makes lists pretty has something to do.
+    let annotations: serde_json::Map<_, _> = (0..LARGE_BYTES / 1024).map(|i| (format!("a{i:05}"), json!("x".repeat(1012)))).collect();
+    for i in 0..count {
+        let name = format!("large-{i:04}");
+        let metadata = json!({"name": name, "namespace": "default", "uid": format!("00000000-0000-4000-8000-{i:012}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations});
+        let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata,
+            "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"phase": "Pending"}});
+        client.put(format!("/registry/pods/default/{name}"), pod.to_string(), None).await?;
+    }
+    Ok(())
+}
+
+/// Opens many, some at the same time, until all are there or the time is over; what there is, and how many are not.
+pub(super) async fn open_many<T, F, O>(count: usize, end: Instant, open: F) -> (Vec<T>, usize)
+where
+    T: Send + 'static,
+    F: Fn(usize) -> O,
+    O: Future<Output = Result<T>> + Send + 'static,
+{
+    let (mut tasks, at_once) = (JoinSet::new(), Arc::new(Semaphore::new(OPENING)));
+    for nth in 0..count {
+        let (opening, turn) = (open(nth), at_once.clone());
+        tasks.spawn(async move {
+            let _turn = turn.acquire_owned().await;
+            opening.await
+        });
+    }
+    let mut opened = Vec::new();
+    while let Ok(Some(one)) = timeout_at(end.into(), tasks.join_next()).await {
+        opened.extend(one.ok().and_then(Result::ok));
+    }
+    let missing = count - opened.len();
+    (opened, missing)
+}

@@ -1,0 +1,179 @@
+//! Attacks: callers who take what they can get, one kind at a time, beside an honest client who must not notice. What it cost, and whether it was bounded.
+
+mod bodies;
+mod definitions;
+mod documents;
+mod floods;
+mod frames;
+mod ground;
+mod honest;
+mod lists;
+mod options;
+mod raw;
+mod report;
+mod strangers;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+use tokio::time::sleep;
+
+pub(crate) use ground::{Target, seed_large};
+pub(crate) use options::{Attack, Attacks};
+pub(crate) use report::Report;
+
+use crate::{
+    attack::{
+        ground::{Ground, Seed},
+        honest::Honest,
+        options::Size,
+        report::{Cost, Told},
+    },
+    options::{Options, Subject},
+    process,
+    subject::Wishes,
+};
+
+/// How long the server may take from SIGTERM to its end: its own `--shutdown-timeout` of 10 s, and a busy machine.
+const SHUTDOWN: Duration = Duration::from_secs(15);
+/// The same of the peer, which lets requests end for a minute.
+const SHUTDOWN_OF_PEER: Duration = Duration::from_secs(75);
+/// Half bodies on connections of their own, and the connections that there are for everyone.
+const HALVES: usize = 50;
+/// See [`HALVES`].
+const FEW_CONNECTIONS: usize = 128;
+/// Connections of strangers, and all that the server has.
+const STRANGERS: Size = Size(200, 2000);
+/// Connections from one address, and all that the server has: half of the usual limit of open files.
+const CONNECTIONS: Size = Size(2000, 9000);
+
+impl Attack {
+    fn seed(self) -> Seed {
+        match self {
+            Self::UnreadLists | Self::UnreadAll | Self::LongSelectors | Self::UnreadWebsocket => Seed::Small,
+            Self::UnreadLarge => Seed::Large,
+            _ => Seed::Nothing,
+        }
+    }
+
+    /// Arguments of this project's server besides the usual ones.
+    fn args(self, sizes: &Attacks) -> Vec<String> {
+        let connections = match self {
+            Self::HalfBodiesEnded => FEW_CONNECTIONS,
+            Self::Strangers | Self::SlowHandshakes => sizes.of(STRANGERS),
+            Self::ManyConnections => sizes.of(CONNECTIONS),
+            _ => return Vec::new(),
+        };
+        vec!["--max-connections".into(), connections.to_string()]
+    }
+
+    /// Whether the attacker comes through the TLS door; the honest client takes the same.
+    fn is_secure(self) -> bool {
+        matches!(self, Self::Strangers | Self::SlowHandshakes | Self::ManyConnections | Self::SettingsFlood | Self::FrameFloods)
+    }
+
+    /// Whether what it writes stays, and takes memory.
+    fn stays(self) -> bool {
+        matches!(self, Self::Definitions | Self::ManyDefinitions | Self::LargeDefinition)
+    }
+}
+
+/// Plays one attack, with all its quiet times.
+pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Result<Report> {
+    options.ports().free().await?;
+    let sizes = &options.attacks;
+    let log = floods::Log::of(attack)?;
+    let wishes = Wishes { secure: true, args: attack.args(sizes), stderr: log.as_ref().map(floods::Log::stderr).transpose()? };
+    let mut ground = Ground::start(options, dir, attack.seed(), wishes).await?;
+    if let Some(log) = &log {
+        log.fill()?;
+    }
+    let door = if attack.is_secure() { &ground.target.secure } else { &ground.target.plain };
+    let honest = Honest::start(door, &ground.target.plain).await?;
+    sleep(Duration::from_secs(1)).await;
+    let _of_the_beginning = honest.take();
+    let quiet = ground.server.cost()?;
+    sleep(sizes.rest()).await;
+    let (rest, before) = (honest.take(), ground.server.cost()?);
+    ground.server.forget_peak()?;
+    let ours = process::cpu_seconds("self")?;
+
+    let mut told = Told::default();
+    let idle_cpu = (before.cpu_seconds - quiet.cpu_seconds) / sizes.rest().as_secs_f64();
+    run(attack, &mut ground, &mut told, idle_cpu).await.with_context(|| format!("the attack {}", attack.name()))?;
+
+    if let Err(error) = ground.server.alive() {
+        told.blame(format!("{error:#}"));
+        return Ok(Report::new(attack, sizes, [rest, honest.take()], Cost::dead(before.rss_mib), told));
+    }
+    let (during, cpu) = (honest.take(), ground.server.cost()?.cpu_seconds - before.cpu_seconds);
+    let attacker_cpu_seconds = process::cpu_seconds("self")? - ours;
+    sleep(sizes.recovery()).await;
+    // What it takes when the attacker has gone counts too.
+    let after = ground.server.cost()?;
+    let cost = Cost { mib: [before.rss_mib, after.peak_mib, after.rss_mib], cpu_seconds: cpu, attacker_cpu_seconds };
+    let afterwards = honest.take();
+    for act in honest::Act::ALL {
+        if afterwards[act as usize].count == 0 || afterwards[act as usize].max >= honest::PATIENCE.as_secs_f64() * 1000.0 {
+            told.blame(format!("{} did not recover: {:?}", act.name(), afterwards[act as usize].failed.last()));
+        }
+    }
+    // It is about to lose its server, and need not tell.
+    drop(honest);
+    let patience = if options.subject == Subject::Watchcache { SHUTDOWN } else { SHUTDOWN_OF_PEER };
+    end(attack, &mut ground, patience, &mut told).await?;
+    Ok(Report::new(attack, sizes, [rest, during], cost, told))
+}
+
+/// SIGTERM has to end it in time, whatever happened before.
+async fn end(attack: Attack, ground: &mut Ground, patience: Duration, told: &mut Told) -> Result<()> {
+    let held = if attack == Attack::HalfBodiesEnded { Some(bodies::half_connections(&ground.target, HALVES).await) } else { None };
+    match ground.server.terminate(patience).await {
+        Ok(time) => told.note("sigterm", format!("{:.1}s", time.as_secs_f64())),
+        Err(error) => told.blame(format!("{error:#}")),
+    }
+    drop(held);
+    if attack == Attack::Definitions {
+        let start = std::time::Instant::now();
+        ground.server.start_again().await?;
+        told.note("ready_again", format!("{:.1}s", start.elapsed().as_secs_f64()));
+    }
+    Ok(())
+}
+
+async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64) -> Result<()> {
+    let target = &ground.target.clone();
+    match attack {
+        Attack::LogFull | Attack::LogUnread => floods::resets(target, told).await,
+        Attack::UnreadLists => lists::unread(target, told).await,
+        Attack::UnreadLarge => lists::unread_large(ground, told).await?,
+        Attack::UnreadAll => lists::unread_all(target, told).await,
+        Attack::HalfBodies => bodies::half(target, told).await,
+        Attack::HalfBodiesEnded => bodies::few_connections(target, HALVES, told).await,
+        Attack::SlowBodies => bodies::slow(target, told).await,
+        Attack::Strangers => strangers::unsent_refusals(target, target.sizes.of(STRANGERS), told).await,
+        Attack::SlowHandshakes => strangers::slow_handshakes(target, target.sizes.of(STRANGERS), told).await,
+        Attack::ManyConnections => strangers::silent(target, target.sizes.of(CONNECTIONS), told).await,
+        Attack::Definitions => definitions::large_and_many(target, told).await?,
+        Attack::ManyDefinitions => definitions::small(ground, told, idle_cpu).await?,
+        Attack::LargeDefinition => definitions::largest(target, told).await?,
+        Attack::Shadow => definitions::shadow(target, told).await?,
+        Attack::LongSelectors => lists::long_selectors(target, told).await,
+        Attack::LongSelectorWatches => lists::long_selector_watches(target, told).await,
+        Attack::SettingsFlood => floods::settings(target, told).await,
+        Attack::FrameFloods => floods::frames(target, told).await,
+        Attack::GiantDocuments => documents::giant(target, told).await,
+        Attack::UnreadWebsocket => strangers::unread_websockets(target, told).await,
+        Attack::BurstConnections => strangers::burst(target, told).await,
+        Attack::BurstWatches => lists::burst(target, told).await,
+    }
+    Ok(())
+}
+
+/// Three attacks at once on a server that others watch, until the time is over.
+pub(crate) async fn three_at_once(target: &Target) -> Vec<(&'static str, String)> {
+    let mut told = [Told::default(), Told::default(), Told::default()];
+    let [lists, bodies, settings] = &mut told;
+    tokio::join!(lists::unread_pods(target, lists), bodies::half(target, bodies), floods::settings(target, settings));
+    told.into_iter().flat_map(|t| t.notes).collect()
+}
