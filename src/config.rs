@@ -117,7 +117,8 @@ pub struct Connections {
     pub count_max: usize,
     /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
     pub streams_max: u32,
-    /// TLS handshake, and the head of a request. Default 10 s (kube-apiserver: 32 s for the head).
+    /// From the accept to the proof of who a client is, the head of a request, and the next piece of its body. Default 10 s (kube-apiserver: 32 s for the
+    /// head).
     pub header_timeout: Duration,
     /// A connection without an open request. Default 90 s, kube-apiserver's.
     pub idle_timeout: Duration,

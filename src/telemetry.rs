@@ -61,6 +61,10 @@ pub struct Metrics {
     pub unread_bytes: IntGauge,
     /// `watchcache_request_body_bytes`: what `--request-bodies-bytes-limit` bounds.
     pub body_bytes: IntGauge,
+    /// `watchcache_connections{kind}`: what `--max-connections` bounds.
+    pub connections: IntGaugeVec,
+    /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
+    pub connections_closed: IntCounterVec,
 }
 
 /// The labelled families; handles are resolved from them once.
@@ -160,6 +164,12 @@ impl Metrics {
             catalogue.add(gauge("watchcache_unread_bytes", "Bytes of answers that clients have not read, past 128 KiB a connection."));
         let body_bytes =
             catalogue.add(gauge("watchcache_request_body_bytes", "Bytes of request bodies under way, past 128 KiB a connection."));
+        let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are.", &["kind"]);
+        let connections_closed = catalogue.counter(
+            "watchcache_connections_closed_total",
+            "Connections that were not let in or closed in self-defence, by the reason.",
+            &["reason"],
+        );
         catalogue.add(Ok(log::DROPPED.clone()));
         let process = process::Process::new(&catalogue);
         Arc::new(Metrics {
@@ -173,6 +183,8 @@ impl Metrics {
             blocks_compressed,
             unread_bytes,
             body_bytes,
+            connections,
+            connections_closed,
             registry,
         })
     }

@@ -113,19 +113,20 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,
 
-    /// Open connections, both doors together; further ones wait in the listen backlog
+    /// Open connections, both doors together; past it newcomers are closed, and first of all clients that have not proved who they are
     #[arg(long, default_value_t = 20_000, value_name = "COUNT", help_heading = "Connections")]
     pub(super) max_connections: usize,
     /// Requests and watches open at once on one HTTP/2 connection; clients open another connection past it
     #[arg(long, default_value_t = 250, value_name = "COUNT", help_heading = "Connections")]
     pub(super) http2_max_streams_per_connection: u32,
-    /// Longest time for a TLS handshake, and for the head of a request (Go duration)
+    /// Longest time until a client of the TLS door has proved who it is, for the head of a request, and between two pieces of its body (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) read_header_timeout: Duration,
     /// A connection without any open request is closed after this time (Go duration)
     #[arg(long, default_value = "90s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) idle_timeout: Duration,
-    /// Longest head of a request (request line and headers), and what an HTTP/1.1 connection may hold unsent; bytes, or with Ki, Mi, Gi
+    /// Longest head of a request (request line and headers, each header counted as 32 bytes at least), and what an HTTP/1.1 connection may hold unsent;
+    /// past it 431, or 414 for a URI past 64 KiB; bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "128Ki", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) max_header_bytes: u64,
     /// Bytes of answers that clients have not read, of all connections together; past it answers wait to be made; bytes, or with Ki, Mi, Gi

@@ -250,6 +250,18 @@ mod tests {
     const CLIENT_GO_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
     const RESOURCES: [Asked; 4] = [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch];
 
+    /// As long as a head may be by default, in clauses and in parameters: what is quadratic takes minutes.
+    #[test]
+    fn long_headers_take_little_time() {
+        let began = std::time::Instant::now();
+        for unit in ["a/b,", "*/*;a=b,", "a/*;q=0.1,", ";a=b", "application/json;as=x,", ","] {
+            for asked in RESOURCES {
+                let _ = ask(&format!("a/b{}", unit.repeat((128 << 10) / unit.len())), asked);
+            }
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+    }
+
     #[test]
     fn json_unless_something_else_is_asked_for() {
         for accept in [

@@ -118,6 +118,10 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
             Err(why) => return whole(reply.status(&Status::invalid_timeout(&why))),
         }
     }
+    // No read looks at its body: what of it would wait here is let go.
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        *request.body_mut() = Body::empty();
+    }
     let unread = connection(&request).unread.clone();
     let at = Instant::now();
     // A client that does not read what it has asked for gets no more made before it does.
@@ -151,8 +155,15 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
     };
     let open = matches!(Route::parse(request.uri().path()), Ok(Route::Health { .. }));
     match identity {
+        Identity::User(user) if conn.seat.prove(&user.name).is_err() => {
+            let why = "this user has too many connections open, please try again later";
+            whole(arrived(&request).reply.status(&Status::too_many_requests(why, 1)))
+        }
         Identity::Local | Identity::User(_) => next.run(request).await,
-        Identity::None if open => next.run(request).await,
+        Identity::None if open => {
+            conn.seat.probed();
+            next.run(request).await
+        }
         Identity::None | Identity::Invalid => whole(arrived(&request).reply.status(&Status::unauthorized())),
     }
 }

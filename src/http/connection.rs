@@ -3,35 +3,49 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
-use std::io;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Notify, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     budget::Hold,
+    connections::{Reason, STRANGER_REQUESTS_MAX},
     counted::{Counted, LongRunning},
     listen::ConnInfo,
     progress::{Answering, Progress, Streams},
+    pulse::{Felt, Open, Pulse, Sent},
     websocket::Handshake,
 };
 use crate::config::Connections;
 
 /// Unsent bytes that one HTTP/2 stream may hold: one frame buffer of design §8. With the streams of a connection this bounds its memory.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
+
+/// What a client may send of one body before it is read: kube-apiserver's 256 KiB. 5 MB/s at 50 ms.
+const STREAM_WINDOW: u32 = 256 << 10;
+
+/// What a client may send of all bodies of a connection before they are read: two of them at full speed. Bodies are read as they come, so this is what h2
+/// holds when a machine is late, not what it holds for each connection.
+const CONNECTION_WINDOW: u32 = 512 << 10;
+
+/// Streams that a client may break by its faults before its connection is closed: h2's own number.
+const FAULTS_MAX: usize = 1_024;
+
+/// What each header of a request counts at least, bytes: HTTP/2 counts 32 besides name and value (RFC 9113 §6.5.2), and HTTP/1.1 is to take as many.
+const HEADER_BYTES_LEAST: usize = 32;
+
+/// More headers than this no `HeaderMap` holds, and making room for more panics.
+const HEADERS_MAX: usize = 24_576;
 
 /// A peer that answers no HTTP/2 ping is gone: asked every 30 s, as kube-apiserver does.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -48,13 +62,19 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
         .timer(TokioTimer::new())
         // Slow heads are `tired`'s: hyper's own timer would also end idle keep-alive connections, and does not run before the first byte.
         .header_read_timeout(None)
+        .max_headers((limits.header_bytes_max / HEADER_BYTES_LEAST).min(HEADERS_MAX))
         .max_buf_size(limits.header_bytes_max);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(limits.streams_max)
+        // A client may cancel at once whatever it may ask at once.
+        .max_pending_accept_reset_streams(limits.streams_max as usize)
+        .max_local_error_reset_streams(FAULTS_MAX)
         .max_send_buf_size(STREAM_SEND_BYTES_MAX)
         .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
     builder
@@ -62,29 +82,27 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
 
 /// Serves one connection until either side ends it, it is idle or slow for too long, or `stop` turns true and its requests are done. When it has become
 /// a WebSocket, until the watch ends that it is for: it stays one of the connections that are counted, and that a stop waits for.
-pub(super) async fn serve<IO, F, Fut, B>(
-    io: IO,
-    builder: &auto::Builder<Streams>,
-    limits: &Connections,
-    info: Arc<ConnInfo>,
-    service: F,
-    stop: watch::Receiver<bool>,
-) where
+pub(super) async fn serve<IO, F, Fut, B>(io: IO, builder: &auto::Builder<Streams>, limits: &Connections, info: Arc<ConnInfo>, service: F)
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let followed = Followed::default();
-    let peer = info.peer;
-    if Progress::watch(limits.unread_max, requests(io, builder, limits, info, service, stop, &followed)).await.is_none() {
-        tracing::debug!(%peer, "closing a connection: its answer is not read");
+    let (followed, pulse) = (Followed::default(), Arc::new(Pulse::default()));
+    tokio::select! {
+        biased;
+        () = Progress::of_connection(requests(io, builder, limits, &info, service, &pulse, &followed)) => {}
+        () = pulse.stalls(limits.unread_max) => {
+            info.seat.leave(Reason::Unread);
+            tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
+        }
     }
     let handshake = followed.lock().expect("no holder panics").take();
     if let Some(socket) = handshake.and_then(|handshake| handshake.socket()) {
         // Boxed: few connections need room for it.
-        Box::pin(socket.run()).await;
+        Box::pin(socket.run(&info.unread)).await;
     }
 }
 
@@ -95,9 +113,9 @@ async fn requests<IO, F, Fut, B>(
     io: IO,
     builder: &auto::Builder<Streams>,
     limits: &Connections,
-    info: Arc<ConnInfo>,
+    info: &Arc<ConnInfo>,
     service: F,
-    mut stop: watch::Receiver<bool>,
+    pulse: &Arc<Pulse>,
     followed: &Followed,
 ) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -106,35 +124,47 @@ async fn requests<IO, F, Fut, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let pulse = Arc::new(Pulse::default());
-    let io = TokioIo::new(Felt { io, pulse: Arc::clone(&pulse) });
+    let io = TokioIo::new(Felt::new(io, Arc::clone(pulse), Arc::clone(&info.seat)));
     let service = service_fn(|request| {
-        let open = Open::new(&pulse);
-        let answer = service(request, Arc::clone(&info));
+        let open = Open::new(pulse);
+        if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {
+            info.seat.leave(Reason::Requests);
+        }
+        let answer = service(request, Arc::clone(info));
         let (followed, unread) = (Arc::clone(followed), Arc::clone(&info.unread));
         async move {
             let mut answer = answer.await;
-            let answering = if answer.extensions().get::<LongRunning>().is_some() { None } else { Answering::begin() };
+            let is_long = answer.extensions().get::<LongRunning>().is_some();
+            let (open, answering) = if is_long { (open, None) } else { (open.answered(), Answering::begin()) };
             let made = answer.extensions_mut().remove::<Arc<Hold>>();
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
                 *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
-            Ok::<_, Infallible>(answer.map(|body| Held { body: Counted::new(body, &unread, made, answering), _open: open }))
+            Ok::<_, Infallible>(answer.map(|body| Sent::new(Counted::new(body, &unread, made, answering), open)))
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+    let mut stop = info.stop.clone();
+    let mut must_end = false;
     tokio::select! {
-        result = connection.as_mut() => return ended(&info, result),
-        why = tired(&pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
-        () = Progress::given_up() => tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read"),
+        result = connection.as_mut() => return ended(info, result),
+        why = tired(pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
+        why = info.seat.left() => {
+            must_end = true;
+            tracing::debug!(peer = %info.peer, ?why, "closing a connection");
+        }
+        () = Progress::given_up() => {
+            pulse.gave_up();
+            tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read");
+        }
         _ = stop.wait_for(|stopped| *stopped) => {}
     }
     connection.as_mut().graceful_shutdown();
     loop {
         if let Ok(result) = timeout(GOODBYE, connection.as_mut()).await {
-            return ended(&info, result);
+            return ended(info, result);
         }
-        if pulse.open.load(Ordering::Acquire) == 0 {
+        if must_end || !pulse.has_open() {
             return;
         }
     }
@@ -156,21 +186,19 @@ async fn tired(pulse: &Pulse, limits: &Connections) -> &'static str {
     let mut head_since = Some(idle_since);
     let (mut bytes, mut requests) = (0, 0);
     loop {
-        while pulse.open.load(Ordering::Acquire) > 0 {
-            pulse.emptied.notified().await;
-        }
-        let started = pulse.requests.load(Ordering::Acquire);
+        pulse.emptied().await;
+        let started = pulse.requests();
         if started != requests {
-            (requests, bytes) = (started, pulse.bytes.load(Ordering::Acquire));
+            (requests, bytes) = (started, pulse.bytes());
             (idle_since, head_since) = (Instant::now(), None);
         }
         sleep(tick).await;
-        if pulse.open.load(Ordering::Acquire) > 0 || pulse.requests.load(Ordering::Acquire) != requests {
+        if pulse.has_open() || pulse.requests() != requests {
             continue;
         }
         let now = Instant::now();
         if !pulse.speaks_h2() {
-            if pulse.bytes.load(Ordering::Acquire) > bytes {
+            if pulse.bytes() > bytes {
                 head_since.get_or_insert(now);
             }
             if head_since.is_some_and(|since| now - since >= limits.header_timeout) {
@@ -180,118 +208,5 @@ async fn tired(pulse: &Pulse, limits: &Connections) -> &'static str {
         if now - idle_since >= limits.idle_timeout {
             return "idle";
         }
-    }
-}
-
-/// What a connection is doing, as its stream and its requests see it.
-#[derive(Debug, Default)]
-struct Pulse {
-    /// Requests whose answer is not sent whole.
-    open: AtomicUsize,
-    /// Requests that came so far.
-    requests: AtomicU64,
-    /// Bytes read so far.
-    bytes: AtomicU64,
-    /// Whether the first byte was that of an HTTP/2 preface, which no HTTP/1.1 method that we serve shares.
-    preface: AtomicBool,
-    /// Told when `open` returns to 0.
-    emptied: Notify,
-}
-
-impl Pulse {
-    /// The whole preface of 24 bytes came.
-    fn speaks_h2(&self) -> bool {
-        self.preface.load(Ordering::Acquire) && self.bytes.load(Ordering::Acquire) >= 24
-    }
-
-    fn read(&self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        if self.bytes.fetch_add(bytes.len() as u64, Ordering::AcqRel) == 0 && bytes.starts_with(b"PRI") {
-            self.preface.store(true, Ordering::Release);
-        }
-    }
-}
-
-/// Counts a request as open until it is dropped.
-#[derive(Debug)]
-struct Open(Arc<Pulse>);
-
-impl Open {
-    fn new(pulse: &Arc<Pulse>) -> Open {
-        pulse.open.fetch_add(1, Ordering::AcqRel);
-        pulse.requests.fetch_add(1, Ordering::AcqRel);
-        Open(Arc::clone(pulse))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if self.0.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.emptied.notify_one();
-        }
-    }
-}
-
-/// A body that keeps its request open until it is sent.
-#[derive(Debug)]
-struct Held<B> {
-    body: B,
-    _open: Open,
-}
-
-impl<B: Body + Unpin> Body for Held<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A stream whose reads are felt by the pulse.
-#[derive(Debug)]
-struct Felt<IO> {
-    io: IO,
-    pulse: Arc<Pulse>,
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Felt<IO> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        self.pulse.read(&buf.filled()[before..]);
-        polled
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Felt<IO> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 }

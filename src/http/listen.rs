@@ -13,10 +13,10 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::server::conn::auto;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -25,6 +25,7 @@ pub use super::tls::TlsError;
 use super::{
     budget::{Account, Budget},
     connection,
+    connections::{Connections, Seat},
     progress::Streams,
     tls,
 };
@@ -34,7 +35,7 @@ use crate::{
     telemetry::{Metrics, contained},
 };
 
-/// Connections that the kernel keeps for us while `--max-connections` are open.
+/// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
 
 /// Pause after a failed accept (no file descriptors left, say): long enough not to spin, short enough not to be noticed.
@@ -64,6 +65,12 @@ pub struct ConnInfo {
     pub(super) unread: Arc<Account>,
     /// What has come of its requests' bodies.
     pub(super) bodies: Arc<Account>,
+    /// Its place among all connections.
+    pub(super) seat: Arc<Seat>,
+    /// True when the server stops.
+    pub(super) stop: watch::Receiver<bool>,
+    /// How long a body may send nothing: `--read-header-timeout`, for it is the same client that is waited for.
+    pub(super) silence_max: Duration,
 }
 
 /// Why a door stays shut; one line.
@@ -133,7 +140,7 @@ impl Doors {
     }
 
     /// Serves until `stop` is true (or its sender is gone): then accepts nothing more, lets open requests end, and after `shutdown` drops what is left.
-    /// Returns how many connections were dropped. One connection per socket may be accepted beyond `limits.count_max`; it waits unserved.
+    /// Returns how many connections were dropped.
     ///
     /// # Errors
     /// Only from handing the bound sockets to the runtime.
@@ -152,7 +159,7 @@ impl Doors {
     {
         let shared = Arc::new(Shared {
             builder: connection::builder(&limits),
-            permits: Arc::new(Semaphore::new(limits.count_max)),
+            connections: Connections::new(limits.count_max, limits.header_timeout, &self.metrics),
             unread: Budget::new(limits.unread_bytes_max, self.metrics.unread_bytes.clone()),
             bodies: Budget::new(limits.bodies_bytes_max, self.metrics.body_bytes.clone()),
             limits,
@@ -165,7 +172,10 @@ impl Doors {
             let socket = TcpListener::from_std(listener.socket)?;
             loops.push(accept(socket, listener.tls, Arc::clone(&shared), shutdown));
         }
-        Ok(join_all(loops).await.into_iter().sum())
+        tokio::select! {
+            dropped = join_all(loops) => Ok(dropped.into_iter().sum()),
+            never = shared.connections.sweep() => match never {},
+        }
     }
 }
 
@@ -198,7 +208,7 @@ impl Listener {
 /// What all connections share.
 struct Shared<F> {
     builder: auto::Builder<Streams>,
-    permits: Arc<Semaphore>,
+    connections: Arc<Connections>,
     limits: config::Connections,
     unread: Arc<Budget>,
     bodies: Arc<Budget>,
@@ -209,8 +219,10 @@ struct Shared<F> {
 
 impl<F> Shared<F> {
     /// What requests are told of a new connection.
-    fn info(&self, peer: SocketAddr, local: SocketAddr, door: Door, certificate: ClientCertificate) -> Arc<ConnInfo> {
-        Arc::new(ConnInfo { peer, local, door, certificate, unread: self.unread.account(), bodies: self.bodies.account() })
+    fn info(&self, ends: Ends, door: Door, certificate: ClientCertificate, seat: Arc<Seat>) -> Arc<ConnInfo> {
+        let Ends { peer, local } = ends;
+        let (unread, bodies, stop) = (self.unread.account(), self.bodies.account(), self.stop.clone());
+        Arc::new(ConnInfo { peer, local, door, certificate, unread, bodies, seat, stop, silence_max: self.limits.header_timeout })
     }
 }
 
@@ -224,31 +236,27 @@ where
 {
     let mut connections = JoinSet::new();
     let mut stop = shared.stop.clone();
-    let next = async || -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-        let (stream, peer) = socket.accept().await?;
-        let permit = Arc::clone(&shared.permits).acquire_owned().await.expect("the semaphore is never closed");
-        Ok((stream, peer, permit))
-    };
     loop {
-        let accepted = {
-            let mut accepting = std::pin::pin!(next());
-            loop {
-                tokio::select! {
-                    _ = stop.wait_for(|stopped| *stopped) => break None,
-                    accepted = &mut accepting => break Some(accepted),
-                    Some(ended) = connections.join_next() => report(ended),
-                }
+        let accepted = tokio::select! {
+            _ = stop.wait_for(|stopped| *stopped) => break,
+            Some(ended) = connections.join_next() => {
+                report(ended);
+                continue;
             }
+            accepted = socket.accept() => accepted,
         };
         match accepted {
-            None => break,
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            Some(Ok((stream, peer, permit))) => {
-                connections.spawn(contained(welcome(stream, peer, tls.clone(), Arc::clone(&shared), permit)));
-            }
+            Ok((stream, peer)) => match shared.connections.admit(peer.ip(), tls.is_none()).await {
+                Some(seat) => {
+                    let task = connections.spawn(contained(welcome(stream, peer, tls.clone(), Arc::clone(&shared), Arc::clone(&seat))));
+                    seat.served_by(task);
+                }
+                None => refuse(&stream),
+            },
         }
     }
     drop(socket);
@@ -265,47 +273,63 @@ where
     0
 }
 
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a connection's task failed");
+/// Closes with a reset: nothing of the connection stays with us, and the client knows at once.
+fn refuse(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a connection that is refused is not reset");
     }
 }
 
-/// One accepted connection: TCP_NODELAY (design §8: Nagle costs 40 ms), handshake, judgement of the certificate, service.
-async fn welcome<F, Fut, B>(
-    stream: TcpStream,
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    match ended {
+        // A stranger that had to go.
+        Err(error) if error.is_cancelled() => {}
+        Err(error) => tracing::error!(%error, "a connection's task failed"),
+        Ok(()) => {}
+    }
+}
+
+/// The two ends of a connection.
+struct Ends {
     peer: SocketAddr,
-    tls: Option<TlsAcceptor>,
-    shared: Arc<Shared<F>>,
-    _permit: OwnedSemaphorePermit,
-) where
+    local: SocketAddr,
+}
+
+/// One accepted connection: TCP_NODELAY (design §8: Nagle costs 40 ms), handshake, judgement of the certificate, service. A handshake that takes too long
+/// is a stranger's whose time is over.
+async fn welcome<F, Fut, B>(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, shared: Arc<Shared<F>>, seat: Arc<Seat>)
+where
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let Ok(local) = stream.set_nodelay(true).and_then(|()| stream.local_addr()) else { return };
+    let ends = Ends { peer, local };
     let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;
-    let (service, mut stop) = (service.clone(), stop.clone());
+    let service = service.clone();
     let Some(acceptor) = tls else {
-        let info = shared.info(peer, local, Door::Plain, ClientCertificate::Absent);
-        return connection::serve(stream, builder, limits, info, service, stop).await;
+        let info = shared.info(ends, Door::Plain, ClientCertificate::Absent, seat);
+        return connection::serve(stream, builder, limits, info, service).await;
     };
+    let mut stop = stop.clone();
     let handshake = tokio::select! {
-        handshake = timeout(limits.header_timeout, acceptor.accept(stream)) => handshake,
+        handshake = acceptor.accept(stream) => handshake,
         _ = stop.wait_for(|stopped| *stopped) => return,
     };
+    drop(stop);
     let stream = match handshake {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
-        Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
     };
     let certificate = authenticator.certificate(stream.get_ref().1.peer_certificates(), SystemTime::now());
-    if let ClientCertificate::Untrusted(why) = &certificate {
-        tracing::info!(%peer, why, "client certificate is not trusted");
+    match &certificate {
+        ClientCertificate::Untrusted(why) => tracing::info!(%peer, why, "client certificate is not trusted"),
+        ClientCertificate::Trusted { user, .. } => seat.certified(&user.name),
+        ClientCertificate::Absent => {}
     }
-    let info = shared.info(peer, local, Door::Secure, certificate);
-    connection::serve(stream, builder, limits, info, service, stop).await;
+    let info = shared.info(ends, Door::Secure, certificate, seat);
+    connection::serve(stream, builder, limits, info, service).await;
 }
 
 #[cfg(test)]

@@ -1,16 +1,9 @@
 //! Requests that change something: POST, PUT, PATCH and DELETE from path, query and body to an answer. What is done is decided in `write`.
 
-use axum::{extract::Request, response::Response};
-use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
-    header::{CONTENT_TYPE, WARNING},
-};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-
 use super::{
     accept::Asked,
     api::{connection, whole},
+    incoming::{NoBody, Whole},
     listen::Door,
     resource::{Call, sent},
     status::Status,
@@ -20,11 +13,16 @@ use crate::{
     read::options::{Query, parse_query},
     telemetry::{RequestTimer, Scope, Verb},
     write::{
-        Ask, BODY_BYTES_MAX, Deletion, Part, PatchKind, Syntax, Written,
+        Ask, Deletion, Part, PatchKind, Syntax, Written,
         failure::{Named, WriteError},
         options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
         place::Place,
     },
+};
+use axum::{extract::Request, response::Response};
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{CONTENT_TYPE, WARNING},
 };
 
 /// Media types of a body that is an object.
@@ -92,9 +90,11 @@ impl Call<'_> {
             return self.failed(&error.into(), &mut timer);
         }
         let query = request.uri().query().unwrap_or("").to_owned();
-        let body = match read_whole(request).await {
+        let (conn, until) = (connection(&request), self.arrived.at + self.arrived.limit);
+        let body = match Whole::read(request.into_body(), &conn, until).await {
             Ok(body) => body,
-            Err(status) => return self.failed(&status, &mut timer),
+            Err(NoBody::Failed(status)) => return self.failed(&status, &mut timer),
+            Err(NoBody::TimedOut) => return self.out_of_time(&mut timer),
         };
         let mut told = Vec::new();
         let mut response = match self.in_time(self.done(write, &query, media, &body, &mut told), &mut timer).await {
@@ -262,6 +262,11 @@ impl Call<'_> {
         Ok(Answer::List(list))
     }
 
+    fn out_of_time(&self, timer: &mut RequestTimer) -> Response {
+        timer.terminated(504);
+        whole(self.reply().timed_out())
+    }
+
     fn place(&self) -> Place {
         let namespace = self.path.namespace.clone().filter(|_| self.resource.served.namespaced);
         Place { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
@@ -297,16 +302,6 @@ enum Answer {
     Object(Written),
     Status { code: StatusCode, body: Vec<u8> },
     List(crate::read::serve::List),
-}
-
-/// The whole body, if it is not longer than a write may be.
-async fn read_whole(request: Request) -> Result<Bytes, Status> {
-    let too_large = || Status::too_large(&format!("limit is {BODY_BYTES_MAX}"));
-    match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
-    }
 }
 
 fn is_deletion(write: Write) -> bool {

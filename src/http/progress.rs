@@ -1,10 +1,10 @@
-//! Answers that are not read come to an end. Knows no resource.
+//! Answers over HTTP/2 that are not read come to an end. Knows no resource. ([`super::pulse`] has whole connections, of HTTP/1.1 too.)
 //!
-//! An HTTP/1.1 connection is closed. Of an HTTP/2 stream nothing more is made; its reset comes behind what h2 has of it, a frame at most, so the connection
-//! takes no new streams from then on, and closes, with all that it holds, when its others have ended.
+//! Of a stream nothing more is made; its reset comes behind what h2 has of it, a frame at most, so the connection takes no new streams from then on, and
+//! closes, with all that it holds, when its others have ended.
 //!
 //! hyper does not look at a body while its client takes nothing, so no body can end itself. The task around it can: each HTTP/2 stream has one, which our
-//! executor makes, and an HTTP/1.1 connection is one. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
+//! executor makes. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
 
 use std::{
     sync::{
@@ -43,6 +43,11 @@ impl Progress {
             done = CURRENT.scope(progress.clone(), work) => Some(done),
             () = progress.stalls(limit) => None,
         }
+    }
+
+    /// Runs a connection, whose streams tell it when they are given up.
+    pub(super) async fn of_connection<T>(work: impl Future<Output = T>) -> T {
+        CURRENT.scope(Arc::default(), work).await
     }
 
     /// Waits until one of the streams of this task, which is a connection, is given up.

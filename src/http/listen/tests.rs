@@ -1,5 +1,9 @@
 //! The doors over real sockets: strangers, known clients, and those who would keep us waiting.
 
+mod bodies;
+mod crowds;
+mod http2;
+
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -13,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsConnector;
 
+use super::super::incoming::{NoBody, Whole};
 use super::*;
 use crate::auth::Identity;
 use crate::config::{Auth, Connections, SecureDoor};
@@ -83,13 +88,15 @@ impl Papers {
     }
 }
 
-/// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked, to `/never` not at all.
+/// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked, to `/never` not at all, to `/large` with [`LARGE`]
+/// bytes. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
 struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     task: JoinHandle<io::Result<usize>>,
     /// Requests that have reached the service.
     asked: watch::Receiver<usize>,
+    metrics: Arc<Metrics>,
 }
 
 /// What no limit, and no answer that is not about a limit, comes near to, however slow the machine.
@@ -98,6 +105,10 @@ const LONG: Duration = Duration::from_secs(120);
 const SLOW: Duration = Duration::from_millis(800);
 /// A limit that a test waits for.
 const SHORT: Duration = Duration::from_millis(400);
+/// How long a request for `/body` may take.
+const BODY_TIME: Duration = Duration::from_millis(1_600);
+/// More bytes than sockets hold for a client that does not read.
+const LARGE: usize = 32 << 20;
 
 /// Without limits of time: a test shortens the one that it is about.
 fn limits() -> Connections {
@@ -117,7 +128,8 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
     let address = listener.local;
     let (stop, stopped) = watch::channel(false);
     let (heard, asked) = watch::channel(0);
-    let doors = Doors { listeners: vec![listener], authenticator: Arc::clone(&authenticator), metrics: Metrics::new() };
+    let metrics = Metrics::new();
+    let doors = Doors { listeners: vec![listener], authenticator: Arc::clone(&authenticator), metrics: Arc::clone(&metrics) };
     let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
         let identity = match info.door {
             Door::Plain => Identity::Local,
@@ -125,22 +137,34 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
         };
         heard.send_modify(|count| *count += 1);
         async move {
-            match request.uri().path() {
-                "/slow" => sleep(SLOW).await,
-                "/never" => std::future::pending().await,
-                _ => {}
-            }
-            let (code, body) = match identity {
+            let path = request.uri().path().to_owned();
+            let (mut code, mut body) = match identity {
+                Identity::User(user) if info.seat.prove(&user.name).is_err() => (429, "too many".to_owned()),
                 Identity::User(user) => (200, user.name.clone()),
                 Identity::Local => (200, "local".to_owned()),
                 Identity::None => (401, "none".to_owned()),
                 Identity::Invalid => (401, "invalid".to_owned()),
             };
+            match &*path {
+                "/slow" => sleep(SLOW).await,
+                "/never" => std::future::pending().await,
+                "/livez" => info.seat.probed(),
+                "/large" => body = "a".repeat(LARGE),
+                "/body" => {
+                    let read = Whole::read(request.into_body(), &info, Instant::now() + BODY_TIME).await;
+                    (code, body) = match read {
+                        Ok(whole) => (200, whole.len().to_string()),
+                        Err(NoBody::TimedOut) => (504, String::new()),
+                        Err(NoBody::Failed(status)) => (status.code, status.message),
+                    };
+                }
+                _ => {}
+            }
             Response::builder().status(code).body(Full::new(Bytes::from(body))).expect("a response")
         }
     };
     let task = tokio::spawn(doors.serve(limits, shutdown, service, stopped));
-    Server { address, stop, task, asked }
+    Server { address, stop, task, asked, metrics }
 }
 
 impl Server {
@@ -283,26 +307,18 @@ async fn slow_answers_outlive_every_idle_limit() {
     assert!(ask(connect(&server).await, "/slow", "").await.ends_with("local"));
 }
 
+/// A head of many headers, and one with a long path, within `--max-header-bytes`; hyper's own limits are 100 headers and 64 KiB.
 #[tokio::test]
-async fn idle_connections_are_bounded_and_starve_nobody_for_long() {
-    let server = plain(Connections { count_max: 20, header_timeout: SHORT, ..limits() });
-    let since = Instant::now();
-    let mut crowd = Vec::new();
-    for _ in 0..200 {
-        crowd.push(connect(&server).await);
-    }
-    let answer = timeout(LONG, async {
-        // 200 silent ones leave in turns of 20, each after the header timeout.
-        let mut stream = connect(&server).await;
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.expect("answered");
-        answer
-    })
-    .await
-    .expect("served at last");
-    assert!(answer.ends_with(b"local"));
-    assert!(since.elapsed() >= 5 * SHORT, "the limit did not hold: {:?}", since.elapsed());
+async fn heads_may_be_of_any_form_up_to_their_limit() {
+    let server = plain(Connections { header_bytes_max: 128 << 10, ..limits() });
+    let headers = |count: usize| (0..count).map(|n| format!("X-{n}: {n}\r\n")).collect::<String>();
+    let answers = async |path: &str, header: &str| ask(connect(&server).await, path, header).await;
+    assert!(answers("/", &headers(120)).await.ends_with("local"));
+    assert!(answers("/", &headers(4_000)).await.ends_with("local"));
+    assert!(answers("/", &headers(4_100)).await.contains("431 "), "more than HTTP/2 would take");
+    let path = |length: usize| format!("/{}", "a".repeat(length));
+    assert!(answers(&path(60 << 10), "").await.ends_with("local"));
+    assert!(answers(&path(65 << 10), "").await.contains("414 "));
 }
 
 #[tokio::test]

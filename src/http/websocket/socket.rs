@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
+    sync::Arc,
     time::Duration,
 };
 
@@ -15,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    super::body::Events,
+    super::{body::Events, budget::Account},
     frame::{self, Incoming, NORMAL, PROTOCOL_ERROR, Payload, Said},
 };
 
@@ -38,14 +39,16 @@ pub(in crate::http) struct Socket {
 
 impl Socket {
     /// Sends events until the watch ends or the client does. Runs in the connection's task, so that the socket counts as the connection that it is.
-    pub(in crate::http) async fn run(self) {
+    /// `unread` is the connection's account: what is taken from the watch for a client that does not read, [`super::super::body::FRAME_BYTES`] and the
+    /// event that went past them, is counted there.
+    pub(in crate::http) async fn run(self, unread: &Arc<Account>) {
         // The connection broke before the answer was out.
         let Ok(io) = self.io.await else { return };
-        serve(TokioIo::new(io), self.events, self.payload).await;
+        serve(TokioIo::new(io), self.events, self.payload, unread).await;
     }
 }
 
-async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Payload) {
+async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Payload, unread: &Arc<Account>) {
     let (mut from, mut to) = split(io);
     let until = events.deadline() + LAST_WRITE;
     let mut client = Client::new(&mut from);
@@ -62,6 +65,7 @@ async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Pay
                 // What comes late, because the machine stood still, may take as long as what came in time.
                 Some(events) => {
                     let until = until.max(Instant::now() + LAST_WRITE);
+                    let _held = unread.add(events.iter().map(Bytes::len).sum());
                     send(&mut to, events.iter().flat_map(|event| payload.frame(event)).collect(), until).await
                 }
                 None => break NORMAL,

@@ -347,14 +347,27 @@ async fn sockets_count_as_connections_and_end_with_the_server() -> Outcome {
     let dir = tempfile::tempdir()?;
     let mut server = Alone::start_with(dir.path(), &["--max-connections=2"]).await?;
     prepare(&server.client()).await?;
-    // Clients keep connections; these two are all that there may be.
-    let open = async || server.client().socket(&target("timeoutSeconds=300"), &[]).await?.opened();
-    let (mut first, second) = (open().await?, open().await?);
-    let third = server.client();
-    assert!(timeout(Duration::from_secs(1), third.fetch("/readyz")).await.is_err(), "a third one waits");
+    // Clients keep connections; these two are all that there may be, once those of the preparation are gone.
+    let open = async || {
+        loop {
+            match server.client().socket(&target("timeoutSeconds=300"), &[]).await {
+                Ok(socket) => return socket.opened(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let (mut first, second) = (timeout(PATIENCE, open()).await??, timeout(PATIENCE, open()).await??);
+    assert!(timeout(PATIENCE, server.client().fetch("/readyz")).await?.is_err(), "a third one is refused");
     drop(second);
-    assert_eq!(timeout(PATIENCE, third.fetch("/readyz")).await??.status, 200);
-    drop(third);
+    let served = async {
+        loop {
+            match server.client().fetch("/readyz").await {
+                Ok(answer) => return answer.status,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    assert_eq!(timeout(PATIENCE, served).await?, 200);
     send(server.child.id(), "TERM")?;
     let last = first.rest().await?;
     assert_eq!(last.iter().map(show).collect::<Vec<_>>(), ["ADDED", "close 1000"]);

@@ -1,0 +1,116 @@
+//! The body of a request, read whole: within its length, its time, and the bytes that all bodies may take together. Knows no resource.
+
+use std::{ops::Deref, sync::Arc};
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    budget::{Account, BASE, Hold},
+    listen::ConnInfo,
+    status::Status,
+};
+use crate::write::BODY_BYTES_MAX;
+
+/// Room for a body whose length is not announced, bytes, to begin with.
+const FIRST_ROOM: usize = 16 << 10;
+
+/// A client that is refused because of others may come back so soon, seconds.
+const RETRY_AFTER: u32 = 1;
+
+/// Why there is no body.
+#[derive(Debug)]
+pub(super) enum NoBody {
+    /// The request's time is over, or nothing came for too long.
+    TimedOut,
+    /// Any other reason.
+    Failed(Status),
+}
+
+impl From<Status> for NoBody {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
+}
+
+/// A whole body, counted until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    bytes: Vec<u8>,
+    /// Bytes that `holds` stand for; there is never room for more.
+    room: usize,
+    holds: Vec<Hold>,
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Whole {
+    /// Reads all of a body, until `until` at the latest. A stop of the server ends it at once: nobody can know whether the rest would come.
+    pub(super) async fn read<B>(body: B, conn: &ConnInfo, until: Instant) -> Result<Self, NoBody>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
+        let (mut body, mut whole, mut stop) = (body, Self::default(), conn.stop.clone());
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        whole.make_room(announced, &conn.bodies)?;
+        loop {
+            let until = until.min(Instant::now() + conn.silence_max);
+            let frame = tokio::select! {
+                biased;
+                frame = timeout_at(until, body.frame()) => frame,
+                _ = stop.wait_for(|stopped| *stopped) => return Err(Status::unavailable("apiserver is shutting down", RETRY_AFTER).into()),
+            };
+            match frame {
+                Ok(None) => return Ok(whole),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        whole.push(&data, &conn.bodies)?;
+                    }
+                }
+                Ok(Some(Err(error))) => return Err(Status::bad_request(format!("the body could not be read: {error}")).into()),
+                Err(_) => return Err(NoBody::TimedOut),
+            }
+        }
+    }
+
+    /// Copied, so that many small pieces cost what they have and not what they came in.
+    fn push(&mut self, data: &[u8], account: &Arc<Account>) -> Result<(), Status> {
+        let needed = self.bytes.len() + data.len();
+        if needed > self.room {
+            self.make_room(needed.max((2 * self.room).clamp(FIRST_ROOM, BODY_BYTES_MAX)), account)?;
+        }
+        if needed > self.bytes.capacity() {
+            // What is announced need not come.
+            let capacity = needed.max((2 * self.bytes.capacity()).clamp(FIRST_ROOM, BODY_BYTES_MAX)).min(self.room);
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+
+    /// Takes room for so many bytes altogether.
+    fn make_room(&mut self, bytes: usize, account: &Arc<Account>) -> Result<(), Status> {
+        if bytes > BODY_BYTES_MAX {
+            return Err(Status::too_large(&format!("limit is {BODY_BYTES_MAX}")));
+        }
+        while self.room < bytes {
+            // The first step is small: an account that holds nothing may take anything, which is meant for answers.
+            let step = if self.room == 0 { bytes.min(BASE) } else { bytes - self.room };
+            let hold = account.try_take(step).ok_or_else(|| {
+                Status::too_many_requests("request bodies take all the memory that they may have, please try again later", RETRY_AFTER)
+            })?;
+            self.room += step;
+            self.holds.push(hold);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Clients of HTTP/2 that send more than they ask for, or take less than they are sent. Frames by hand: no client does this.
+
+use super::*;
+
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a connection begins with, with these settings.
+pub(super) fn opened(settings: &[u8]) -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, settings)].concat()
+}
+
+/// A request without a body: `:method GET`, `:scheme http`, `:path` and `:authority localhost`, none of them indexed.
+pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
+    let literal = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
+    frame(1, 5, stream, &[vec![0x82, 0x86], literal(4, path), literal(1, "localhost")].concat())
+}
+
+fn window_update(stream: u32) -> Vec<u8> {
+    frame(8, 0, stream, &[0, 0, 0, 1])
+}
+
+fn reset(stream: u32) -> Vec<u8> {
+    frame(3, 0, stream, &[0, 0, 0, 8])
+}
+
+/// Reads frames until one of this kind; `None` at the end of the connection.
+async fn next(stream: &mut (impl AsyncRead + Unpin), kind: u8) -> Option<Vec<u8>> {
+    timeout(LONG, async {
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).await.ok()?;
+            let mut payload = vec![0; usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])];
+            stream.read_exact(&mut payload).await.ok()?;
+            if head[3] == kind {
+                return Some(payload);
+            }
+        }
+    })
+    .await
+    .expect("a frame or the end")
+}
+
+/// 15 bytes cost 7 us, and a client that sent nothing else made others wait for seconds.
+#[tokio::test]
+async fn floods_of_control_frames_are_sent_away_while_others_are_served() {
+    let server = plain(limits());
+    for (name, flood) in
+        [("SETTINGS", frame(SETTINGS, 0, 0, &[])), ("PING", frame(PING, 0, 0, &[0; 8])), ("unknown", frame(200, 0, 0, &[]))]
+    {
+        let (mut from, mut to) = tokio::io::split(connect(&server).await);
+        to.write_all(&opened(&[])).await.expect("sent");
+        let flood = flood.repeat(1_000);
+        let flooding = tokio::spawn(async move { while to.write_all(&flood).await.is_ok() {} });
+        let goodbye = next(&mut from, GOAWAY).await.expect(name);
+        assert_eq!(goodbye[4..8], [0; 4], "{name}: without a fault");
+        assert!(ask(connect(&server).await, "/", "").await.ends_with("local"), "{name}");
+        // It is not read any more, and it ends.
+        timeout(LONG, flooding).await.expect("the connection ends").expect("no panic");
+    }
+    assert_eq!(server.metrics.connections_closed.with_label_values(&["flood"]).get(), 3);
+}
+
+#[tokio::test]
+async fn thousands_of_cancelled_requests_and_window_updates_are_no_flood() {
+    let server = plain(Connections { streams_max: 250, ..limits() });
+    let mut stream = connect(&server).await;
+    stream.write_all(&opened(&[])).await.expect("sent");
+    for hundred in 0..30 {
+        let cancelled = |n: u32| [get(n, "/never"), window_update(n), window_update(0), reset(n)].concat();
+        let mut batch: Vec<u8> = (0..100).flat_map(|n| cancelled(200 * hundred + 2 * n + 1)).collect();
+        batch.extend(frame(PING, 0, 0, &[0; 8]));
+        stream.write_all(&batch).await.expect("sent");
+        assert!(next(&mut stream, PING).await.is_some(), "after {hundred} hundred");
+    }
+    stream.write_all(&get(6_001, "/")).await.expect("sent");
+    assert_eq!(next(&mut stream, 0).await.as_deref(), Some(&b"local"[..]), "the last one is answered");
+    assert_eq!(server.metrics.connections_closed.with_label_values(&["flood"]).get(), 0);
+}
+
+/// An answer whose last frame h2 has, and whose window is one byte, is no body any more: nothing but the idle limit ended it.
+#[tokio::test]
+async fn answers_that_h2_has_whole_and_cannot_send_end_their_connection() {
+    let server = plain(Connections { unread_max: SHORT, ..limits() });
+    let mut stream = connect(&server).await;
+    // SETTINGS_INITIAL_WINDOW_SIZE of 1.
+    stream.write_all(&[opened(&[0, 4, 0, 0, 0, 1]), get(1, "/")].concat()).await.expect("sent");
+    assert_eq!(next(&mut stream, 0).await.as_deref(), Some(&b"l"[..]));
+    assert_eq!(next(&mut stream, 0).await, None, "the connection ends");
+    assert_eq!(server.metrics.connections_closed.with_label_values(&["unread"]).get(), 1);
+}
+
+#[tokio::test]
+async fn windows_of_bodies_are_small() {
+    let server = plain(limits());
+    let mut stream = connect(&server).await;
+    stream.write_all(&opened(&[])).await.expect("sent");
+    let settings = next(&mut stream, SETTINGS).await.expect("settings");
+    let window = settings.chunks_exact(6).find(|setting| setting[1] == 4).map(|s| u32::from_be_bytes([s[2], s[3], s[4], s[5]]));
+    assert_eq!(window, Some(256 << 10));
+    // The window of the connection is 64 KiB - 1 and what is added.
+    let more = next(&mut stream, 8).await.expect("an update");
+    assert_eq!(u32::from_be_bytes([more[0], more[1], more[2], more[3]]) + 65_535, 512 << 10);
+}

@@ -1,0 +1,340 @@
+//! What a connection is doing, felt where its bytes pass: requests, answers, reads and writes. Knows no route.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::{Instant, sleep},
+};
+
+use super::{
+    connections::{Reason, Seat},
+    frames::Frames,
+};
+
+/// Bytes that must be written within `--request-timeout` for an answer to go on: answers to pings, which any client can have, are fewer.
+const STEP_BYTES: usize = 16 << 10;
+
+/// An HTTP/2 connection is given up when its answers have stood still for so many times the limit: a stream that is not read is given up by then
+/// ([`super::progress`]).
+const STREAMS_FIRST: u32 = 3;
+
+/// What a connection is doing, as its stream and its requests see it.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// Requests whose answer is not written whole.
+    open: AtomicUsize,
+    /// Those of them that are being answered, watches apart.
+    answers: AtomicUsize,
+    /// Requests that came so far.
+    requests: AtomicU64,
+    /// Bytes read so far.
+    bytes: AtomicU64,
+    /// Moves when answers begin, go on and end.
+    steps: AtomicU64,
+    /// The whole preface of HTTP/2 came.
+    speaks_h2: AtomicBool,
+    /// The last write had to wait for the client.
+    is_blocked: AtomicBool,
+    /// A stream was given up: no new ones are taken.
+    gave_up: AtomicBool,
+    /// Told when `open` returns to 0.
+    emptied: Notify,
+    /// Told when an answer begins.
+    begun: Notify,
+}
+
+impl Pulse {
+    pub(super) fn speaks_h2(&self) -> bool {
+        self.speaks_h2.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has_open(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0
+    }
+
+    /// Requests that came so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    /// Bytes read so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Waits until no request is open.
+    pub(super) async fn emptied(&self) {
+        while self.has_open() {
+            self.emptied.notified().await;
+        }
+    }
+
+    /// Returns when answers stand still: nothing of them was written for this long. Also those that hyper has whole, which no body can tell of.
+    pub(super) async fn stalls(&self, limit: Duration) {
+        let mut still = 0;
+        loop {
+            while self.answers.load(Ordering::Acquire) == 0 {
+                still = 0;
+                self.begun.notified().await;
+            }
+            let seen = self.steps.load(Ordering::Acquire);
+            sleep(limit).await;
+            if self.answers.load(Ordering::Acquire) == 0 || self.steps.load(Ordering::Acquire) != seen {
+                still = 0;
+                continue;
+            }
+            still += 1;
+            if !self.speaks_h2() || self.is_blocked.load(Ordering::Acquire) {
+                return;
+            }
+            // Other streams go on, be they watches.
+            let is_alone = self.open.load(Ordering::Acquire) == self.answers.load(Ordering::Acquire);
+            if is_alone && (still >= STREAMS_FIRST || self.gave_up.load(Ordering::Acquire)) {
+                return;
+            }
+        }
+    }
+
+    /// A stream was given up: what is left of it goes with the connection, when the others have ended.
+    pub(super) fn gave_up(&self) {
+        self.gave_up.store(true, Ordering::Release);
+    }
+
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Counts a request as open until it is dropped.
+#[derive(Debug)]
+pub(super) struct Open {
+    pulse: Arc<Pulse>,
+    is_answer: bool,
+}
+
+impl Open {
+    /// A request came.
+    pub(super) fn new(pulse: &Arc<Pulse>) -> Self {
+        pulse.open.fetch_add(1, Ordering::AcqRel);
+        pulse.requests.fetch_add(1, Ordering::AcqRel);
+        Self { pulse: Arc::clone(pulse), is_answer: false }
+    }
+
+    /// It is being answered, not by a watch: from now on it must go on.
+    pub(super) fn answered(mut self) -> Self {
+        self.is_answer = true;
+        self.pulse.answers.fetch_add(1, Ordering::AcqRel);
+        self.pulse.step();
+        self.pulse.begun.notify_one();
+        self
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.is_answer {
+            self.pulse.answers.fetch_sub(1, Ordering::AcqRel);
+            self.pulse.step();
+        }
+        if self.pulse.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.pulse.emptied.notify_one();
+        }
+    }
+}
+
+/// A body that keeps its request open until its last byte is written.
+#[derive(Debug)]
+pub(super) struct Sent<B> {
+    body: B,
+    open: Arc<Open>,
+}
+
+impl<B> Sent<B> {
+    pub(super) fn new(body: B, open: Open) -> Self {
+        Self { body, open: Arc::new(open) }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = &mut *self;
+        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        // A watch may stand still, so nobody asks what of it is written.
+        if !this.open.is_answer {
+            return frame;
+        }
+        this.open.pulse.step();
+        frame.map_ok(|frame| frame.map_data(|data| Bytes::from_owner(Unwritten { data, _open: Arc::clone(&this.open) })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Data of an answer; hyper and h2 let go of it when it is written.
+struct Unwritten {
+    data: Bytes,
+    _open: Arc<Open>,
+}
+
+impl AsRef<[u8]> for Unwritten {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+/// A stream whose reads and writes are felt by the pulse. When a client sends too many control frames, it is read no more.
+#[derive(Debug)]
+pub(super) struct Felt<IO> {
+    io: IO,
+    pulse: Arc<Pulse>,
+    seat: Arc<Seat>,
+    frames: Frames,
+    began: Instant,
+    /// Bytes written since the last step.
+    written: usize,
+    is_flooded: bool,
+}
+
+impl<IO> Felt<IO> {
+    pub(super) fn new(io: IO, pulse: Arc<Pulse>, seat: Arc<Seat>) -> Self {
+        Self { io, pulse, seat, frames: Frames::new(), began: Instant::now(), written: 0, is_flooded: false }
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.pulse.bytes.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        let was_http2 = self.frames.is_http2();
+        let (frames, began) = (&mut self.frames, self.began);
+        if !frames.read(bytes, || began.elapsed()) {
+            self.is_flooded = true;
+            self.seat.leave(Reason::Flood);
+        }
+        if !was_http2 && self.frames.is_http2() {
+            self.pulse.speaks_h2.store(true, Ordering::Release);
+        }
+    }
+
+    fn wrote(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Pending => self.pulse.is_blocked.store(true, Ordering::Release),
+            Poll::Ready(Ok(bytes)) => {
+                self.pulse.is_blocked.store(false, Ordering::Release);
+                self.frames.wrote(bytes);
+                self.written += bytes;
+                if self.written >= STEP_BYTES {
+                    self.written = 0;
+                    self.pulse.step();
+                }
+            }
+            Poll::Ready(Err(_)) => {}
+        }
+        written
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Felt<IO> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // Its seat has told the connection to end.
+        if self.is_flooded {
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        self.read(&buf.filled()[before..]);
+        polled
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Felt<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.wrote(written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.wrote(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Full};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_open_until_it_is_written() {
+        let pulse = Arc::new(Pulse::default());
+        let mut body = Sent::new(Full::new(Bytes::from_static(b"answer")), Open::new(&pulse).answered());
+        let data = body.frame().await.expect("one").expect("infallible").into_data().expect("data");
+        drop(body);
+        let (part, rest) = (data.slice(..3), data.slice(3..));
+        drop(data);
+        drop(part);
+        assert!(pulse.has_open(), "a part is not written");
+        let began = Instant::now();
+        pulse.stalls(LIMIT).await;
+        assert_eq!(began.elapsed(), LIMIT);
+        drop(rest);
+        assert!(!pulse.has_open());
+        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "there is no answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_are_reset_before_their_connection_goes() {
+        let pulse = Arc::new(Pulse::default());
+        pulse.speaks_h2.store(true, Ordering::Release);
+        let watch = Open::new(&pulse);
+        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "a watch may stand still");
+        let answer = Open::new(&pulse).answered();
+        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "beside an answer, too");
+        drop(watch);
+        let began = Instant::now();
+        pulse.stalls(LIMIT).await;
+        assert_eq!(began.elapsed(), STREAMS_FIRST * LIMIT);
+        pulse.is_blocked.store(true, Ordering::Release);
+        pulse.stalls(LIMIT).await;
+        assert_eq!(began.elapsed(), (STREAMS_FIRST + 1) * LIMIT, "nothing passes at all");
+        drop(answer);
+    }
+}
