@@ -34,7 +34,7 @@ use super::{
     websocket,
 };
 use crate::{
-    auth::{Authenticator, Identity},
+    auth::{Authenticator, Identity, impersonates},
     catalogue::{
         Catalogue,
         discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
@@ -123,7 +123,7 @@ async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Res
     next.run(request).await
 }
 
-/// Who is it? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
+/// Who is it? Nobody may act as somebody else; unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
 async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let conn = connection(&request);
     let identity = match conn.door {
@@ -134,12 +134,22 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         Door::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
     let open = matches!(Route::parse(request.uri().path()), Ok(Route::Health { .. }));
-    match identity {
-        Identity::Local | Identity::User(_) => next.run(request).await,
-        Identity::None if open => next.run(request).await,
-        Identity::None | Identity::Invalid => whole(arrived(&request).reply.status(&Status::unauthorized())),
+    let refused = match identity {
+        Identity::Invalid => Some(Status::unauthorized()),
+        Identity::None if !open => Some(Status::unauthorized()),
+        // Carried out as the client itself, it would do what the other may not, and say nothing.
+        Identity::Local | Identity::User(_) | Identity::None => {
+            impersonates(request.headers()).then(|| Status::forbidden(NO_IMPERSONATION))
+        }
+    };
+    match refused {
+        Some(status) => whole(arrived(&request).reply.status(&status)),
+        None => next.run(request).await,
     }
 }
+
+/// What who wants to act as somebody else is told.
+const NO_IMPERSONATION: &str = "impersonation is not supported yet: no request with an Impersonate-* header is carried out";
 
 async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);

@@ -9,6 +9,7 @@ mod counters;
 mod forms;
 mod gzip;
 mod large;
+mod refusals;
 mod restart;
 mod shards;
 pub(crate) mod socket;
