@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    exponential_buckets,
 };
 
 pub use log::start as start_log;
@@ -41,6 +42,8 @@ pub struct Metrics {
     registry: Registry,
     process: process::Process,
     families: Families,
+    /// `watchcache_watch_filters_bytes`: different filters that watches hold; set when it is asked for.
+    pub watch_filters_bytes: IntGauge,
     /// `watchcache_unknown_keys_total`: keys under the prefix that fit no resource; the feed counts them.
     pub unknown_keys: IntCounter,
     /// `etcd_lease_object_counts`: objects per lease.
@@ -123,6 +126,10 @@ impl Metrics {
         let registry = Registry::new();
         let catalogue = Catalogue(&registry);
         let families = Families::new(&catalogue);
+        let watch_filters_bytes = catalogue.add(IntGauge::new(
+            "watchcache_watch_filters_bytes",
+            "Bytes of the different filters (scope and selectors) that watches hold, each counted once however many watches have it.",
+        ));
         let unknown_keys = catalogue
             .add(IntCounter::new("watchcache_unknown_keys_total", "Keys under the etcd prefix that fit no resource and were ignored."));
         let lease_objects = catalogue.add(Histogram::with_opts(
@@ -137,7 +144,16 @@ impl Metrics {
         let blocks = |result: &str| blocks.with_label_values(&[result]);
         let (blocks_shared, blocks_compressed) = (blocks("shared"), blocks("compressed"));
         let process = process::Process::new(&catalogue);
-        Arc::new(Metrics { process, families, unknown_keys, lease_objects, blocks_shared, blocks_compressed, registry })
+        Arc::new(Metrics {
+            process,
+            families,
+            watch_filters_bytes,
+            unknown_keys,
+            lease_objects,
+            blocks_shared,
+            blocks_compressed,
+            registry,
+        })
     }
 
     /// Handles of one resource, for the cache and the feed. Resolve once and keep.

@@ -284,6 +284,7 @@ impl Api {
             resource.metrics.capacity.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
             resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
         }
+        self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));
         self.metrics.render()
     }
 }
