@@ -323,7 +323,7 @@ mod tests {
 
         /// A watch of everything, live after `seen`.
         fn watch(&mut self, seen: u64) -> Subscription {
-            let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default() };
+            let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
             let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
             let group = self.state.subscribe(key, form);
             Subscription::new(self.published.clone(), &group, self.state.epoch(), Start::After(Revision(seen)))

@@ -45,6 +45,8 @@ pub struct Metrics {
     registry: Registry,
     process: process::Process,
     families: Families,
+    /// `watchcache_watch_filters_bytes`: different filters that watches hold; set when it is asked for.
+    pub watch_filters_bytes: IntGauge,
     /// `watchcache_unknown_keys_total`: keys under the prefix that fit no resource; the feed counts them.
     pub unknown_keys: IntCounter,
     /// `watchcache_definitions_read_total`: CustomResourceDefinitions read for serving; the registry counts them.
@@ -139,6 +141,10 @@ impl Metrics {
         let registry = Registry::new();
         let catalogue = Catalogue(&registry);
         let families = Families::new(&catalogue);
+        let watch_filters_bytes = catalogue.add(IntGauge::new(
+            "watchcache_watch_filters_bytes",
+            "Bytes of the different filters (scope and selectors) that watches hold, each counted once however many watches have it.",
+        ));
         let unknown_keys = catalogue
             .add(IntCounter::new("watchcache_unknown_keys_total", "Keys under the etcd prefix that fit no resource and were ignored."));
         let definitions_read = catalogue.add(IntCounter::new(
@@ -175,6 +181,7 @@ impl Metrics {
         Arc::new(Metrics {
             process,
             families,
+            watch_filters_bytes,
             unknown_keys,
             definitions_read,
             lease_objects,

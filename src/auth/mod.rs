@@ -47,6 +47,12 @@ pub enum Identity {
     Invalid,
 }
 
+/// Whether a request wants to be carried out as somebody else: `Impersonate-User`, `-Group`, `-Uid`, `-Extra-…` (spec api-surface §12).
+#[must_use]
+pub fn impersonates(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
+}
+
 /// Why the authenticators could not be set up. One line each, naming the flag.
 #[derive(Debug, Error)]
 pub enum AuthError {

@@ -186,7 +186,7 @@ pub(crate) fn test_object_with(name: &str, revision: u64, labels: &[(&str, &str)
         tail: Bytes::from(tail),
         scope_at: "/registry/configmaps/".len() as u16,
         name_at: "/registry/configmaps/ns/".len() as u16,
-        labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        labels: labels.into(),
         fields: fields.iter().map(|f| (*f).into()).collect(),
     }
 }

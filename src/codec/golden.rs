@@ -123,7 +123,7 @@ fn core_objects() {
     }
     let labelled = check(case!("configmap"), &built_in("ConfigMap", "v1"), &config_map);
     assert_eq!((labelled.namespace(), labelled.name(), labelled.labels.len()), ("codec", "cm", 3));
-    assert_eq!((labelled.label("app"), labelled.label("empty"), labelled.label("no")), (Some("web"), Some(""), None));
+    assert_eq!((labelled.labels.get("app"), labelled.labels.get("empty"), labelled.labels.get("no")), (Some("web"), Some(""), None));
 
     let mut secrets = built_in("Secret", "v1");
     secrets.fields = vec![FieldPath::Scalar(vec!["type".to_owned()])];
@@ -197,7 +197,7 @@ fn definitions_are_kept_as_v1() {
     let definitions = storage(false, Shape::Definition, Vec::new());
     for text in [case!("crd_one"), case!("crd_same"), case!("crd_differ"), case!("crd_hook"), case!("crd_url"), case!("crd_rules")] {
         let kept = check(text, &definitions, &forms);
-        assert_eq!(kept.label("set"), Some("codec"));
+        assert_eq!(kept.labels.get("set"), Some("codec"));
         // Stored as v1 (a newer kube-apiserver): served as it is.
         let v1 = Case::read(text).one("get");
         let again = ingest(&definitions, 0, Bytes::from_static(b"x"), v1.as_bytes(), kept.revision).expect("v1");
@@ -239,7 +239,7 @@ fn custom_resources_in_two_versions() {
     let forms = ["ex.io/v1", "ex.io/v2"].map(|version| (version, Form::custom(version, "Widget", "WidgetList")));
     let full = check(case!("widget"), &widgets(), &forms);
     assert_eq!(full.fields.iter().map(|v| &**v).collect::<Vec<_>>(), ["red", "5", "true"]);
-    assert_eq!(full.label("tier"), Some("front"));
+    assert_eq!(full.labels.get("tier"), Some("front"));
     let bare = check(case!("widget_bare"), &widgets(), &forms);
     assert_eq!(bare.field(0), "");
 }

@@ -12,7 +12,7 @@ use super::{
     proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
-use crate::model::{Broken, Object, Revision, Shape, Storage, shard::hash};
+use crate::model::{Broken, Labels, Object, Revision, Shape, Storage, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -43,7 +43,7 @@ struct Body {
     head_at: u32,
     rv_at: (u32, u32),
     uid_hash: u64,
-    labels: Box<[(Box<str>, Box<str>)]>,
+    labels: Labels,
     fields: Box<[Box<str>]>,
 }
 

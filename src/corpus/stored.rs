@@ -131,7 +131,7 @@ fn is_the_value(value: &[u8], object: &Object, shown: &Value, version: &str) {
     }
     metadata["resourceVersion"] = REVISION.to_string().into();
     for (key, label) in metadata["labels"].as_object().unwrap_or(&Map::new()) {
-        assert_eq!(object.label(key), Some(label.as_str().unwrap_or("")), "{key}");
+        assert_eq!(object.labels.get(key), Some(label.as_str().unwrap_or("")), "{key}");
     }
     assert!(same(&Value::Object(stored.clone()), shown), "{} became {shown}", Value::Object(stored));
 }

@@ -92,11 +92,11 @@ impl Dispatcher {
     /// Forgets groups without members and frames that nobody needs.
     pub fn tidy(&mut self, published: Revision) {
         let interest = &mut self.interest;
-        self.groups.retain(|key, group| {
+        self.groups.retain(|_, group| {
             // One reference is here, one in the index: a subscriber that was just handed the group holds a third.
             let keep = group.tidy(published) || Arc::strong_count(group) > 2;
             if !keep {
-                interest.remove(key);
+                interest.remove(group);
             }
             keep
         });
@@ -151,7 +151,7 @@ mod tests {
         dispatch::group::{Seat, Taken},
         model::{
             Filter,
-            selector::{LabelOp, LabelRequirement, LabelSelector},
+            selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
         },
     };
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn key(form: &str, filter: Filter) -> GroupKey {
-        GroupKey { form: form.into(), filter }
+        GroupKey { form: form.into(), filter: filter.into() }
     }
 
     fn in_namespace() -> Filter {
@@ -169,7 +169,7 @@ mod tests {
 
     fn labelled(value: &str) -> Filter {
         let requirement = LabelRequirement { key: "app".into(), op: LabelOp::In(vec![value.into()]) };
-        Filter { labels: LabelSelector { requirements: vec![requirement] }, ..Filter::default() }
+        Filter { labels: LabelMatcher::new(&LabelSelector { requirements: vec![requirement] }), ..Filter::default() }
     }
 
     fn object(revision: u64, app: &str) -> Arc<Object> {

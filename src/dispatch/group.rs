@@ -11,10 +11,8 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::{
-    codec::form::Form,
-    model::{Filter, Revision},
-};
+use super::filters::SharedFilter;
+use crate::{codec::form::Form, model::Revision};
 
 /// Most frames a group's log holds for members that do not keep up; one that falls out replays from the ring.
 pub const GROUP_FRAMES_MAX: usize = 1_024;
@@ -43,7 +41,7 @@ pub struct GroupKey {
     /// Names the form, e.g. `apps/v1/deployments`: watchers of two served versions get other bytes.
     pub form: Arc<str>,
     /// Scope and selectors.
-    pub filter: Filter,
+    pub filter: SharedFilter,
 }
 
 /// One event as a group's members get it.
@@ -289,12 +287,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::Filter;
 
     const SMALL: GroupLimits = GroupLimits { frames_max: 8, bytes_max: 60 };
 
     fn group(limits: GroupLimits) -> Arc<Group> {
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter: Filter::default() }, form, Revision(10), limits))
+        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, Revision(10), limits))
     }
 
     /// Frames of ten bytes.

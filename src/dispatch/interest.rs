@@ -5,11 +5,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::group::{Group, GroupKey};
-use crate::model::{
-    Event, Filter,
-    selector::{Field, LabelOp},
-};
+use super::group::Group;
+use crate::model::{Event, Filter, Object, selector::Field};
 
 /// An equality that an object must satisfy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,10 +40,10 @@ impl Interest {
     }
 
     /// Takes a group out.
-    pub fn remove(&mut self, key: &GroupKey) {
-        let term = most_selective(&key.filter);
+    pub fn remove(&mut self, group: &Arc<Group>) {
+        let term = most_selective(&group.key().filter);
         if let Some(filed) = self.groups.get_mut(&term) {
-            filed.retain(|g| g.key() != key);
+            filed.retain(|filed| !Arc::ptr_eq(filed, group));
             if filed.is_empty() {
                 self.groups.remove(&term);
             }
@@ -66,7 +63,7 @@ impl Interest {
     }
 
     /// Calls `visit` once for every group that can match the event.
-    pub fn candidates(&self, event: &Event, mut visit: impl FnMut(&Arc<Group>)) {
+    pub fn candidates<'e>(&self, event: &'e Event, mut visit: impl FnMut(&Arc<Group>)) {
         if self.groups.is_empty() {
             return;
         }
@@ -90,10 +87,10 @@ impl Interest {
         if self.labels.is_empty() {
             return;
         }
-        let before = old.into_iter().flat_map(|o| &o.labels);
-        let after = new.into_iter().flat_map(|o| &o.labels).filter(|(key, value)| old.and_then(|o| o.label(key)) != Some(&**value));
-        for (key, value) in before.chain(after).filter(|(key, _)| self.labels.contains_key(key)) {
-            look(Term::Label(key.clone(), value.clone()));
+        let labels = |object: Option<&'e Object>| object.into_iter().flat_map(|o| o.labels.iter());
+        let after = labels(new).filter(|(key, value)| old.and_then(|o| o.labels.get(key)) != Some(value));
+        for (key, value) in labels(old).chain(after).filter(|(key, _)| self.labels.contains_key(*key)) {
+            look(Term::Label(key.into(), value.into()));
         }
     }
 }
@@ -118,18 +115,15 @@ fn most_selective(filter: &Filter) -> Term {
     if let Some(name) = &filter.name {
         return Term::Name(name.clone());
     }
-    for term in filter.fields.terms.iter().filter(|t| t.equal) {
-        match term.field {
-            Field::Name => return Term::Name(term.value.clone()),
-            Field::Declared(index) => return Term::Field(index, term.value.clone()),
+    for (field, value) in filter.fields.equalities() {
+        match field {
+            Field::Name => return Term::Name(value.into()),
+            Field::Declared(index) => return Term::Field(index, value.into()),
             Field::Namespace => {}
         }
     }
-    let single = filter.labels.requirements.iter().find_map(|r| match &r.op {
-        LabelOp::In(values) if values.len() == 1 => Some(Term::Label(r.key.clone(), values[0].clone())),
-        _ => None,
-    });
-    single.or_else(|| filter.namespace.clone().map(Term::Namespace)).unwrap_or(Term::All)
+    let label = filter.labels.equality().map(|(key, value)| Term::Label(key.into(), value.into()));
+    label.or_else(|| filter.namespace.clone().map(Term::Namespace)).unwrap_or(Term::All)
 }
 
 #[cfg(test)]
@@ -140,10 +134,10 @@ mod tests {
     use super::*;
     use crate::{
         codec::Form,
-        dispatch::GroupLimits,
+        dispatch::{GroupKey, GroupLimits},
         model::{
-            Object, Revision,
-            selector::{FieldSelector, FieldTerm, LabelRequirement, LabelSelector},
+            Revision,
+            selector::{FieldMatcher, FieldTerm, LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
             shard::{Shard, hash},
         },
     };
@@ -175,8 +169,8 @@ mod tests {
     }
 
     fn filter() -> impl Strategy<Value = Filter> {
-        let labels = prop::collection::vec(requirement(), 0..3).prop_map(|requirements| LabelSelector { requirements });
-        let fields = prop::collection::vec(term(), 0..3).prop_map(|terms| FieldSelector { terms });
+        let labels = prop::collection::vec(requirement(), 0..3).prop_map(|requirements| LabelMatcher::new(&LabelSelector { requirements }));
+        let fields = prop::collection::vec(term(), 0..3).prop_map(|terms| FieldMatcher::new(&terms));
         let shard = prop::option::of(prop::sample::select(vec!["'0x0000000000000000'", "'0x8000000000000000'"])).prop_map(|start| {
             let selector = format!("shardRange(object.metadata.uid, {}, '0xc000000000000000')", start?);
             Some(Shard::parse(&selector).expect("a shard"))
@@ -225,7 +219,7 @@ mod tests {
 
     fn group(filter: Filter) -> Arc<Group> {
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter }, form, Revision(1), GroupLimits::default()))
+        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter: filter.into() }, form, Revision(1), GroupLimits::default()))
     }
 
     proptest! {
@@ -254,9 +248,9 @@ mod tests {
                         }
                     }
                 }
-                leaving.iter().for_each(|(group, _)| interest.remove(group.key()));
+                leaving.iter().for_each(|(group, _)| interest.remove(group));
             }
-            staying.iter().for_each(|(group, _)| interest.remove(group.key()));
+            staying.iter().for_each(|(group, _)| interest.remove(group));
             prop_assert!(interest.groups.is_empty() && interest.fields.is_empty() && interest.labels.is_empty());
         }
     }
@@ -266,7 +260,7 @@ mod tests {
     fn who_asks_for_another_value_is_not_looked_at() {
         let asking = |value: String| {
             let requirement = LabelRequirement { key: "app".into(), op: LabelOp::In(vec![value.into()]) };
-            group(Filter { labels: LabelSelector { requirements: vec![requirement] }, ..Filter::default() })
+            group(Filter { labels: LabelMatcher::new(&LabelSelector { requirements: vec![requirement] }), ..Filter::default() })
         };
         let mut interest = Interest::default();
         (0..1_000).for_each(|n| interest.add(&asking(format!("app-{n}"))));

@@ -1,9 +1,10 @@
 //! Who hears what: an event touches only the groups that can match it, is encoded once per form, and waits in each group's log for the members.
 //!
-//! `interest` finds the groups, `group` holds their logs, `subscription` is one watcher's way through picture, ring and log. Knows no socket, no
+//! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through picture, ring and log. Knows no socket, no
 //! clock and no tokio: a member is woken through `std::task::Waker`.
 
 pub mod dispatcher;
+pub mod filters;
 pub mod group;
 pub mod interest;
 #[cfg(all(test, feature = "shuttle"))]
@@ -11,6 +12,7 @@ mod schedule;
 pub mod subscription;
 
 pub use dispatcher::{Dispatcher, Wake};
+pub use filters::{Filters, SharedFilter};
 pub use group::{Group, GroupKey, GroupLimits};
 #[cfg(test)]
 pub(crate) use subscription::test_subscription;

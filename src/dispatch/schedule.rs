@@ -117,7 +117,7 @@ fn life(keeping: Keeping, marking: Marking, lies: Option<&Arc<Count>>) {
     published.handed(Revision(1));
     let mut dispatcher = Dispatcher::default();
     let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-    let group = dispatcher.group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default() }, form, Revision(1));
+    let group = dispatcher.group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, Revision(1));
     let members: Vec<_> = (0..2)
         .map(|_| {
             let subscription = Subscription::new(published.clone(), &group, Epoch(1), Start::After(Revision(1)));

@@ -272,7 +272,7 @@ pub(crate) fn test_subscription(objects: usize, annotated: bool) -> Subscription
     replica.reset(Epoch(1), last, last, objects, Vec::new());
     let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
     let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-    let group = Dispatcher::default().group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default() }, form, last);
+    let group = Dispatcher::default().group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, last);
     let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
     Subscription::new(published, &group, Epoch(1), start)
 }

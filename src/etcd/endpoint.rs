@@ -18,6 +18,10 @@ const BACKOFF_JITTER: f64 = 0.5;
 /// Largest answer accepted, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than
 /// one page of 10,000 keys.
 const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
+/// What hyper, h2 and Linux say of a connection that the peer closed.
+const CLOSED: [&str; 3] = ["connection closed", "broken pipe", "Connection reset"];
+/// What that means most likely when it comes before the first answer.
+const CLOSED_HINT: &str = "closed by etcd after the TLS handshake: it may want a client certificate, --etcd-certfile, or not trust ours";
 /// What the logs call an endpoint without an address.
 const IN_PROCESS: &str = "in-process";
 
@@ -54,6 +58,8 @@ enum Way {
 struct Health {
     failures: u32,
     last: Option<Failure>,
+    /// It has answered at least once.
+    answered: bool,
 }
 
 struct Failure {
@@ -105,8 +111,21 @@ impl Endpoint {
             Ok(connected) => run(connected).await.map_err(|e| EtcdError::from_client(&e)),
             Err(error) => Err(error),
         };
+        let outcome = outcome.map_err(|error| self.explained(error));
         self.learn(outcome.as_ref().err());
         outcome
+    }
+
+    /// In TLS 1.3 a server judges our certificate when the handshake is over on our side; its alert is often lost with the connection that it closes.
+    fn explained(&self, error: EtcdError) -> EtcdError {
+        match error {
+            EtcdError::Unavailable(text)
+                if self.url.starts_with("https://") && !self.health().answered && CLOSED.iter().any(|closed| text.contains(closed)) =>
+            {
+                EtcdError::Unavailable(format!("{text} ({CLOSED_HINT})"))
+            }
+            error => error,
+        }
     }
 
     /// The endpoint's clients. Without a user this needs no etcd; with one, etcd is asked for a token the first time.
@@ -146,7 +165,7 @@ impl Endpoint {
     fn learn(&self, error: Option<&EtcdError>) {
         match error {
             Some(error) if error.blames_endpoint() => self.failed(error),
-            _ => *self.health() = Health::default(),
+            _ => *self.health() = Health { answered: true, ..Health::default() },
         }
     }
 

@@ -38,7 +38,7 @@ use super::{
     websocket,
 };
 use crate::{
-    auth::{Authenticator, Identity},
+    auth::{Authenticator, Identity, impersonates},
     catalogue::{
         Catalogue,
         discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
@@ -143,7 +143,7 @@ async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Res
     next.run(request).await
 }
 
-/// Who is it? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
+/// Who is it? Nobody may act as somebody else; unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
 async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let conn = connection(&request);
     let identity = match conn.door {
@@ -154,19 +154,27 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         Door::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
     let open = matches!(Route::parse(request.uri().path()), Ok(Route::Health { .. }));
-    match identity {
+    let refused = match identity {
+        Identity::Invalid => Some(Status::unauthorized()),
+        Identity::None if !open => Some(Status::unauthorized()),
         Identity::User(user) if conn.seat.prove(&user.name).is_err() => {
-            let why = "this user has too many connections open, please try again later";
-            whole(arrived(&request).reply.status(&Status::too_many_requests(why, 1)))
+            Some(Status::too_many_requests("this user has too many connections open, please try again later", 1))
         }
-        Identity::Local | Identity::User(_) => next.run(request).await,
-        Identity::None if open => {
+        Identity::None => {
             conn.seat.probed();
-            next.run(request).await
+            None
         }
-        Identity::None | Identity::Invalid => whole(arrived(&request).reply.status(&Status::unauthorized())),
+        // Carried out as the client itself, it would do what the other may not, and say nothing.
+        Identity::Local | Identity::User(_) => impersonates(request.headers()).then(|| Status::forbidden(NO_IMPERSONATION)),
+    };
+    match refused {
+        Some(status) => whole(arrived(&request).reply.status(&status)),
+        None => next.run(request).await,
     }
 }
+
+/// What who wants to act as somebody else is told.
+const NO_IMPERSONATION: &str = "impersonation is not supported yet: no request with an Impersonate-* header is carried out";
 
 async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     let Arrived { mut reply, .. } = arrived(&request);
@@ -315,6 +323,7 @@ impl Api {
             resource.metrics.capacity.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
             resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
         }
+        self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));
         self.metrics.render()
     }
 }

@@ -14,6 +14,7 @@ impl From<ReadError> for Status {
         match error {
             ReadError::Refused(refusal) => refusal.into(),
             ReadError::NotReady(pending) => Self::too_many_requests("storage is (re)initializing", retry_after(pending).into()),
+            ReadError::NoRoom(why) => Self::too_many_requests(why.to_string(), 1),
             ReadError::TooLarge { asked, current, retry_after } => Self::too_large_revision(asked.0, current.0, retry_after),
             // Who knows the resource says the rest: `not_found_as`.
             ReadError::NotFound { name } => Self::not_found("", "", &name),
@@ -41,5 +42,18 @@ impl From<Refusal> for Status {
             Refusal::TooManyRequests => Self::too_many_requests("storage is (re)initializing", 1),
             Refusal::Invalid(errors) => Self::invalid("ListOptions", "meta.k8s.io", "", &errors),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::filters::NoRoom;
+
+    #[test]
+    fn too_many_selectors_are_too_many_requests() {
+        let status = Status::from(ReadError::from(NoRoom));
+        assert_eq!((status.code, status.retry_after()), (429, Some(1)));
+        assert_eq!(status.message, "too many different selectors are watched, please try again later");
     }
 }

@@ -145,7 +145,7 @@ impl Call<'_> {
         }
         let syntax = match essence {
             // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the doors").
-            None | Some("") if connection(request).door == Door::Plain && has_body(request.headers()) => None,
+            None | Some("") if connection(request).door == Door::Plain && has_body(request.body()) => None,
             None | Some("" | "application/json") => Some(Syntax::Json),
             Some("application/yaml") => Some(Syntax::Yaml),
             // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
@@ -308,8 +308,9 @@ fn is_deletion(write: Write) -> bool {
     matches!(write, Write::Delete | Write::DeleteCollection)
 }
 
-fn has_body(headers: &HeaderMap) -> bool {
-    headers.contains_key(http::header::TRANSFER_ENCODING) || headers.get(http::header::CONTENT_LENGTH).is_some_and(|length| length != "0")
+/// Whether a body follows, as far as the head of the request tells: in HTTP/2 no header must.
+fn has_body(body: &impl http_body::Body) -> bool {
+    !body.is_end_stream() && body.size_hint().exact() != Some(0)
 }
 
 fn uid(object: &serde_json::Value) -> &str {

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     catalogue::Conversion,
     codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored},
-    model::{Epoch, Object, quote::quoted},
+    model::{Epoch, Object},
     read::{
         failure::ReadError,
         options::{ListOptions, Query, parse_query},
@@ -173,9 +173,6 @@ impl Call<'_> {
 
     async fn get(&self, name: &str, resource_version: &str) -> Response {
         let mut timer = self.resource.requests.request(Verb::Get, Scope::Resource);
-        if let Err(status) = self.is_key(Some(name)) {
-            return self.failed(&status, &mut timer);
-        }
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
         let is_scale = self.is_scale();
         // A Scale is made of the whole object.
@@ -223,9 +220,6 @@ impl Call<'_> {
     async fn list(&self, options: &ListOptions) -> Response {
         let scope = self.scope(options);
         let mut timer = self.resource.requests.request(Verb::List, scope);
-        if let Err(status) = self.is_key(None) {
-            return self.failed(&status, &mut timer);
-        }
         let target = match self.target(options) {
             Ok(target) => target,
             Err(status) => return self.failed(&status, &mut timer),
@@ -460,14 +454,6 @@ impl Call<'_> {
                 Err(whole(self.reply().timed_out()))
             }
         }
-    }
-
-    /// `.` and `..` are no part of a storage key; only a name is checked before (spec api-surface §1.1), a namespace here.
-    fn is_key(&self, name: Option<&str>) -> Result<(), Status> {
-        let Some(namespace @ ("." | "..")) = self.path.namespace.as_deref() else { return Ok(()) };
-        let name = name.map_or(String::new(), |name| format!("/{name}"));
-        let key = format!("/{}/{namespace}{name}", self.resource.served.storage.id);
-        Err(Status::internal(format!("invalid key: {}", quoted(&key))))
     }
 
     pub(super) fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {

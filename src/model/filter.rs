@@ -2,7 +2,7 @@
 
 use super::{
     Event, Object,
-    selector::{FieldSelector, LabelSelector},
+    selector::{FieldMatcher, LabelMatcher},
     shard::Shard,
 };
 
@@ -14,9 +14,9 @@ pub struct Filter {
     /// Only this name.
     pub name: Option<Box<str>>,
     /// `labelSelector`.
-    pub labels: LabelSelector,
+    pub labels: LabelMatcher,
     /// `fieldSelector` without the exact name and namespace terms that `namespace` and `name` already say.
-    pub fields: FieldSelector,
+    pub fields: FieldMatcher,
     /// `shardSelector`, when its gate is on.
     pub shard: Option<Shard>,
 }
@@ -28,8 +28,15 @@ impl Filter {
         self.name.as_deref().is_none_or(|n| n == object.name())
             && self.namespace.as_deref().is_none_or(|n| n == object.namespace())
             && self.fields.matches(object)
-            && self.labels.matches(object)
+            && self.labels.matches(&object.labels)
             && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
+    }
+
+    /// Bytes it holds.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let words = [&self.namespace, &self.name].into_iter().flatten().map(|word| word.len()).sum::<usize>();
+        size_of::<Self>() + words + self.labels.weight() + self.fields.weight() + self.shard.as_ref().map_or(0, Shard::weight)
     }
 
     /// What a watcher with this filter sees of a change; `None` when nothing.

@@ -4,6 +4,7 @@ pub mod calendar;
 mod change;
 mod filter;
 pub mod invalid;
+mod labels;
 pub(crate) mod legal;
 mod object;
 pub mod quantity;
@@ -17,6 +18,7 @@ pub mod time;
 
 pub use change::{Batch, Change, Feed, Stored};
 pub use filter::{Filter, Kind, Outcome};
+pub use labels::Labels;
 pub use object::{Broken, Event, Object};
 pub use range::KeyRange;
 pub use resource::{FieldPath, PrinterColumn, ResourceId, Shape, Storage};

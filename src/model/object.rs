@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::Revision;
+use super::{Labels, Revision};
 
 /// An object as stored, made servable once.
 ///
@@ -29,8 +29,8 @@ pub struct Object {
     pub scope_at: u16,
     /// Byte offset in `key` where the name starts.
     pub name_at: u16,
-    /// `metadata.labels`, in stored order.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// `metadata.labels`.
+    pub labels: Labels,
     /// Values of the storage's declared fields, in the order of `Storage::fields`; a missing field is `""`.
     pub fields: Box<[Box<str>]>,
     /// Its protobuf message in the version in which it is kept, once somebody has asked for it; goes with the object. Not in [`Object::weight`].
@@ -51,16 +51,16 @@ impl Object {
         std::str::from_utf8(&self.key[usize::from(self.scope_at)..end]).unwrap_or("")
     }
 
-    /// The value of a label, if the object has it. Of one that stands twice the last counts, as in Go.
-    #[must_use]
-    pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().rfind(|(k, _)| &**k == key).map(|(_, v)| &**v)
-    }
-
     /// The value of a declared field; `""` when the object has none (spec list-watch §7.2).
     #[must_use]
     pub fn field(&self, index: usize) -> &str {
         self.fields.get(index).map_or("", |v| v)
+    }
+
+    /// What a filter may look at: the object and each of its labels. The measure of the work of a scan.
+    #[must_use]
+    pub fn looks(&self) -> usize {
+        1 + self.labels.len()
     }
 
     /// `tail` before, and after, the digits of `resourceVersion`: for a body that must show another revision.
@@ -110,6 +110,12 @@ impl Event {
             (Some(object), _) | (None, Some(object)) => &object.key,
             (None, None) => unreachable!("an event has an object before or after"),
         }
+    }
+
+    /// What a filter may look at.
+    #[must_use]
+    pub fn looks(&self) -> usize {
+        [&self.old, &self.new].into_iter().flatten().map(|object| object.looks()).sum()
     }
 
     /// Bytes that only this event keeps alive, for the ring's budget: the object it replaced.

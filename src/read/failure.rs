@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::plan::Refusal;
-use crate::{cache::view::View, etcd::EtcdError, keeper::Gone, model::Revision};
+use crate::{cache::view::View, dispatch::filters::NoRoom, etcd::EtcdError, keeper::Gone, model::Revision};
 
 /// Why a read ended without its data.
 #[derive(Clone, Debug, Error)]
@@ -62,6 +62,9 @@ pub enum ReadError {
     /// etcd did not answer, or answered with an error.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
+    /// 429: watches hold too many different selectors.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The resource went away while it was read.
     #[error(transparent)]
     Gone(#[from] Gone),

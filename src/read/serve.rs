@@ -15,7 +15,7 @@ use super::{
 use crate::{
     cache::{store::Store, view::Known},
     codec::{form::ListMeta, ingest::ingest},
-    dispatch::{Start, Subscription},
+    dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX},
     etcd::{Etcd, RangeRequest},
     model::{Epoch, Object, Revision},
 };
@@ -33,6 +33,8 @@ pub struct Reader {
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
     newest: Arc<Newest>,
+    /// What watches hold.
+    filters: Arc<Filters>,
 }
 
 /// A page of a list.
@@ -67,13 +69,19 @@ impl Reader {
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str) -> Self {
         let prefix: Arc<str> = prefix.into();
-        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix }
+        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters: Filters::new(FILTERS_BYTES_MAX) }
     }
 
     /// The key prefix.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// The filters that watches hold.
+    #[must_use]
+    pub fn filters(&self) -> &Filters {
+        &self.filters
     }
 
     /// LIST (spec list-watch §2).
@@ -166,9 +174,10 @@ impl Reader {
         if let Err(error) = self.wait(target, wait, known).await {
             return Ok(Watching::Failed(error));
         }
+        let key = target.group_key(self.filters.hold(&target.filter)?);
         // First the group, then the picture: whatever the group's log does not have is in the picture.
         let handle = &target.resource.handle;
-        let (group, epoch) = handle.subscribe(target.group_key(), target.form().clone()).await?;
+        let (group, epoch) = handle.subscribe(key, target.form().clone()).await?;
         let known = target.known();
         if known.view.epoch != epoch || !known.is_ready() {
             // Loaded anew in between: the client asks again, as it does when it comes too early.

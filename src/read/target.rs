@@ -11,11 +11,11 @@ use super::{
 use crate::{
     catalogue::Served,
     codec::Form,
-    dispatch::GroupKey,
+    dispatch::{GroupKey, SharedFilter},
     keeper::Handle,
     model::{
         Filter,
-        selector::{Field, FieldSelector, FieldTerm, LabelSelector, parse},
+        selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
         shard::Shard,
     },
     telemetry::{ResourceMetrics, ServedMetrics},
@@ -119,25 +119,27 @@ impl Target {
         let mut filter = Filter {
             namespace: wanted.namespace.map(Into::into),
             name: wanted.name.map(Into::into),
-            labels: selectors.labels,
-            fields: FieldSelector::default(),
+            labels: LabelMatcher::new(&selectors.labels),
+            fields: FieldMatcher::default(),
             shard: selectors.shard,
         };
+        let mut terms = Vec::new();
         for term in selectors.fields {
             let lifted = match term.field {
                 Field::Name if term.equal && is_segment(&term.value) => &mut filter.name,
                 Field::Namespace if term.equal && namespaced && is_segment(&term.value) => &mut filter.namespace,
                 _ => {
-                    filter.fields.terms.push(term);
+                    terms.push(term);
                     continue;
                 }
             };
             match lifted {
                 None => *lifted = Some(term.value),
                 Some(same) if **same == *term.value => {}
-                Some(_) => filter.fields.terms.push(term),
+                Some(_) => terms.push(term),
             }
         }
+        filter.fields = FieldMatcher::new(&terms);
         let whole = format!("{etcd_prefix}{}/", resource.served.storage.id);
         let within = |namespace: Option<&str>| match namespace.filter(|_| namespaced) {
             Some(namespace) => format!("{whole}{namespace}/"),
@@ -171,10 +173,10 @@ impl Target {
         Scope { single_key: self.key.is_some(), selects: self.selects }
     }
 
-    /// Its group of watchers.
+    /// Its group of watchers, who hold this filter of it.
     #[must_use]
-    pub fn group_key(&self) -> GroupKey {
-        GroupKey { form: self.named.name.clone(), filter: self.filter.clone() }
+    pub fn group_key(&self, filter: SharedFilter) -> GroupKey {
+        GroupKey { form: self.named.name.clone(), filter }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Is there a kube-apiserver on this etcd? It keeps a lease under `/registry/masterleases/` (spec api-surface §10.1).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Upkeep;
 use crate::{
@@ -25,10 +25,17 @@ pub(super) enum Neighbour {
 
 /// Asks etcd until it answers.
 pub(super) async fn learn(etcd: &Etcd, prefix: &str) -> Neighbour {
+    let mut complained: Option<Instant> = None;
     loop {
         match look(etcd, prefix).await {
             Ok(neighbour) => return neighbour,
-            Err(error) => tracing::debug!(%error, "etcd did not tell whether a kube-apiserver uses it"),
+            Err(error) => {
+                // Nothing else asks etcd before this is known: it is the one place that learns why etcd cannot be reached at a start.
+                if complained.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+                    complained = Some(Instant::now());
+                    tracing::warn!(%error, "etcd does not answer; trying again");
+                }
+            }
         }
         tokio::time::sleep(RETRY).await;
     }

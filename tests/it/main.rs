@@ -3,6 +3,7 @@
 mod alone;
 mod client;
 mod conformance;
+mod etcd_tls;
 mod guarantees;
 mod live;
 mod manifests;

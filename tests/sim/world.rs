@@ -14,7 +14,7 @@ use watchcache::{
     keeper::{Action, State},
     model::{
         Broken, Feed, Filter, Object, Revision, Shape, Storage,
-        selector::{LabelOp, LabelRequirement, LabelSelector},
+        selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
     },
     source::{
         machine::{Generation, LoadAt, Loaded, Machine, Out},
@@ -405,7 +405,7 @@ impl World {
             return;
         }
         let keeper = &mut self.keepers[wish.resource];
-        let key = GroupKey { form: "v1/configmaps".into(), filter: filter(&wish) };
+        let key = GroupKey { form: "v1/configmaps".into(), filter: filter(&wish).into() };
         let group = keeper.state.subscribe(key, self.form.clone());
         let epoch = keeper.state.epoch();
         if self.random.below(3) == 0 {
@@ -502,7 +502,7 @@ fn filter(wish: &Wish) -> Filter {
     Filter {
         namespace: wish.namespace.as_deref().map(Into::into),
         name: wish.name.as_deref().map(Into::into),
-        labels: LabelSelector { requirements },
+        labels: LabelMatcher::new(&LabelSelector { requirements }),
         ..Filter::default()
     }
 }

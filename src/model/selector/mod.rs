@@ -1,6 +1,9 @@
-//! Label and field selectors: types and matching. Parsing is in `parse`.
+//! Label and field selectors as they are asked for. They are read in `parse`, and matched as `compiled`.
 
+mod compiled;
 pub mod parse;
+
+pub use compiled::{FieldMatcher, LabelMatcher};
 
 use super::Object;
 
@@ -38,10 +41,10 @@ pub enum LabelOp {
 }
 
 impl LabelSelector {
-    /// Whether every requirement holds.
-    #[must_use]
-    pub fn matches(&self, object: &Object) -> bool {
-        self.requirements.iter().all(|r| r.matches(object.label(&r.key)))
+    /// Whether every requirement holds: what [`LabelMatcher`] is compared with.
+    #[cfg(test)]
+    pub(crate) fn matches(&self, labels: &super::Labels) -> bool {
+        self.requirements.iter().all(|r| r.matches(labels.get(&r.key)))
     }
 
     /// Whether it selects everything.
@@ -51,6 +54,7 @@ impl LabelSelector {
     }
 }
 
+#[cfg(test)]
 impl LabelRequirement {
     fn matches(&self, value: Option<&str>) -> bool {
         match &self.op {
@@ -58,20 +62,13 @@ impl LabelRequirement {
             LabelOp::Absent => value.is_none(),
             LabelOp::In(set) => value.is_some_and(|v| set.iter().any(|s| &**s == v)),
             LabelOp::NotIn(set) => value.is_none_or(|v| !set.iter().any(|s| &**s == v)),
-            LabelOp::Greater(than) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *than),
-            LabelOp::Less(than) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *than),
+            LabelOp::Greater(than) => value.and_then(compiled::integer).is_some_and(|v| v > *than),
+            LabelOp::Less(than) => value.and_then(compiled::integer).is_some_and(|v| v < *than),
         }
     }
 }
 
-/// A field selector, resolved against the fields of a resource; the empty one selects everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FieldSelector {
-    /// AND-ed.
-    pub terms: Vec<FieldTerm>,
-}
-
-/// One term of a field selector.
+/// One term of a field selector, resolved against the fields of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldTerm {
     /// Which field.
@@ -83,7 +80,7 @@ pub struct FieldTerm {
 }
 
 /// A field that selectors may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     /// `metadata.name`
     Name,
@@ -102,19 +99,5 @@ impl Field {
             Self::Namespace => object.namespace(),
             Self::Declared(index) => object.field(usize::from(index)),
         }
-    }
-}
-
-impl FieldSelector {
-    /// Whether every term holds.
-    #[must_use]
-    pub fn matches(&self, object: &Object) -> bool {
-        self.terms.iter().all(|t| (t.field.of(object) == &*t.value) == t.equal)
-    }
-
-    /// Whether it selects everything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
     }
 }

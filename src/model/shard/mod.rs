@@ -17,7 +17,10 @@ mod tests;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {
     field: Field,
+    /// As they were asked for.
     ranges: Box<[Range]>,
+    /// The same hashes, from the first to the last of each run: sorted and apart, so that one is found by halving.
+    runs: Box<[(u64, u64)]>,
 }
 
 /// What is hashed.
@@ -51,7 +54,11 @@ impl Shard {
         if let Some((other, _)) = found.iter().find(|(other, _)| *other != field) {
             return Err(format!("all shard ranges must use the same field, got \"{field}\" and \"{other}\""));
         }
-        Ok(Self { field, ranges: found.into_iter().map(|(_, range)| range).collect() })
+        Ok(Self::of(field, found.into_iter().map(|(_, range)| range).collect()))
+    }
+
+    fn of(field: Field, ranges: Box<[Range]>) -> Self {
+        Self { field, runs: runs(&ranges), ranges }
     }
 
     /// Whether the object belongs to the shard.
@@ -61,7 +68,14 @@ impl Shard {
             Field::Uid => object.uid_hash,
             Field::Namespace => hash(object.namespace()),
         };
-        self.ranges.iter().any(|range| range.holds(hash))
+        let after = self.runs.partition_point(|(first, _)| *first <= hash);
+        after > 0 && hash <= self.runs[after - 1].1
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        size_of_val(&*self.ranges) + size_of_val(&*self.runs)
     }
 }
 
@@ -89,10 +103,18 @@ impl fmt::Display for Field {
     }
 }
 
-impl Range {
-    fn holds(self, hash: u64) -> bool {
-        self.start <= hash && self.end.is_none_or(|end| hash < end)
+/// What ranges hold together.
+fn runs(ranges: &[Range]) -> Box<[(u64, u64)]> {
+    let mut sorted: Vec<(u64, u64)> = ranges.iter().map(|range| (range.start, range.end.map_or(u64::MAX, |end| end - 1))).collect();
+    sorted.sort_unstable();
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in sorted {
+        match runs.last_mut() {
+            Some(run) if first <= run.1 => run.1 = run.1.max(last),
+            _ => runs.push((first, last)),
+        }
     }
+    runs.into()
 }
 
 /// FNV-1a, 64 bits: the hash of a field's value.

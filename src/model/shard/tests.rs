@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Revision;
+use crate::model::{Labels, Revision};
 
 /// Stand for what a selector mostly is; `{R}` is the whole range below 2^63.
 fn spelled(text: &str) -> String {
@@ -202,13 +202,13 @@ fn of(uid: &str) -> Object {
         message: std::sync::OnceLock::new(),
         scope_at: "/registry/configmaps/".len() as u16,
         name_at: "/registry/configmaps/t/".len() as u16,
-        labels: Box::new([]),
+        labels: Labels::default(),
         fields: Box::new([]),
     }
 }
 
 fn part(field: Field, from: u64, to: Option<u64>) -> Option<Shard> {
-    (to.is_none_or(|to| from < to)).then(|| Shard { field, ranges: Box::new([Range { start: from, end: to }]) })
+    (to.is_none_or(|to| from < to)).then(|| Shard::of(field, Box::new([Range { start: from, end: to }])))
 }
 
 proptest! {
@@ -226,6 +226,24 @@ proptest! {
             let whole = Shard::parse(&all.join(" || "));
             prop_assert!(whole.as_ref().is_ok_and(|whole| whole.matches(&object)));
             prop_assert_eq!(whole.map(|whole| whole.ranges.len()), Ok(parts.len()));
+        }
+    }
+
+    /// Ranges may overlap, touch, repeat and stand in any order.
+    #[test]
+    fn a_hash_is_in_the_shard_when_it_is_in_one_of_its_ranges(
+        ranges in prop::collection::vec((0_u64..40, prop::option::weighted(0.9, 0_u64..40)), 1..12),
+    ) {
+        let near_the_end = |n: u64| if n < 30 { n } else { u64::MAX - (40 - n) };
+        let ranges: Vec<Range> = ranges.into_iter()
+            .map(|(start, end)| Range { start: near_the_end(start), end: end.map(near_the_end) })
+            .filter(|range| range.end.is_none_or(|end| range.start < end))
+            .collect();
+        let shard = Shard::of(Field::Uid, ranges.iter().copied().collect());
+        for hash in (0..32).chain(u64::MAX - 12..=u64::MAX) {
+            let object = Object { uid_hash: hash, ..of("") };
+            let plain = ranges.iter().any(|range| range.start <= hash && range.end.is_none_or(|end| hash < end));
+            prop_assert_eq!(shard.matches(&object), plain, "{:?} {}", ranges, hash);
         }
     }
 

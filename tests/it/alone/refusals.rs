@@ -1,0 +1,102 @@
+//! What is refused, what is not, and in whose words: of both doors where both are asked.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::{Alone, Failure, Outcome, asked};
+use crate::{
+    client::Client,
+    live::{free_address, peers::Site},
+};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const BODY: &str = r#"{"metadata":{"name":"unwanted"}}"#;
+
+/// Requests that were meant to be carried out with somebody else's rights were carried out with those of who sent them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_acts_as_somebody_else() -> Outcome {
+    let (dir, secure) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let flag = |name: &str, file: &str| format!("{name}={}", site.path().join(file).display());
+    let flags = [
+        format!("--secure-port={}", secure.port()),
+        "--bind-address=127.0.0.1".to_owned(),
+        flag("--tls-cert-file", "server.crt"),
+        flag("--tls-private-key-file", "server.key"),
+        flag("--token-auth-file", "tokens.csv"),
+    ];
+    let server = Alone::start_with(dir.path(), &flags.each_ref().map(String::as_str)).await?;
+    for client in [server.client(), site.client(secure)] {
+        for header in ["Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-scopes"] {
+            for (method, target, body) in
+                [("POST", CONFIG_MAPS, BODY), ("GET", CONFIG_MAPS, ""), ("GET", "/version", ""), ("GET", "/readyz", "")]
+            {
+                let told = refusal(&client, method, target, header, body).await?;
+                assert_eq!((&told["code"], &told["reason"]), (&json!(403), &json!("Forbidden")), "{method} {target} {header}: {told}");
+                let message = told["message"].as_str().unwrap_or_default();
+                assert!(message.starts_with("impersonation is not supported yet"), "{message}");
+            }
+        }
+        asked(&client, ("GET", &format!("{CONFIG_MAPS}/unwanted")), None, 404).await?;
+    }
+    Ok(())
+}
+
+async fn refusal(client: &Client, method: &str, target: &str, header: &str, body: &str) -> Result<Value, Failure> {
+    let headers = [(header.to_owned(), "bob".to_owned()), ("Content-Type".to_owned(), "application/json".to_owned())];
+    Ok(serde_json::from_slice(&client.whole(method, target, &headers, body.as_bytes()).await?.body)?)
+}
+
+/// It was a 500 that told of storage keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dots_are_a_namespace_that_is_not_there() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    for (written, namespace) in [("nope", "nope"), ("%2e", "."), ("%2e%2e", ".."), ("%2E%2e", "..")] {
+        let all = format!("/api/v1/namespaces/{written}/configmaps");
+        let one = format!("{all}/x");
+        assert_eq!(asked(&client, ("GET", &all), None, 200).await?["items"], json!([]), "{written}");
+        let object = json!({"metadata": {"name": "x"}});
+        let missing = json!("configmaps \"x\" not found");
+        assert_eq!(asked(&client, ("GET", &one), None, 404).await?["message"], missing, "{written}");
+        assert_eq!(asked(&client, ("PUT", &one), Some(&object), 404).await?["message"], missing, "{written}");
+        assert_eq!(asked(&client, ("DELETE", &one), None, 404).await?["message"], missing, "{written}");
+        let refused = asked(&client, ("POST", &all), Some(&object), 404).await?;
+        assert_eq!(refused["message"], format!("namespaces {namespace:?} not found"), "{written}");
+        assert_eq!(asked(&client, ("DELETE", &all), None, 200).await?["items"], json!([]), "{written}");
+    }
+    Ok(())
+}
+
+/// In HTTP/2 a body needs neither `Content-Length` nor `Transfer-Encoding`: one without a type passed for no body at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_without_a_type_is_refused_in_any_version_of_http() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let whole = client.whole("POST", CONFIG_MAPS, &[], BODY.as_bytes()).await?;
+    assert_eq!(whole.status, 415, "HTTP/1.1");
+    for (typed, body, status) in [(false, BODY, 415), (true, BODY, 201), (false, "", 400)] {
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(TcpStream::connect(server.address).await?)).await?;
+        let connection = tokio::spawn(connection);
+        let mut request = Request::post(format!("http://{}{CONFIG_MAPS}", server.address));
+        if typed {
+            request = request.header("content-type", "application/json");
+        }
+        // One that does not say how long it is.
+        let body = Full::new(Bytes::from(body)).map_frame(|frame| frame);
+        let answer = sender.send_request(request.body(body)?).await?;
+        let code = answer.status().as_u16();
+        let told = answer.into_body().collect().await?.to_bytes();
+        assert_eq!(code, status, "typed: {typed}: {}", String::from_utf8_lossy(&told));
+        drop(sender);
+        connection.await??;
+    }
+    Ok(())
+}
