@@ -3,6 +3,7 @@
 mod etcd_list;
 pub mod failure;
 pub mod options;
+mod pace;
 pub mod plan;
 pub mod serve;
 pub mod shown;
