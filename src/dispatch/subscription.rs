@@ -21,11 +21,9 @@ use crate::{
     model::{Epoch, Event, Kind, Revision},
 };
 
-/// How many ring events a catching watcher looks at in one step, matching or not: bounds the time between two yields.
-pub const REPLAY_STEP_EVENTS: usize = 2_048;
-
-/// How many objects an initial listing looks at in one step.
-pub const INITIAL_STEP_OBJECTS: usize = 2_048;
+/// How many objects and labels of them one step looks at, matching or not: bounds the time between two yields to a few milliseconds. 2,048 objects of the
+/// usual five labels.
+pub const STEP_LOOKS: usize = 12_288;
 
 /// A watch that was accepted. Owns its seat in the group; dropping it leaves.
 pub struct Subscription {
@@ -171,15 +169,16 @@ impl Subscription {
         let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return false };
         let group = self.seat.group();
         let filter = &group.key().filter;
-        let (mut bytes, mut last, mut looked) = (0, None, 0);
+        let (mut bytes, mut last, mut looked, mut looks) = (0, None, 0, 0);
         // A prefix without a slash at its end is one key: looked up, not scanned for.
         let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
         let scanned = if prefix.ends_with(b"/") { Some(view.store.scan(prefix, after)) } else { None };
         for object in single.into_iter().chain(scanned.into_iter().flatten()) {
-            if bytes >= budget || looked == INITIAL_STEP_OBJECTS {
+            if bytes >= budget || looks >= STEP_LOOKS {
                 break;
             }
             looked += 1;
+            looks += object.looks();
             last = Some(object.clone());
             if filter.matches(object) {
                 let frame = group.form().event(Kind::Added, object, object.revision);
@@ -187,7 +186,7 @@ impl Subscription {
                 out.push(frame);
             }
         }
-        self.processed += looked as u64;
+        self.processed += looked;
         if let Some(last) = last {
             *after = [&last.key[..], b"\0"].concat().into();
             return true;
@@ -211,13 +210,14 @@ impl Subscription {
             self.state = State::Ended;
             return Some(Step::Expired { seen: self.seen, floor: ring.floor() });
         };
-        let (mut index, mut bytes) = (start, 0);
+        let (mut index, mut bytes, mut looks) = (start, 0, 0);
         while let Some(event) = ring.at(index) {
-            let enough = bytes >= budget || index - start >= REPLAY_STEP_EVENTS;
+            let enough = bytes >= budget || looks >= STEP_LOOKS;
             if enough && event.revision > self.seen {
                 break;
             }
             index += 1;
+            looks += event.looks();
             self.seen = event.revision;
             bytes += self.show(event, out);
         }

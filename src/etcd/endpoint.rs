@@ -18,8 +18,8 @@ const BACKOFF_JITTER: f64 = 0.5;
 /// Largest answer accepted, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than
 /// one page of 10,000 keys.
 const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
-/// What hyper, h2 and Linux say of a connection that the peer closed.
-const CLOSED: [&str; 3] = ["connection closed", "broken pipe", "Connection reset"];
+/// What hyper, h2, rustls and Linux say of a connection that the peer closed, in small letters.
+const CLOSED: [&str; 4] = ["connection closed", "closed connection", "connection reset", "broken pipe"];
 /// What that means most likely when it comes before the first answer.
 const CLOSED_HINT: &str = "closed by etcd after the TLS handshake: it may want a client certificate, --etcd-certfile, or not trust ours";
 /// What the logs call an endpoint without an address.
@@ -118,10 +118,9 @@ impl Endpoint {
 
     /// In TLS 1.3 a server judges our certificate when the handshake is over on our side; its alert is often lost with the connection that it closes.
     fn explained(&self, error: EtcdError) -> EtcdError {
+        let is_closed = |text: &str| CLOSED.iter().any(|closed| text.to_lowercase().contains(closed));
         match error {
-            EtcdError::Unavailable(text)
-                if self.url.starts_with("https://") && !self.health().answered && CLOSED.iter().any(|closed| text.contains(closed)) =>
-            {
+            EtcdError::Unavailable(text) if self.url.starts_with("https://") && !self.health().answered && is_closed(&text) => {
                 EtcdError::Unavailable(format!("{text} ({CLOSED_HINT})"))
             }
             error => error,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     failure::ReadError,
+    pace::Pace,
     plan::{EtcdRead, ListPlan},
     serve::{List, Page, Reader},
     target::Target,
@@ -17,6 +18,9 @@ use crate::{
 
 /// Largest page asked of etcd when selectors drop items (spec list-watch §0.2).
 const PAGE_MAX: u32 = 10_000;
+
+/// Bytes of a value that are read in the time in which one label is looked up, or less.
+const BYTES_OF_WORK: usize = 16;
 
 impl Reader {
     /// Reads a page from etcd: page size = limit, doubled each round while selectors drop items; all rounds at the first answer's revision.
@@ -51,7 +55,7 @@ impl Reader {
             metrics.storage_list_fetched.inc_by(answer.kvs.len() as u64);
             let more = answer.more;
             let last = answer.kvs.last().map(|kv| kv.key.to_vec());
-            let full = self.take(target, answer.kvs, limit, &mut page, &mut broken);
+            let full = self.take(target, answer.kvs, limit, &mut page, &mut broken).await;
             if full && (more || page.last != last) {
                 break;
             }
@@ -73,18 +77,23 @@ impl Reader {
     }
 
     /// Takes what matches until the limit; whether it is reached.
-    fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
+    async fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
         let storage = &target.resource.served.storage;
         let prefix = target.own_prefix(&self.prefix);
+        let mut pace = Pace::default();
         for kv in kvs {
             if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
                 return true;
             }
             page.last = Some(kv.key.to_vec());
+            let bytes = kv.value.len();
             match ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision) {
                 Ok(object) if target.filter.matches(&object) => page.objects.push(Arc::<Object>::new(object)),
                 Ok(_) => {}
                 Err(one) => broken.push(one),
+            }
+            if pace.is_due(1 + bytes / BYTES_OF_WORK) {
+                pace.rest().await;
             }
         }
         limit.is_some_and(|l| page.objects.len() as u64 >= l)

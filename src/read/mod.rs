@@ -4,6 +4,7 @@ mod etcd_list;
 pub mod failure;
 mod newest;
 pub mod options;
+mod pace;
 pub mod plan;
 pub mod serve;
 pub mod shown;
