@@ -80,7 +80,7 @@ impl GzipList {
     pub fn held(&self) -> usize {
         let making = self.making.as_ref().map_or(0, Making::held);
         let messages = self.messages.as_ref().map_or(0, Messages::held);
-        self.objects.as_slice().len() * size_of::<Arc<Object>>() + messages + making
+        size_of_val(self.objects.as_slice()) + messages + making
     }
 
     fn new(

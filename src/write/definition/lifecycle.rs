@@ -151,15 +151,16 @@ fn named(definition: &Value, taken: &Taken, now: &str) -> Option<Value> {
     let is_kind = |name: &str| taken.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
     let mut accepted = had.clone();
     let mut conflict = None;
-    let used: [(_, _, &dyn Fn(&str) -> bool); 5] = [
-        ("plural", "PluralConflict", &is_resource),
-        ("singular", "SingularConflict", &is_resource),
-        ("shortNames", "ShortNamesConflict", &is_resource),
-        ("kind", "KindConflict", &is_kind),
-        ("listKind", "ListKindConflict", &is_kind),
+    let members = [
+        ("plural", "PluralConflict"),
+        ("singular", "SingularConflict"),
+        ("shortNames", "ShortNamesConflict"),
+        ("kind", "KindConflict"),
+        ("listKind", "ListKindConflict"),
     ];
-    for (name, reason, used) in used {
-        match clash(asked, had, name, used) {
+    for (name, reason) in members {
+        let is_used = |other: &str| if matches!(name, "kind" | "listKind") { is_kind(other) } else { is_resource(other) };
+        match clash(asked, had, name, is_used) {
             Some(message) => conflict = Some((reason, message)),
             None => take(&mut accepted, asked, name),
         }
