@@ -11,6 +11,10 @@ use watchcache::{
     telemetry,
 };
 
+/// Memory that a burst took goes back to the system (docs/decisions/0018-allocator.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let invocation = match Invocation::from_command_line(std::env::args_os()) {
         Ok(invocation) => invocation,
