@@ -147,19 +147,20 @@ fn named(definition: &Value, taken: &Taken, now: &str) -> Option<Value> {
         return None;
     }
     let own = Names::accepted(definition);
-    let is_resource = |name: &str| taken.resources.contains_key(name) || own.resources.iter().any(|own| own == name);
-    let is_kind = |name: &str| taken.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
+    let is_taken = |is_kind: bool, name: &str| {
+        let (taken, own) = if is_kind { (&taken.kinds, &own.kinds) } else { (&taken.resources, &own.resources) };
+        taken.contains_key(name) || own.iter().any(|own| own == name)
+    };
     let mut accepted = had.clone();
     let mut conflict = None;
-    let used: [(_, _, &dyn Fn(&str) -> bool); 5] = [
-        ("plural", "PluralConflict", &is_resource),
-        ("singular", "SingularConflict", &is_resource),
-        ("shortNames", "ShortNamesConflict", &is_resource),
-        ("kind", "KindConflict", &is_kind),
-        ("listKind", "ListKindConflict", &is_kind),
-    ];
-    for (name, reason, used) in used {
-        match clash(asked, had, name, used) {
+    for (name, reason, is_kind) in [
+        ("plural", "PluralConflict", false),
+        ("singular", "SingularConflict", false),
+        ("shortNames", "ShortNamesConflict", false),
+        ("kind", "KindConflict", true),
+        ("listKind", "ListKindConflict", true),
+    ] {
+        match clash(asked, had, name, |name| is_taken(is_kind, name)) {
             Some(message) => conflict = Some((reason, message)),
             None => take(&mut accepted, asked, name),
         }
