@@ -17,12 +17,16 @@ use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::{
-    cache::{ring::RingLimits, store::Store, view::Fed},
+    cache::{
+        ring::RingLimits,
+        store::Store,
+        view::{Fed, Known},
+    },
     catalogue::{Catalogue, Offer, Served},
     codec::form::Form,
     etcd::Etcd,
     keeper::{Handle, keeper},
-    model::{ResourceId, Storage},
+    model::{Epoch, ResourceId, Revision, Storage},
     read::{shown::Forms, target::Resource},
     source::{driver::Command, load::load, machine::LoadAt},
     telemetry::{Metrics, ResourceMetrics},
@@ -106,7 +110,7 @@ impl Registry {
         let Some(storage) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.storage.clone()) else { return };
         let Ok(loaded) = load(etcd, &storage, prefix, LoadAt::Newest).await else { return };
         self.begin().await;
-        self.follow(Store::from_objects(loaded.objects), None).await;
+        self.follow(|definitions| definitions.learn(loaded.objects)).await;
     }
 
     /// Follows the definitions until their keeper ends.
@@ -115,24 +119,20 @@ impl Registry {
         let mut seen = None;
         loop {
             let changed = handle.published.changed();
-            let known = handle.published.known();
-            let now = (known.view.epoch, known.view.applied);
-            if known.is_ready() && seen != Some(now) {
-                let keys = seen.and_then(|(epoch, revision)| known.view.changed_since(epoch, revision));
-                seen = Some(now);
-                self.follow(known.view.store.clone(), keys).await;
+            if let Some((store, keys)) = written(&handle.published.known(), &mut seen) {
+                self.follow(move |definitions| definitions.follow(&store, keys)).await;
             }
             changed.await;
         }
     }
 
-    /// Serves what the definitions of this picture say. What is written meanwhile waits and is then read at once. The work is done on a thread of its
+    /// Serves what the definitions say that are read now. What is written meanwhile waits and is then read at once. The work is done on a thread of its
     /// own, for a definition may have megabytes: the feed and the keepers go on.
-    async fn follow(&mut self, store: Store, keys: Option<BTreeSet<Bytes>>) {
+    async fn follow(&mut self, read: impl FnOnce(&mut Definitions) -> BTreeSet<String> + Send + 'static) {
         let mut definitions = std::mem::replace(&mut self.definitions, Definitions::new(self.parts.metrics.definitions_read.clone()));
         let shelf = self.shelf.load_full();
         let work = self.parts.runtime.spawn_blocking(move || {
-            let changed = definitions.follow(&store, keys);
+            let changed = read(&mut definitions);
             let groups = changed.iter().map(|group| (group.as_str(), definitions.of_group(group)));
             let catalogue = shelf.catalogue.with_groups(groups);
             (definitions, changed, catalogue)
@@ -215,6 +215,17 @@ impl Registry {
             served: served.clone(),
         }))
     }
+}
+
+/// The store of a picture that is not the one seen before, and the keys that were written since, if that is known.
+fn written(known: &Known, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
+    let now = (known.view.epoch, known.view.applied);
+    if !known.is_ready() || *seen == Some(now) {
+        return None;
+    }
+    let before = seen.replace(now);
+    let keys = before.and_then(|(epoch, revision)| known.view.changed_since(epoch, revision));
+    Some((known.view.store.clone(), keys))
 }
 
 /// The clock of ages in Tables.

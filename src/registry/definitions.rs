@@ -21,7 +21,8 @@ pub(super) struct Definitions {
 
 /// A definition that was read.
 struct Seen {
-    object: Arc<Object>,
+    /// The object as it was read; absent while it is only known from before there was a picture.
+    object: Option<Arc<Object>>,
     /// Its group, when it makes something served.
     group: Option<String>,
 }
@@ -31,6 +32,17 @@ impl Definitions {
         Self { seen: BTreeMap::new(), groups: BTreeMap::new(), reads }
     }
 
+    /// Reads what etcd has before there is a picture. Only what is served is kept of it: the picture has the same objects again.
+    pub(super) fn learn(&mut self, objects: Vec<Arc<Object>>) -> BTreeSet<String> {
+        let mut changed = BTreeSet::new();
+        for object in objects {
+            let group = self.read(&object, Definition::without_schemas);
+            changed.extend(group.clone());
+            self.seen.insert(object.key.clone(), Seen { object: None, group });
+        }
+        changed
+    }
+
     /// Reads what is not as it was in the picture before, of these keys if it is known which were written; the groups in which a definition was written, came or went. Takes some milliseconds for each MB
     /// that was written. One that cannot be read is left out, and the log says so.
     pub(super) fn follow(&mut self, store: &Store, keys: Option<BTreeSet<Bytes>>) -> BTreeSet<String> {
@@ -38,14 +50,14 @@ impl Definitions {
         let all = || self.seen.keys().cloned().chain(store.scan(b"", b"").map(|object| object.key.clone())).collect();
         for key in keys.unwrap_or_else(all) {
             let (seen, object) = (self.seen.get(&key), store.find(&key));
-            if seen.zip(object).is_some_and(|(seen, object)| Arc::ptr_eq(&seen.object, object)) {
+            if seen.and_then(|seen| seen.object.as_ref()).zip(object).is_some_and(|(seen, object)| Arc::ptr_eq(seen, object)) {
                 continue;
             }
             self.forget(&key, &mut changed);
             if let Some(object) = object {
-                let group = self.read(object);
+                let group = self.read(object, |definition| definition);
                 changed.extend(group.clone());
-                self.seen.insert(key, Seen { object: object.clone(), group });
+                self.seen.insert(key, Seen { object: Some(object.clone()), group });
             }
         }
         changed
@@ -56,12 +68,12 @@ impl Definitions {
         self.groups.get(group).into_iter().flat_map(BTreeMap::values)
     }
 
-    fn read(&mut self, object: &Arc<Object>) -> Option<String> {
+    fn read(&mut self, object: &Object, kept: impl Fn(Definition) -> Definition) -> Option<String> {
         self.reads.inc();
         match Definition::of(object) {
             Ok(definition) if definition.is_served() => {
                 let group = definition.group().to_owned();
-                self.groups.entry(group.clone()).or_default().insert(object.key.clone(), definition);
+                self.groups.entry(group.clone()).or_default().insert(object.key.clone(), kept(definition));
                 Some(group)
             }
             Ok(_) => None,
@@ -134,6 +146,16 @@ mod tests {
         assert_eq!((definitions.of_group("b.io").count(), definitions.of_group("a.io").count()), (0, 1));
         // Loaded anew, perhaps from another etcd: a revision says nothing.
         assert_eq!((definitions.follow(&Store::from_objects(all("z")), None), reads.get()), (groups(&["a.io", "b.io", "c.io"]), 7));
+    }
+
+    #[test]
+    fn what_was_learnt_before_there_is_a_picture_is_read_again() {
+        let mut definitions = Definitions::new(IntCounter::new("reads", "for the test").expect("a name"));
+        assert_eq!(definitions.learn(vec![definition("a.io", 5, "x"), definition("b.io", 5, "x")]), groups(&["a.io", "b.io"]));
+        assert!(definitions.of_group("a.io").all(|definition| definition.is_served() && definition.schema("v1").is_none()));
+        assert_eq!(definitions.follow(&Store::from_objects(vec![definition("a.io", 5, "x")]), None), groups(&["a.io", "b.io"]));
+        assert!(definitions.of_group("a.io").all(|definition| definition.schema("v1").is_some()));
+        assert_eq!(definitions.of_group("b.io").count(), 0, "it is gone since");
     }
 
     /// Schemas were trees of twenty times the size of their text.

@@ -21,11 +21,11 @@ use crate::{
 /// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
 pub const LOAD_PAGE_KEYS: u32 = 10_000;
 
-/// Keys of the first page: it tells how large the values are. A hundred of the largest are 150 MB.
-pub const LOAD_PAGE_KEYS_FIRST: u32 = 100;
+/// Keys of the first page: it tells how large the values are. So many of the largest are 24 MB.
+pub const LOAD_PAGE_KEYS_FIRST: u32 = 16;
 
 /// Bytes of values that a later page should have: until it is ingested it is in memory twice.
-pub const LOAD_PAGE_BYTES: usize = 64 << 20;
+pub const LOAD_PAGE_BYTES: usize = 32 << 20;
 
 /// Pause before a page is asked for again after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_page_has_as_many_keys_as_fit() {
         assert_eq!(page_keys(100, 100 * 1_000), LOAD_PAGE_KEYS);
-        assert_eq!(page_keys(100, 100 << 20), 64);
+        assert_eq!(page_keys(100, 100 << 20), 32);
         assert_eq!((page_keys(1, 100 << 20), page_keys(0, 0)), (1, LOAD_PAGE_KEYS));
     }
 }

@@ -38,10 +38,7 @@ pub(super) async fn run(upkeep: &Upkeep) {
     let mut complained: Option<Instant> = None;
     loop {
         let changed = published.changed();
-        let known = published.known();
-        if known.is_ready() {
-            queue.follow(&known.view, Instant::now());
-        }
+        queue.follow(&published.known(), Instant::now());
         // All names are known before any is given away.
         for object in queue.unread() {
             let (group, names) = upkeep.writer.turn(object.tail.len(), || Names::read(&json(&object))).await;

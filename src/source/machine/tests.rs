@@ -221,6 +221,25 @@ fn one_revision_goes_to_each_keeper_whole() {
     bench.progress(Some(COMPACTOR), 12).check(&["fed 12"]);
 }
 
+/// The feed made a definition of 1.2 MB servable itself, and what came behind it waited.
+#[test]
+fn a_large_value_is_left_to_its_keeper_in_its_place() {
+    let mut bench = Bench::live();
+    let mut events: Vec<WatchEvent> = [("pods/a", 12), ("pods/b", 12), ("pods/c", 13)].map(|(key, at)| event(key, at)).into();
+    events[1].value = Some(vec![b' '; LARGE_BYTES].into());
+    bench.message(Some(RIGHT), WatchKind::Events { events, more: false });
+    let handed = bench.out.iter().filter_map(|out| if let Out::Hand(_, feeds) = out { Some(feeds) } else { None });
+    let stored: Vec<Vec<bool>> = handed
+        .flatten()
+        .map(|feed| {
+            let Feed::Batch(batch) = feed else { panic!("nothing is loaded") };
+            batch.changes.iter().map(|change| matches!(change, Change::Stored(_))).collect()
+        })
+        .collect();
+    assert_eq!(stored, [vec![false, true], vec![false]]);
+    bench.check(&["pods 12 a,b", "pods 13 c"]);
+}
+
 #[test]
 fn a_load_drops_what_it_has_and_keeps_what_follows() {
     let mut bench = Bench::live();

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    cache::view::View,
+    cache::view::{Known, View},
     model::{Epoch, Object, Revision},
     write::definition::{Names, Taken},
 };
@@ -73,7 +73,13 @@ pub(super) enum After {
 
 impl Queue {
     /// Takes in what changed since the last picture; costs nothing when nothing did.
-    pub(super) fn follow(&mut self, view: &View, now: Instant) {
+    pub(super) fn follow(&mut self, known: &Known, now: Instant) {
+        if known.is_ready() {
+            self.follow_view(&known.view, now);
+        }
+    }
+
+    fn follow_view(&mut self, view: &View, now: Instant) {
         let at = (view.epoch, view.applied);
         if self.at == Some(at) {
             return;
@@ -248,7 +254,7 @@ mod tests {
             let batch = Batch { revision: Revision(self.revision), changes: vec![change(name, self.revision)] };
             self.replica.apply(&batch, 0);
             let view = self.replica.view();
-            self.queue.follow(&view, self.now);
+            self.queue.follow_view(&view, self.now);
             view.store.find(&test_object(name, 1).key).cloned()
         }
 
@@ -280,7 +286,7 @@ mod tests {
             assert_eq!(bench.due(), [name]);
             bench.queue.done(&object.key, After::Rest, bench.now);
         }
-        bench.queue.follow(&bench.replica.view(), bench.now);
+        bench.queue.follow_view(&bench.replica.view(), bench.now);
         assert!(bench.queue.first().is_none() && bench.queue.unread().is_empty(), "nothing is due, ever");
         bench.put("b", "bs");
         assert_eq!(bench.due(), ["b"]);

@@ -147,20 +147,20 @@ fn named(definition: &Value, taken: &Taken, now: &str) -> Option<Value> {
         return None;
     }
     let own = Names::accepted(definition);
-    let is_resource = |name: &str| taken.resources.contains_key(name) || own.resources.iter().any(|own| own == name);
-    let is_kind = |name: &str| taken.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
+    let is_taken = |is_kind: bool, name: &str| {
+        let (taken, own) = if is_kind { (&taken.kinds, &own.kinds) } else { (&taken.resources, &own.resources) };
+        taken.contains_key(name) || own.iter().any(|own| own == name)
+    };
     let mut accepted = had.clone();
     let mut conflict = None;
-    let members = [
-        ("plural", "PluralConflict"),
-        ("singular", "SingularConflict"),
-        ("shortNames", "ShortNamesConflict"),
-        ("kind", "KindConflict"),
-        ("listKind", "ListKindConflict"),
-    ];
-    for (name, reason) in members {
-        let is_used = |other: &str| if matches!(name, "kind" | "listKind") { is_kind(other) } else { is_resource(other) };
-        match clash(asked, had, name, is_used) {
+    for (name, reason, is_kind) in [
+        ("plural", "PluralConflict", false),
+        ("singular", "SingularConflict", false),
+        ("shortNames", "ShortNamesConflict", false),
+        ("kind", "KindConflict", true),
+        ("listKind", "ListKindConflict", true),
+    ] {
+        match clash(asked, had, name, |name| is_taken(is_kind, name)) {
             Some(message) => conflict = Some((reason, message)),
             None => take(&mut accepted, asked, name),
         }
