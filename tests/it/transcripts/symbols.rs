@@ -141,12 +141,15 @@ impl Symbols {
         }
     }
 
-    /// A cell of a Table: an age of seconds is one of now.
+    /// A cell of a Table: an age of seconds is one of now, and an age of years and days is that of a fixed time, which is another one each day.
     fn cell(&self, cell: &mut Value) {
-        match cell.as_str().and_then(|text| text.strip_suffix('s')) {
-            Some(seconds) if seconds.parse::<u8>().is_ok() => *cell = "$age".into(),
-            _ => self.apply(cell, false),
-        }
+        let is_number = |digits: &str| digits.parse::<u8>().is_ok() || digits.parse::<u16>().is_ok_and(|days| days < 366);
+        let is_age = |text: &str| match (text.strip_suffix('s'), text.strip_suffix('d').and_then(|text| text.split_once('y'))) {
+            (Some(seconds), _) => seconds.parse::<u8>().is_ok(),
+            (None, Some((years, days))) => is_number(years) && is_number(days),
+            (None, None) => false,
+        };
+        if cell.as_str().is_some_and(is_age) { *cell = "$age".into() } else { self.apply(cell, false) }
     }
 
     /// That of an object, or of a list: then only after which of the objects' it is.
@@ -286,11 +289,11 @@ mod tests {
             "metadata:\n  managedFields:\n  - apiVersion: v1\n    fieldsV1:\n      f:data: {}\n  name: a\n  resourceVersion: \"7\"\n";
         let mut answers = [
             json!({"metadata": {"name": "a", "resourceVersion": "7"}}),
-            json!({"body": yaml, "rows": [{"cells": ["s", 2, "12s", "3m1s"]}]}),
+            json!({"body": yaml, "rows": [{"cells": ["s", 2, "12s", "3m1s", "2y199d", "y1d"]}]}),
         ];
         symbolic(&mut answers, &[Step::default(), Step::default()], 0);
         assert_eq!(answers[1]["body"], "metadata:\n  name: a\n  resourceVersion: \"after $rv1\"\n");
-        assert_eq!(answers[1]["rows"][0]["cells"], json!(["s", 2, "$age", "3m1s"]));
+        assert_eq!(answers[1]["rows"][0]["cells"], json!(["s", 2, "$age", "3m1s", "$age", "y1d"]));
     }
 
     #[test]
