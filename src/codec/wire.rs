@@ -12,6 +12,9 @@ mod list;
 use crate::model::{Kind, Object};
 pub use list::{Messages, WireList};
 
+/// Messages that are longer, bytes, are not kept with their objects: a list of a thousand objects of 1.4 MB in protobuf doubled the server's memory for good.
+const KEPT_BYTES_EACH: usize = 64 << 10;
+
 /// The names and the message of a resource's protobuf.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
@@ -53,7 +56,7 @@ impl Wire {
         let mut raw = self.raw(object.tail.len() + 64, json)?;
         raw.shrink_to_fit();
         let raw = Bytes::from(raw);
-        Ok(if self.kept { object.message.get_or_init(|| raw).clone() } else { raw })
+        Ok(if self.kept && raw.len() <= KEPT_BYTES_EACH { object.message.get_or_init(|| raw).clone() } else { raw })
     }
 
     /// A watch frame of what is written as JSON.

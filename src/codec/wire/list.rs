@@ -173,6 +173,15 @@ mod tests {
     }
 
     #[test]
+    fn large_objects_keep_no_message() {
+        let form = Form::built_in("v1", "ConfigMap", "ConfigMapList", "").in_protobuf("v1", "ConfigMap", "ConfigMapList", true);
+        let form = Arc::new(form.expect("protobuf knows it"));
+        let (small, large) = (test_config_map("small", 1, "text"), test_config_map("large", 2, &"text ".repeat(20_000)));
+        Messages::of(form, &[small.clone(), large.clone()]).expect("objects that can be encoded");
+        assert!(small.message.get().is_some() && large.message.get().is_none());
+    }
+
+    #[test]
     fn pieces_are_the_whole() {
         check(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""), ("v1", "ConfigMap"), true);
         check(Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()), ("meta.k8s.io/v1", "PartialObjectMetadata"), false);
