@@ -120,7 +120,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.turns.enter(is_large(body)).await;
+        let _entered = self.turns.enter(is_large(body), body).await;
         let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
@@ -174,7 +174,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.turns.enter(is_large(body)).await;
+        let _entered = self.turns.enter(is_large(body), body).await;
         let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
@@ -210,7 +210,7 @@ impl Writer {
         let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
         let is_large = is_large_patch(kind, body);
-        let _entered = self.turns.enter(is_large).await;
+        let _entered = self.turns.enter(is_large, body).await;
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };

@@ -19,6 +19,9 @@ pub(super) const LARGE_PATCH_BYTES: usize = 1 << 10;
 /// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait their turn, as long as their requests may.
 const AT_ONCE_MIN: usize = 2;
 
+/// Bytes of a body from which on it may keep a thread for a second and a hundred MB: the others keep one turn for themselves.
+const HUGE_BYTES: usize = 256 << 10;
+
 /// Requests with large bodies that are under way at the same time, from their first turn to etcd's answer: a tree may take fifty times the memory of its body.
 const REQUESTS_AT_ONCE: usize = 8;
 
@@ -26,11 +29,19 @@ const REQUESTS_AT_ONCE: usize = 8;
 pub(super) struct Turns {
     turns: Semaphore,
     requests: Semaphore,
+    /// Requests with huge bodies: one fewer than there are turns.
+    huge: Semaphore,
+}
+
+/// A request that is in; out when this is dropped.
+pub(super) struct Entered<'a> {
+    _huge: Option<SemaphorePermit<'a>>,
+    _request: Option<SemaphorePermit<'a>>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { turns: Semaphore::new(at_once()), requests: Semaphore::new(REQUESTS_AT_ONCE) }
+        Self { turns: Semaphore::new(at_once()), requests: Semaphore::new(REQUESTS_AT_ONCE), huge: Semaphore::new(at_once() - 1) }
     }
 }
 
@@ -40,8 +51,12 @@ fn at_once() -> usize {
 
 impl Turns {
     /// Lets a request with a large body in, before its first turn; it is in until what this answers is dropped.
-    pub(super) async fn enter(&self, is_large: bool) -> Option<SemaphorePermit<'_>> {
-        if is_large { Some(self.requests.acquire().await.expect("it is never closed")) } else { None }
+    pub(super) async fn enter(&self, is_large: bool, body: &[u8]) -> Entered<'_> {
+        const OPEN: &str = "it is never closed";
+        // First this one: who waits for it takes no place of others.
+        let huge = if body.len() >= HUGE_BYTES { Some(self.huge.acquire().await.expect(OPEN)) } else { None };
+        let request = if is_large { Some(self.requests.acquire().await.expect(OPEN)) } else { None };
+        Entered { _huge: huge, _request: request }
     }
 
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
@@ -79,6 +94,17 @@ mod tests {
         let told = runtime.spawn(async move { done.send(7) });
         assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
         assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
+    }
+
+    #[tokio::test]
+    async fn huge_bodies_leave_room_for_others() {
+        let (turns, body) = (Turns::default(), vec![b' '; HUGE_BYTES]);
+        let mut huge = Vec::new();
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), turns.enter(true, &body)).await {
+            huge.push(entered);
+        }
+        assert_eq!(huge.len(), at_once() - 1);
+        assert!(tokio::time::timeout(Duration::from_secs(10), turns.enter(true, &body[1..])).await.is_ok());
     }
 
     #[test]

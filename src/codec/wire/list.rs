@@ -80,7 +80,7 @@ impl Messages {
     }
 }
 
-/// A whole list in protobuf while it is written: envelope and metadata, its items as field [`ITEMS`], [`ENVELOPE_TAIL`].
+/// A whole list in protobuf while it is written: envelope and metadata, its items as field 2, [`ENVELOPE_TAIL`].
 #[derive(Debug)]
 pub struct WireList {
     head: Vec<u8>,
@@ -121,7 +121,7 @@ impl WireList {
     /// Appends what comes next until `out` has `limit` bytes, or the end.
     ///
     /// # Errors
-    /// As [`Messages::item_into`].
+    /// A message that cannot be made; it was made once before.
     pub fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
         let before = out.len();
         out.append(&mut self.head);
