@@ -17,7 +17,7 @@ pub(crate) struct Attacks {
     /// Print a row of a markdown table after each attack.
     #[arg(long, global = true)]
     pub(crate) table: bool,
-    /// ConfigMaps of 600 bytes that lists are made of: 20,000 or 200,000.
+    /// ConfigMaps of 600 bytes that lists are made of: 5,000 or 200,000.
     #[arg(long = "attack-objects", global = true)]
     objects: Option<usize>,
     /// Pods of 1.4 MB that lists are made of: 60 or 1,000.
@@ -53,7 +53,7 @@ impl Attacks {
     /// Small objects.
     #[must_use]
     pub(crate) fn objects(&self) -> usize {
-        self.objects.unwrap_or(self.of(Size(20_000, 200_000)))
+        self.objects.unwrap_or(self.of(Size(5_000, 200_000)))
     }
 
     /// Large objects.
