@@ -160,12 +160,13 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         Identity::User(user) if conn.seat.prove(&user.name).is_err() => {
             Some(Status::too_many_requests("this user has too many connections open, please try again later", 1))
         }
-        Identity::None => {
-            conn.seat.probed();
-            None
+        known => {
+            if known == Identity::None {
+                conn.seat.probed();
+            }
+            // Carried out as the client itself, it would do what the other may not, and say nothing.
+            impersonates(request.headers()).then(|| Status::forbidden(NO_IMPERSONATION))
         }
-        // Carried out as the client itself, it would do what the other may not, and say nothing.
-        Identity::Local | Identity::User(_) => impersonates(request.headers()).then(|| Status::forbidden(NO_IMPERSONATION)),
     };
     match refused {
         Some(status) => whole(arrived(&request).reply.status(&status)),
