@@ -1,5 +1,11 @@
 //! Requests that change something: POST, PUT, PATCH and DELETE from path, query and body to an answer. What is done is decided in `write`.
 
+use axum::{extract::Request, response::Response};
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{CONTENT_TYPE, WARNING},
+};
+
 use super::{
     accept::Asked,
     api::{connection, whole},
@@ -18,11 +24,6 @@ use crate::{
         options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
         place::Place,
     },
-};
-use axum::{extract::Request, response::Response};
-use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
-    header::{CONTENT_TYPE, WARNING},
 };
 
 /// Media types of a body that is an object.
