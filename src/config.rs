@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::Parser;
 
 mod args;
-pub mod duration;
 mod gates;
 mod store;
 

@@ -12,7 +12,7 @@ const LINES_MAX: usize = 600;
 /// Which rooms a room uses (design §5; `docs/architecture.md` tells why). A room that is not named on the left does not exist.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("model", &[]),
-    ("config", &[]),
+    ("config", &["model"]),
     ("codec", &["model"]),
     ("etcd", &["model"]),
     ("cache", &["model"]),

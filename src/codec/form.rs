@@ -169,6 +169,15 @@ impl Form {
         Self { style: Style::Table(Box::new(Rows::new(version, table, include, base, now))), ..whole }
     }
 
+    /// The body of a GET in protobuf.
+    ///
+    /// # Errors
+    /// The object is not as its message wants it; this form is not protobuf.
+    pub fn wire_object(&self, object: &Object) -> Result<Vec<u8>, Unencodable> {
+        let wire = self.wire.as_ref().ok_or_else(Unencodable::no_message)?;
+        Ok(wire.document(&self.message(object)?))
+    }
+
     /// Appends the body of a GET: compact, without a newline (kube-apiserver ends it with one).
     pub fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
         if let Style::Table(rows) = &self.style {

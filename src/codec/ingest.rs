@@ -12,7 +12,7 @@ use super::{
     proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
-use crate::model::{Broken, Labels, Object, Revision, Shape, Storage, shard::hash};
+use crate::model::{Broken, Labels, Object, Revision, Shape, Storage, quote::quoted, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -54,7 +54,7 @@ fn parts(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<(u16, u16), 
     let (namespace, name) = if namespaced { rest.split_once('/').unwrap_or(("", "")) } else { ("-", rest) };
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
         let wanted = if namespaced { "namespace/name" } else { "a name" };
-        return Err(format!("the key ends in {rest:?} where {wanted} is expected: not an object of this resource"));
+        return Err(format!("the key ends in {} where {wanted} is expected: not an object of this resource", quoted(rest)));
     }
     let offset = |at: usize| u16::try_from(at).map_err(|_| "the key is longer than 65,535 bytes".to_owned());
     Ok((offset(prefix_len)?, offset(key.len() - name.len())?))
@@ -110,7 +110,7 @@ fn from_protobuf(value: &[u8]) -> Result<String, String> {
     let failed = |error: ProtoError| format!("a protobuf value (k8s\\0) that cannot be read: {error}");
     let unknown = proto::open(value).map_err(failed)?;
     let message = proto::message(unknown.api_version, unknown.kind)
-        .ok_or_else(|| format!("a protobuf value of a kind that is not known: {} {:?}", unknown.api_version, unknown.kind))?;
+        .ok_or_else(|| format!("a protobuf value of a kind that is not known: {} {}", unknown.api_version, quoted(unknown.kind)))?;
     let mut json = Vec::with_capacity(value.len() * 2);
     message.to_json(unknown.raw, &mut json).map_err(failed)?;
     String::from_utf8(json).map_err(|_| "a protobuf value whose text is not UTF-8".to_owned())
@@ -160,12 +160,12 @@ impl Head<'_> {
             Self::Custom { api_versions, .. } => api_version.is_some_and(|v| api_versions.iter().any(|ours| ours == v)),
         };
         if kind != Some(wanted) {
-            return Err(format!("kind {:?} where {wanted:?} is expected: another resource's value under this prefix", kind.unwrap_or("")));
+            return Err(wrong_kind(kind.unwrap_or(""), wanted));
         }
         if !known {
             return Err(format!(
-                "apiVersion {:?} where {versions} is expected: rewrite the object in a served version (read and replace it through kube-apiserver)",
-                api_version.unwrap_or("")
+                "apiVersion {} where {versions} is expected: rewrite the object in a served version (read and replace it through kube-apiserver)",
+                quoted(api_version.unwrap_or(""))
             ));
         }
         Ok(())
@@ -213,7 +213,7 @@ fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], r
         && scan.kind.as_ref().is_none_or(|found| found.0 != kind)
     {
         let found = scan.kind.as_ref().map_or("", |found| &*found.0);
-        return Err(format!("kind {found:?} where {kind:?} is expected: another resource's value under this prefix"));
+        return Err(wrong_kind(found, kind));
     }
     let head_at = match head {
         Head::BuiltIn { .. } => 0,
@@ -227,6 +227,10 @@ fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], r
 
 /// Bytes after the head of members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right after
 /// the head only when the value was written anew, which puts `apiVersion` first.
+fn wrong_kind(found: &str, wanted: &str) -> String {
+    format!("kind {} where {} is expected: another resource's value under this prefix", quoted(found), quoted(wanted))
+}
+
 fn before_head(text: &str, head_len: usize) -> Result<u32, String> {
     let after = text[head_len..].strip_prefix('"').unwrap_or("");
     if after >= "apiVersion" {

@@ -73,11 +73,16 @@ impl Wire {
         Ok(raw)
     }
 
+    /// The body of a GET: a whole message in its envelope.
+    pub(super) fn document(&self, message: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(message.len() + 64);
+        proto::envelope_into(&self.api_version, &self.kind, message, &mut out);
+        out
+    }
+
     /// A watch frame of a message.
     pub(super) fn frame(&self, kind: Kind, message: &[u8]) -> Bytes {
-        let mut object = Vec::with_capacity(message.len() + 64);
-        proto::envelope_into(&self.api_version, &self.kind, message, &mut object);
-        frame(kind, &object)
+        frame(kind, &self.document(message))
     }
 }
 

@@ -11,13 +11,12 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use super::Subject;
 use crate::{
     codec::Media,
-    config::duration,
     http::{
         accept::{Asked, Form, negotiate},
         path::{Health, PathError, ResourcePath, Route},
     },
     model::{
-        Object, Revision,
+        Object, Revision, duration,
         selector::{
             LabelMatcher, LabelOp, LabelSelector,
             parse::{FieldClause, fields, labels},
@@ -25,7 +24,7 @@ use crate::{
         shard::{self, Shard},
     },
     read::{
-        options::{ListOptions, Query, parse_int, parse_query},
+        options::{ListOptions, Query, parse_int},
         token::{self, Token, TokenRevision},
     },
 };
@@ -266,7 +265,7 @@ fn queries() {
             for name in ["watch", "limit", "a", ""] {
                 assert_eq!(query.first(name), query.all(name).next());
             }
-            let Ok(mut options) = parse_query(&text) else { return false };
+            let Ok(mut options) = ListOptions::of(&Query::parse(&text)) else { return false };
             options.default_watch();
             let once = options.clone();
             options.default_watch();

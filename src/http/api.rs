@@ -29,6 +29,7 @@ use super::{
     caught::caught,
     guard, gzip,
     health::{self, Wrong},
+    line::RequestLine,
     listen::{ConnInfo, Door},
     openapi,
     path::{Health, PathError, Route},
@@ -44,7 +45,8 @@ use crate::{
         discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
     },
     codec::Blocks,
-    config::{Gates, Times, duration},
+    config::{Gates, Times},
+    model::duration,
     read::{options::Query, serve::Reader},
     registry::Shelf,
     telemetry::{CONTENT_TYPE, Metrics},
@@ -82,6 +84,7 @@ pub struct Api {
 /// What is known about a request before its route is looked at; layers put it in.
 #[derive(Clone)]
 pub(super) struct Arrived {
+    pub(super) line: Arc<RequestLine>,
     pub(super) reply: Reply,
     pub(super) at: Instant,
     /// How long an answer may take: the smaller of `--request-timeout` and the `timeout` parameter. A watch has its own length.
@@ -102,14 +105,15 @@ pub fn router(api: Arc<Api>) -> Router {
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
 async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
-    let query = Query::parse(request.uri().query().unwrap_or(""));
-    let mut reply = Reply::new(request.method(), request.headers(), query.first("pretty"));
-    let is_watch = is_long_running(&request, &query);
+    let line = Arc::new(RequestLine::parse(request.uri()));
+    let mut reply = Reply::new(request.method(), request.headers(), line.query.first("pretty"));
+    let is_watch = line.is_watch();
+    // A watch is exempt from the request's time.
     if is_watch {
         reply.never_gzip();
     }
     let mut limit = api.times.request;
-    if let Some(text) = query.first("timeout").filter(|text| !text.is_empty())
+    if let Some(text) = line.query.first("timeout").filter(|text| !text.is_empty())
         && !is_watch
     {
         match duration::parse(text) {
@@ -128,7 +132,7 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
     if !unread.has_room() && timeout(limit, poll_fn(|cx| unread.poll_room(cx.waker()))).await.is_err() {
         return whole(reply.timed_out());
     }
-    request.extensions_mut().insert(Arrived { reply: reply.clone(), at, limit, unread });
+    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread });
     gzip::encode(caught(next.run(request), &reply).await).await
 }
 
@@ -153,7 +157,7 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         }
         Door::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
-    let open = matches!(Route::parse(request.uri().path()), Ok(Route::Health { .. }));
+    let open = matches!(arrived(&request).line.route, Ok(Route::Health { .. }));
     let refused = match identity {
         Identity::Invalid => Some(Status::unauthorized()),
         Identity::None if !open => Some(Status::unauthorized()),
@@ -178,39 +182,35 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
 const NO_IMPERSONATION: &str = "impersonation is not supported yet: no request with an Impersonate-* header is carried out";
 
 async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
-    let Arrived { mut reply, .. } = arrived(&request);
-    let route = match Route::parse(request.uri().path()) {
+    let Arrived { line, mut reply, .. } = arrived(&request);
+    let route = match &line.route {
+        Ok(Route::Resource(path)) => return resource::serve(&api, path, request).await,
+        Ok(Route::OpenApi(rest)) => return openapi_answer(&api, reply, request, rest.clone()).await,
         Ok(route) => route,
-        Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message))),
-        Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text)),
+        Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message.clone()))),
+        Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text.clone())),
     };
-    if let Route::Resource(path) = route {
-        return resource::serve(&api, path, request).await;
-    }
-    if let Route::OpenApi(rest) = route {
-        return openapi_answer(&api, reply, request, rest).await;
-    }
     let shelf = api.shelf.load();
     let catalogue = &shelf.catalogue;
     match route {
-        Route::Health { endpoint, check } => whole(api.health(&reply, endpoint, check.as_deref(), &request)),
+        Route::Health { endpoint, check } => whole(api.health(&reply, *endpoint, check.as_deref(), &line.query)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&shelf).into())),
-        Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref())),
+        Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref().map(|(group, _)| &**group))),
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
         Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
-        Route::Group(group) => match catalogue.api_group(&group) {
+        Route::Group(group) => match catalogue.api_group(group) {
             Some(found) => document(reply, Asked::Document, &found),
             None => whole(reply.page_not_found()),
         },
         Route::Resources { group, version } => {
-            let asked = if catalogue.is_built_in_group_version(&group, &version) { Asked::RoutedDocument } else { Asked::Document };
-            match catalogue.api_resource_list(&group, &version) {
+            let asked = if catalogue.is_built_in_group_version(group, version) { Asked::RoutedDocument } else { Asked::Document };
+            match catalogue.api_resource_list(group, version) {
                 Some(_) if asked == Asked::RoutedDocument && request.method() != Method::GET => {
                     whole(reply.status(&Status::method_not_allowed()))
                 }
                 Some(found) => document(reply, asked, &found),
-                None => whole(not_found(&reply, catalogue, Some(&(group, version)))),
+                None => whole(not_found(&reply, catalogue, Some(group))),
             }
         }
         _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
@@ -277,23 +277,15 @@ fn document(mut reply: Reply, asked: Asked, document: &Bytes) -> Response {
 }
 
 /// 404 inside a built-in group, whatever the version, is a Status, elsewhere text (spec api-surface §1.1).
-pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group_version: Option<&(String, String)>) -> Response<Full<Bytes>> {
-    match group_version {
-        Some((group, _)) if catalogue.is_built_in_group(group) => reply.status(&Status::not_found_generic()),
+pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group: Option<&str>) -> Response<Full<Bytes>> {
+    match group {
+        Some(group) if catalogue.is_built_in_group(group) => reply.status(&Status::not_found_generic()),
         _ => reply.page_not_found(),
     }
 }
 
-/// Verb watch by parameter or by path: exempt from the request timeout.
-fn is_long_running(request: &Request, query: &Query) -> bool {
-    match Route::parse(request.uri().path()) {
-        Ok(Route::Resource(path)) => path.legacy_watch || (path.name.is_none() && query.is_true("watch")),
-        _ => false,
-    }
-}
-
 impl Api {
-    fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, request: &Request) -> Response<Full<Bytes>> {
+    fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
         let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
         if endpoint == Health::Readyz {
@@ -306,7 +298,7 @@ impl Api {
             checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
         }
         let verdict = match check {
-            None => health::endpoint(endpoint, &checks, &Query::parse(request.uri().query().unwrap_or(""))),
+            None => health::endpoint(endpoint, &checks, query),
             Some(name) => match health::one(&checks, name) {
                 Some(verdict) if verdict.code == 200 => return reply.plain(StatusCode::OK, verdict.body),
                 Some(verdict) => verdict,

@@ -5,6 +5,7 @@ use http::uri::{Authority, Uri};
 use http::{HeaderMap, HeaderName};
 
 use super::status::Status;
+use crate::model::quote::quoted;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -17,8 +18,8 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Status> {
     let host = host(uri, headers)?;
     if !is_local(&host) {
         return Err(Status::forbidden(format!(
-            "the Host header must be localhost, 127.0.0.1 or [::1] on this port, not {:?}",
-            host.as_str()
+            "the Host header must be localhost, 127.0.0.1 or [::1] on this port, not {}",
+            quoted(host.as_str())
         )));
     }
     for origin in headers.get_all(ORIGIN) {

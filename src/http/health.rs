@@ -1,7 +1,7 @@
 //! `/healthz`, `/livez`, `/readyz`: which checks there are, and what they say (spec api-surface §1.5).
 
 use super::path::Health;
-use crate::read::options::Query;
+use crate::{model::quote::quoted, read::options::Query};
 
 /// A check and what is wrong, if anything.
 pub(super) type Check = (&'static str, Option<Wrong>);
@@ -53,7 +53,7 @@ pub(super) fn endpoint(endpoint: Health, checks: &[Check], query: &Query) -> Ver
         };
     }
     let unknown: Vec<String> =
-        excluded.iter().filter(|name| !checks.iter().any(|(check, _)| check == *name)).map(|name| format!("{name:?}")).collect();
+        excluded.iter().filter(|name| !checks.iter().any(|(check, _)| check == *name)).map(|name| quoted(name)).collect();
     if !unknown.is_empty() {
         body += &format!("warn: some health checks cannot be excluded: no matches for {}\n", unknown.join(", "));
     }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     model::quote::quoted,
-    read::options::{Query, parse_query},
+    read::options::{ListOptions, Query},
     telemetry::{RequestTimer, Scope, Verb},
     write::{
         Ask, Deletion, Part, PatchKind, Syntax, Written,
@@ -90,7 +90,7 @@ impl Call<'_> {
         if let Err(error) = self.api.writer.may_write() {
             return self.failed(&error.into(), &mut timer);
         }
-        let query = request.uri().query().unwrap_or("").to_owned();
+        let line = self.arrived.line.clone();
         let (conn, until) = (connection(&request), self.arrived.at + self.arrived.limit);
         let body = match Whole::read(request.into_body(), &conn, until).await {
             Ok(body) => body,
@@ -98,7 +98,7 @@ impl Call<'_> {
             Err(NoBody::TimedOut) => return self.out_of_time(&mut timer),
         };
         let mut told = Vec::new();
-        let mut response = match self.in_time(self.done(write, &query, media, &body, &mut told), &mut timer).await {
+        let mut response = match self.in_time(self.done(write, &line.query, media, &body, &mut told), &mut timer).await {
             Ok(answer) => self.answered(write, answer, timer).await,
             Err(response) => response,
         };
@@ -173,21 +173,20 @@ impl Call<'_> {
     async fn done(
         &self,
         write: Write,
-        raw_query: &str,
+        query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         if is_deletion(write) {
-            return self.deleted(write, raw_query, media, body, told).await;
+            return self.deleted(write, query, media, body, told).await;
         }
-        let query = Query::parse(raw_query);
         let verb = match write.verb() {
             Verb::Create => Options::Create,
             Verb::Patch => Options::Patch,
             _ => Options::Update,
         };
-        let options = WriteOptions::parse(&query, verb)
+        let options = WriteOptions::parse(query, verb)
             .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(verb.options_kind()), errors }))?;
         let part = match write {
             Write::Replace(part) | Write::Patch(part) => part,
@@ -213,7 +212,7 @@ impl Call<'_> {
     async fn deleted(
         &self,
         write: Write,
-        raw_query: &str,
+        query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
         told: &mut Vec<String>,
@@ -225,14 +224,14 @@ impl Call<'_> {
             Err(status) => return Err(status),
         };
         let served = &self.resource.served;
-        let options = self.api.writer.delete_options(&Query::parse(raw_query), syntax, body).await.map_err(|error| match error {
+        let options = self.api.writer.delete_options(query, syntax, body).await.map_err(|error| match error {
             DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
             DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
         })?;
         told.extend(options.warning(served).map(str::to_owned));
         if write == Write::DeleteCollection {
             options.may_be_of_many().map_err(|errors| Status::from(WriteError::Invalid { of: Named::options("DeleteOptions"), errors }))?;
-            return self.collection_deleted(raw_query, &options).await;
+            return self.collection_deleted(query, &options).await;
         }
         let deletion = self.api.writer.delete(&self.place(), &options).await.map_err(Status::from)?;
         Ok(match deletion {
@@ -249,13 +248,13 @@ impl Call<'_> {
                 let body = self.resource.forms.whole().form.written(served.custom, &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
-            Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false }),
+            Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, stored: None }),
         })
     }
 
     /// Lists, then deletes what was listed one by one; the list is the answer (spec api-surface §8.5).
-    async fn collection_deleted(&self, raw_query: &str, options: &DeleteOptions) -> Result<Answer, Status> {
-        let mut listed = parse_query(raw_query).map_err(Status::bad_request)?;
+    async fn collection_deleted(&self, query: &Query, options: &DeleteOptions) -> Result<Answer, Status> {
+        let mut listed = ListOptions::of(query).map_err(Status::bad_request)?;
         listed.watch = false;
         let target = self.target(&listed)?;
         let list = self.api.reader.list(&target, &listed).await.map_err(|error| self.status(error))?;
@@ -286,12 +285,18 @@ impl Call<'_> {
                 }
                 let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
                 let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
+                let Written { object, stored, .. } = written;
+                let writer = &self.api.writer;
                 let answer = || {
-                    let shaped = self.shaped(is_scale, &written.object);
+                    if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
+                        let hold = self.arrived.unread.add(object.tail.len());
+                        return self.object(code, &object, &self.resource.forms.shown(self.shown()).form, Some(hold), timer);
+                    }
+                    let shaped = self.shaped(is_scale, &object);
                     let hold = self.arrived.unread.add(shaped.capacity());
                     self.document(code, shaped, Some(hold), timer)
                 };
-                return self.api.writer.aside(&written.object, answer);
+                return writer.aside(&object, answer);
             }
         };
         sent(self.reply().object(code, body), timer)

@@ -13,11 +13,10 @@ use http::{
 };
 use http_body_util::Full;
 
-use super::respond::Reply;
+use super::{api::arrived, respond::Reply};
 use crate::{
     catalogue::{Catalogue, openapi::Document},
     model::calendar::civil,
-    read::options::Query,
 };
 
 const JSON: &str = "application/json";
@@ -46,8 +45,8 @@ fn document(reply: &Reply, request: &Request, path: &str, document: &Document) -
 }
 
 fn tagged(reply: &Reply, request: &Request, path: &str, document: &Document) -> Response<Full<Bytes>> {
-    let query = Query::parse(request.uri().query().unwrap_or(""));
-    let asked = query.first("hash").filter(|hash| !hash.is_empty());
+    let line = arrived(request).line;
+    let asked = line.query.first("hash").filter(|hash| !hash.is_empty());
     let etag = header(&format!("\"{}\"", document.hash));
     let mut response = match asked {
         Some(hash) if hash != document.hash => {

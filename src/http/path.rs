@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
+use crate::model::quote::quoted;
+
 /// What a path names. Whether it exists is for the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -159,7 +161,8 @@ fn resource(group: &str, version: &str, rest: &[&str], raw: &str) -> Result<Rout
             // Go prints the escaped path, with `&<>` as entities.
             let shown = raw.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             return Err(PathError::NoRequestInfo(format!(
-                "Internal Server Error: {shown:?}: failed to create RequestInfo: unable to determine kind and namespace from url, {shown}\n"
+                "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {shown}\n",
+                quoted(&shown)
             )));
         }
         ["watch", rest @ ..] => (true, rest),
@@ -201,7 +204,7 @@ fn legal_name(name: &str) -> Result<(), PathError> {
         name if name.contains('%') => "may not contain '%'",
         _ => return Ok(()),
     };
-    Err(PathError::BadName(format!("Name parameter invalid: {name:?}: {why}")))
+    Err(PathError::BadName(format!("Name parameter invalid: {}: {why}", quoted(name))))
 }
 
 #[cfg(test)]
@@ -288,6 +291,11 @@ mod tests {
         let bad = |path: &str| Route::parse(path).expect_err(path);
         assert_eq!(bad("/api/v1/nodes/.."), PathError::BadName("Name parameter invalid: \"..\": may not be '..'".to_owned()));
         assert_eq!(bad("/api/v1/nodes/%2E"), PathError::BadName("Name parameter invalid: \".\": may not be '.'".to_owned()));
+        // As Go's %q writes it.
+        assert_eq!(
+            bad("/api/v1/nodes/%1b%C2%A0%25"),
+            PathError::BadName(r#"Name parameter invalid: "\x1b\u00a0%": may not contain '%'"#.to_owned())
+        );
         assert_eq!(bad("/api/v1/nodes/a%25b"), PathError::BadName("Name parameter invalid: \"a%b\": may not contain '%'".to_owned()));
         assert_eq!(
             bad("/api/v1/watch"),

@@ -33,7 +33,7 @@ use crate::{
     model::{Epoch, Object},
     read::{
         failure::ReadError,
-        options::{ListOptions, Query, parse_query},
+        options::{ListOptions, Query},
         plan::Refusal,
         serve::{List, Watching},
         shown::{self, Shown},
@@ -44,19 +44,18 @@ use crate::{
 };
 
 /// Answers a request whose path names a resource.
-pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Response {
+pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { reply, .. } = arrived(&request);
     let shelf = api.shelf.load_full();
-    let group_version = (path.group.clone(), path.version.clone());
     let Some(resource) = shelf.find(&path.group, &path.version, &path.resource).cloned() else {
-        return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
+        return whole(not_found(&reply, &shelf.catalogue, Some(&path.group)));
     };
-    if !is_in_scope(&resource, &path, request.method()) {
-        return whole(not_found(&reply, &shelf.catalogue, Some(&group_version)));
+    if !is_in_scope(&resource, path, request.method()) {
+        return whole(not_found(&reply, &shelf.catalogue, Some(&path.group)));
     }
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
     let custom = resource.served.custom;
-    let mut response = answer(api, &path, resource, request).await;
+    let mut response = answer(api, path, resource, request).await;
     if response.extensions().get::<Handshake>().is_some() {
         return response;
     }
@@ -74,9 +73,9 @@ pub(super) async fn serve(api: &Api, path: ResourcePath, request: Request) -> Re
 
 /// Answers a request for a resource that is served.
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut request: Request) -> Response {
-    let Arrived { mut reply, .. } = arrived(&request);
-    let include = include(&Query::parse(request.uri().query().unwrap_or("")));
-    let call = Call { api, path, resource, arrived: arrived(&request), form: Form::default(), include };
+    let arrived = arrived(&request);
+    let (line, mut reply) = (arrived.line.clone(), arrived.reply.clone());
+    let call = Call { api, path, resource, arrived, form: Form::default(), include: include(&line.query) };
     if let Err(status) = call.has_path() {
         return whole(reply.status(&status));
     }
@@ -88,8 +87,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         return whole(reply.status(&call.unsupported(request.method())));
     }
     let upgrade = Upgrade::asked(&mut request);
-    let query = request.uri().query().unwrap_or("");
-    let is_watch = path.legacy_watch || (path.name.is_none() && Query::parse(query).is_true("watch"));
+    let is_watch = line.is_watch();
     let asked = match (call.resource.served.custom, is_watch) {
         (false, false) if call.path.name.is_some() => Asked::BuiltIn,
         (false, false) => Asked::BuiltInList,
@@ -109,9 +107,9 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     }
     if let (Some(name), false) = (&path.name, is_watch) {
         // A GET has one option; list options that are none of its are not looked at.
-        return Box::pin(call.get(name, Query::parse(query).first("resourceVersion").unwrap_or(""))).await;
+        return Box::pin(call.get(name, line.query.first("resourceVersion").unwrap_or(""))).await;
     }
-    let options = match parse_query(query) {
+    let options = match ListOptions::of(&line.query) {
         Ok(options) => options,
         Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
     };
@@ -187,15 +185,15 @@ impl Call<'_> {
                     Ok(hold) => hold,
                     Err(response) => return response,
                 };
-                let mut body = Vec::with_capacity(object.tail.len() + 64);
-                target.form().object_into(&object, &mut body);
-                if is_scale {
-                    body = match self.scale(&body) {
-                        Ok(scale) => scale,
-                        Err(error) => return self.failed(&error.into(), &mut timer),
-                    };
+                if !is_scale {
+                    return self.object(StatusCode::OK, &object, target.form(), hold, timer);
                 }
-                self.document(StatusCode::OK, body, hold, timer)
+                let mut parent = Vec::with_capacity(object.tail.len() + 64);
+                target.form().object_into(&object, &mut parent);
+                match self.scale(&parent) {
+                    Ok(scale) => self.document(StatusCode::OK, scale, hold, timer),
+                    Err(error) => self.failed(&error.into(), &mut timer),
+                }
             }
             Err(response) => response,
         }
@@ -378,15 +376,26 @@ impl Call<'_> {
         }
     }
 
+    /// A stored object in this form: what a GET answers with, and a write with what it has stored. `hold` counts it when it is large.
+    pub(super) fn object(&self, code: StatusCode, object: &Object, form: &codec::Form, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+        if form.media() == Media::Protobuf {
+            return match form.wire_object(object) {
+                Ok(body) => held(sent(self.reply().encoded(code, Media::Protobuf, body), timer), hold),
+                Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
+            };
+        }
+        let mut body = Vec::with_capacity(object.tail.len() + 64);
+        form.object_into(object, &mut body);
+        self.document(code, body, hold, timer)
+    }
+
     /// One object as compact JSON, in the form that was negotiated; `hold` counts it when it is large.
     pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
         let document = match self.form.media {
             Media::Yaml => Document::one(compact).yaml(),
             Media::Json if !self.reply().is_compact_json() => Ok(Document::one(compact).pretty()),
             Media::Json | Media::Protobuf => {
-                let mut response = sent(self.reply().object(code, compact), timer);
-                hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
-                return response;
+                return held(sent(self.reply().object(code, compact), timer), hold);
             }
         };
         match document {
@@ -505,6 +514,12 @@ pub(super) fn sent(response: Response<Full<Bytes>>, mut timer: RequestTimer) -> 
     timer.set_code(response.status().as_u16());
     timer.add_bytes(response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
     whole(response)
+}
+
+/// The answer with what counts it.
+fn held(mut response: Response, hold: Option<Hold>) -> Response {
+    hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
+    response
 }
 
 /// What is made for an answer without asking for room first, bytes.

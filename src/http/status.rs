@@ -96,7 +96,7 @@ impl Status {
         Status::new(400, Some(Reason::BadRequest), message)
     }
 
-    /// 400 for a `timeout` parameter that is no Go duration; `why` is what `config::duration::parse` said (spec list-watch §2.14).
+    /// 400 for a `timeout` parameter that is no Go duration; `why` is what `model::duration::parse` said (spec list-watch §2.14).
     pub fn invalid_timeout(why: &str) -> Status {
         Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
     }

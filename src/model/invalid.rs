@@ -87,7 +87,7 @@ impl FieldError {
     /// `Unsupported value: V: supported values: "a", "b"`, in the order given. The value is of a type of its own in Go, so even a text is shown as JSON.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
-        let values: Vec<String> = supported.iter().map(|v| format!("{v:?}")).collect();
+        let values: Vec<String> = supported.iter().map(|v| quoted(v)).collect();
         Self::new(
             field,
             FieldErrorKind::NotSupported,

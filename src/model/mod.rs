@@ -2,6 +2,7 @@
 
 pub mod calendar;
 mod change;
+pub mod duration;
 mod filter;
 pub mod invalid;
 mod labels;

@@ -18,6 +18,24 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
+/// As Go's package `time` quotes what it cannot read: other bytes than printable ASCII one by one.
+#[must_use]
+pub fn time_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='\x7f' => out.push(c),
+            c => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| {
+                let _ = write!(out, "\\x{byte:02x}");
+            }),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// One byte in single quotes as `encoding/json` names an unexpected one: read as the code point of that number.
 #[must_use]
 pub fn quoted_byte(byte: u8) -> String {
@@ -133,6 +151,14 @@ mod tests {
         ];
         for (text, want) in cases {
             assert_eq!(quoted(text), want);
+        }
+    }
+
+    #[test]
+    fn go_quotes_what_is_no_time() {
+        let cases = [("1 h", r#""1 h""#), ("a\"\\", r#""a\"\\""#), ("\t\u{7f}é", "\"\\x09\u{7f}\\xc3\\xa9\"")];
+        for (text, want) in cases {
+            assert_eq!(time_quoted(text), want);
         }
     }
 

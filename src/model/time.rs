@@ -2,7 +2,7 @@
 
 use super::{
     calendar::{civil, days, month_days},
-    quote::quoted,
+    quote::time_quoted as quoted,
 };
 
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";

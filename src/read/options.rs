@@ -31,31 +31,30 @@ pub struct ListOptions {
     pub timeout_seconds: Option<i64>,
 }
 
-/// Reads the options from a raw query string (what follows `?`).
-///
-/// # Errors
-/// The message of the 400 when a number is none (spec list-watch §1.2).
-pub fn parse_query(raw_query: &str) -> Result<ListOptions, String> {
-    let query = Query::parse(raw_query);
-    let text = |name| query.first(name).unwrap_or("").to_owned();
-    let set = |name| query.first(name).filter(|value| !value.is_empty()).map(str::to_owned);
-    let timeout_seconds = query.first("timeoutSeconds").map(parse_int).transpose()?;
-    Ok(ListOptions {
-        watch: query.first("watch").is_some_and(is_true),
-        allow_bookmarks: query.first("allowWatchBookmarks").is_some_and(is_true),
-        send_initial_events: query.first("sendInitialEvents").map(is_true),
-        resource_version: text("resourceVersion"),
-        resource_version_match: set("resourceVersionMatch"),
-        limit: query.first("limit").map_or(Ok(0), parse_int)?,
-        continue_token: set("continue"),
-        label_selector: text("labelSelector"),
-        field_selector: text("fieldSelector"),
-        shard_selector: set("shardSelector"),
-        timeout_seconds: timeout_seconds.filter(|seconds| *seconds != 0),
-    })
-}
-
 impl ListOptions {
+    /// Reads the options from a query.
+    ///
+    /// # Errors
+    /// The message of the 400 when a number is none (spec list-watch §1.2).
+    pub fn of(query: &Query) -> Result<Self, String> {
+        let text = |name| query.first(name).unwrap_or("").to_owned();
+        let set = |name| query.first(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let timeout_seconds = query.first("timeoutSeconds").map(parse_int).transpose()?;
+        Ok(Self {
+            watch: query.is_true("watch"),
+            allow_bookmarks: query.is_true("allowWatchBookmarks"),
+            send_initial_events: query.first("sendInitialEvents").map(is_true),
+            resource_version: text("resourceVersion"),
+            resource_version_match: set("resourceVersionMatch"),
+            limit: query.first("limit").map_or(Ok(0), parse_int)?,
+            continue_token: set("continue"),
+            label_selector: text("labelSelector"),
+            field_selector: text("fieldSelector"),
+            shard_selector: set("shardSelector"),
+            timeout_seconds: timeout_seconds.filter(|seconds| *seconds != 0),
+        })
+    }
+
     /// Turns an old-style watch for "any" or "the newest" state into a streaming list (spec list-watch §4.2).
     pub fn default_watch(&mut self) {
         let legacy = matches!(self.resource_version.as_str(), "" | "0");
@@ -281,7 +280,7 @@ mod tests {
     use super::*;
 
     fn options(query: &str) -> ListOptions {
-        parse_query(query).unwrap_or_else(|e| panic!("{query}: {e}"))
+        ListOptions::of(&Query::parse(query)).unwrap_or_else(|e| panic!("{query}: {e}"))
     }
 
     /// Spec list-watch §1.2 and case 34 of §12.
@@ -318,7 +317,7 @@ mod tests {
             ("limit=x&timeoutSeconds=a%22", r#"strconv.ParseInt: parsing "a\"": invalid syntax"#),
         ];
         for (query, want) in cases {
-            assert_eq!(parse_query(query).expect_err(query), want);
+            assert_eq!(ListOptions::of(&Query::parse(query)).expect_err(query), want);
         }
     }
 
@@ -431,12 +430,12 @@ mod tests {
     proptest! {
         #[test]
         fn every_text_is_a_query(text in any::<String>()) {
-            let _ = parse_query(&text);
+            let _ = ListOptions::of(&Query::parse(&text));
         }
 
         #[test]
         fn every_likely_text_is_a_query(text in "((watch|limit|continue|a)=?[0-9%;+=é]{0,4}&?){0,6}") {
-            if let Ok(mut options) = parse_query(&text) {
+            if let Ok(mut options) = ListOptions::of(&Query::parse(&text)) {
                 options.default_watch();
                 let _ = (options.validate(), options.revision());
             }

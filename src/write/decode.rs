@@ -18,7 +18,7 @@ use crate::{
         normalize,
         versions::{TooLong, Version},
     },
-    model::invalid::FieldError,
+    model::{invalid::FieldError, quote::quoted},
 };
 
 /// A body, read.
@@ -60,7 +60,7 @@ impl Sent {
         body::identify(&mut tree, expected, syntax, bytes).map_err(|error| misidentified(error, &tree))?;
         let kind = expected.kind;
         let refused =
-            |why: &str| WriteError::BadRequest(format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", expected.version));
+            |why: &str| WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)));
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
@@ -100,14 +100,14 @@ impl Sent {
             // Its decoder then knows no field at all (measured).
             let unknown =
                 tree.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| !matches!(name.as_str(), "kind" | "apiVersion"));
-            let warnings = unknown.map(|name| format!("unknown field {name:?}")).collect();
+            let warnings = unknown.map(|name| format!("unknown field {}", quoted(name))).collect();
             return Ok(Self { tree: serde_json::json!({}), warnings });
         } else {
             body::converts(&tree, expected).map_err(|why| refused(&why))?;
             body::identified(&mut tree, expected);
         }
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
-        let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).chain(told).collect();
+        let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {}", quoted(path))).chain(told).collect();
         match options.validation {
             FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
             FieldValidation::Strict if !told.is_empty() => {

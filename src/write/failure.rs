@@ -1,5 +1,7 @@
 //! Why a write was not done, with all that its answer needs. Knows no HTTP: `http/failure` makes the `Status`.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::patch::PatchError;
@@ -9,6 +11,7 @@ use crate::{
     model::{
         Broken,
         invalid::{FieldError, TOLD_BYTES_MAX},
+        quote::quoted,
     },
 };
 
@@ -21,6 +24,12 @@ pub struct Named {
     pub kind: String,
     /// Name; may be empty.
     pub name: String,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, quoted(&self.name))
+    }
 }
 
 /// A write's failure.
@@ -40,7 +49,7 @@ pub enum WriteError {
         cause: Option<Terminating>,
     },
     /// 404.
-    #[error("{} {:?} not found", .0.kind, .0.name)]
+    #[error("{0} not found")]
     NotFound(Named),
     /// 405 with this text.
     #[error("{0}")]
@@ -49,7 +58,7 @@ pub enum WriteError {
     #[error("{0}")]
     NotYet(String),
     /// 409.
-    #[error("{} {:?} already exists", .of.kind, .of.name)]
+    #[error("{of} already exists")]
     AlreadyExists {
         /// The one that is there.
         of: Named,
@@ -59,7 +68,7 @@ pub enum WriteError {
         generated: bool,
     },
     /// 409 `Operation cannot be fulfilled on …: why`.
-    #[error("conflict on {} {:?}: {why}", .of.kind, .of.name)]
+    #[error("conflict on {of}: {why}")]
     Conflict {
         /// The object.
         of: Named,
@@ -70,7 +79,7 @@ pub enum WriteError {
     #[error("{0}")]
     TooLarge(String),
     /// 422 with its causes; `of.kind` is the Kind.
-    #[error("{} {:?} is invalid", .of.kind, .of.name)]
+    #[error("{of} is invalid")]
     Invalid {
         /// The object or the options.
         of: Named,

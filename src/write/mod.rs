@@ -52,7 +52,7 @@ use body::Expected;
 use decode::Sent;
 use failure::{Named, WriteError};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
-use place::{Current, Place};
+use place::{Current, Place, StoredValue};
 use transaction::{Decision, Done, Look, at_revision};
 
 /// Longest body of a write, in bytes (spec api-surface §5.7).
@@ -92,6 +92,8 @@ pub struct Written {
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
+    /// What etcd has of it, for [`Writer::read_back`]: none when nothing was written, or something else than `object`.
+    pub stored: Option<StoredValue>,
 }
 
 impl Writer {
@@ -129,15 +131,14 @@ impl Writer {
         may_create(&place, name)?;
         self.namespace_takes(&place).await?;
         if !name.is_empty() || base.is_empty() {
-            let object = self.create_named(&place, object, ask.options.dry_run, false, told).await?;
-            return Ok(Written { object, created: true });
+            return self.create_named(&place, object, ask.options.dry_run, false, told).await;
         }
         let base = base.to_owned();
         for attempt in 1.. {
             place.name = names::generate(&base, &mut rand::rng());
             match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX, told).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
-                outcome => return Ok(Written { object: outcome?, created: true }),
+                outcome => return outcome,
             }
         }
         unreachable!("the last attempt returns")
@@ -151,7 +152,7 @@ impl Writer {
         dry_run: bool,
         last_try: bool,
         told: &mut Vec<String>,
-    ) -> Result<Value, WriteError> {
+    ) -> Result<Written, WriteError> {
         let is_large = !tree::fits(&object, turns::LARGE_BYTES);
         let object = self.turns.take(is_large, || strategy::create(place, object, tree::now(), told)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
@@ -161,10 +162,11 @@ impl Writer {
         };
         if dry_run {
             let current = self.fresh(place).await?;
-            return current.as_ref().map_or_else(|| Ok(transaction::without_revision(object)), |current| Err(exists(current)));
+            let created = |object| Written { object, created: true, stored: None };
+            return current.as_ref().map_or_else(|| Ok(created(transaction::without_revision(object))), |current| Err(exists(current)));
         }
         match self.put_new(place, &object, is_large).await? {
-            Ok(revision) => Ok(at_revision(object, revision)),
+            Ok(stored) => Ok(Written { object: at_revision(object, stored.revision), created: true, stored: Some(stored) }),
             Err(current) => Err(exists(&current)),
         }
     }
@@ -280,12 +282,12 @@ fn is_large_patch(kind: PatchKind, body: &[u8]) -> bool {
 }
 
 fn written(done: Done) -> Written {
-    let (object, created) = match done {
-        Done::Kept(tree) => (tree, false),
-        Done::Put { tree, created } => (tree, created),
-        Done::Removed { was, shown, .. } => (shown.unwrap_or(was), false),
+    let (object, created, stored) = match done {
+        Done::Kept(tree) => (tree, false, None),
+        Done::Put { tree, created, stored } => (tree, created, stored),
+        Done::Removed { was, shown, .. } => (shown.unwrap_or(was), false, None),
     };
-    Written { object, created }
+    Written { object, created, stored }
 }
 
 /// Spec api-surface §5.1 step 4.
@@ -339,11 +341,11 @@ fn created_by_update(place: &Place, object: &Value) -> Result<(), WriteError> {
 
 impl Writer {
     /// Puts what must not exist yet; or what does.
-    async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<Revision, Current>, WriteError> {
+    async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
         let lease = self.lease_for(place.served()).await?;
-        let value = self.turns.take(is_large, || transaction::encoded(place, object)).await;
-        match self.etcd.put_if(place.key(&self.prefix), value, Revision::ZERO, lease).await? {
-            crate::etcd::Outcome::Written(revision) => Ok(Ok(revision)),
+        let (key, value) = (place.key(&self.prefix), self.turns.take(is_large, || transaction::encoded(place, object)).await);
+        match self.etcd.put_if(key.clone(), value.clone(), Revision::ZERO, lease).await? {
+            crate::etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key, value, revision })),
             crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
             crate::etcd::Outcome::Changed(None) => {
                 Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&place.name))))

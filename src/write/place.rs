@@ -14,7 +14,7 @@ use crate::{
     catalogue::Served,
     codec::ingest::ingest,
     etcd::{KeyValue, RangeRequest},
-    model::{Object, Revision},
+    model::{Broken, Object, Revision},
     read::target::Resource,
 };
 
@@ -38,6 +38,15 @@ pub(super) struct Current {
     pub(super) revision: Revision,
     /// Work on it takes long.
     pub(super) is_large: bool,
+}
+
+/// What etcd took for an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredValue {
+    pub(super) key: Bytes,
+    pub(super) value: Bytes,
+    /// When it was written.
+    pub(super) revision: Revision,
 }
 
 impl Place {
@@ -90,10 +99,18 @@ impl Writer {
 
     /// What a transaction found instead of what was expected.
     pub(super) async fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
-        let storage = &place.served().storage;
-        let own_prefix = self.prefix.len() + storage.id.len() + 1;
-        let read = || current(place, &ingest(storage, own_prefix, kv.key, &kv.value, kv.mod_revision)?);
+        let read = || current(place, &self.read(place.served(), kv.key, &kv.value, kv.mod_revision)?);
         self.turns.take(kv.value.len() >= LARGE_BYTES, read).await
+    }
+
+    /// What was written, as a GET would find it.
+    pub fn read_back(&self, served: &Served, stored: StoredValue) -> Option<Object> {
+        self.read(served, stored.key, &stored.value, stored.revision).ok()
+    }
+
+    fn read(&self, served: &Served, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
+        let storage = &served.storage;
+        ingest(storage, self.prefix.len() + storage.id.len() + 1, key, value, revision)
     }
 }
 

@@ -86,7 +86,7 @@ impl Writer {
             })
             .await?;
         let parent = written(done);
-        Ok(Written { object: of(place.served(), &parent.object)?, ..parent })
+        Ok(Written { object: of(place.served(), &parent.object)?, created: parent.created, stored: None })
     }
 }
 

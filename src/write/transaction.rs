@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::WriteError,
-    place::{Current, Place},
+    place::{Current, Place, StoredValue},
     tree,
 };
 use crate::{codec::stored::stored, etcd::Outcome, model::Revision};
@@ -36,6 +36,8 @@ pub(super) enum Done {
         tree: Value,
         /// It did not exist before.
         created: bool,
+        /// What etcd has now; none of a dry run.
+        stored: Option<StoredValue>,
     },
     /// The object is gone.
     Removed {
@@ -101,18 +103,19 @@ impl Writer {
     ) -> Result<Result<Done, Option<Current>>, WriteError> {
         let key = place.key(&self.prefix);
         let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
+        let mut value = Bytes::new();
         let outcome = match &decision {
             Decision::Keep => Outcome::Written(expected),
             Decision::Put(tree) => {
                 let lease = self.lease_for(place.served()).await?;
-                let value = self.turns.take(is_large, || encoded(place, tree)).await;
-                self.etcd.put_if(key, value, expected, lease).await?
+                value = self.turns.take(is_large, || encoded(place, tree)).await;
+                self.etcd.put_if(key.clone(), value.clone(), expected, lease).await?
             }
             Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),
-            Decision::Remove(_) => self.etcd.delete_if(key, expected).await?,
+            Decision::Remove(_) => self.etcd.delete_if(key.clone(), expected).await?,
         };
         Ok(match outcome {
-            Outcome::Written(revision) => Ok(done(decision, current, revision)),
+            Outcome::Written(revision) => Ok(done(decision, current, revision, Some(StoredValue { key, value, revision }))),
             Outcome::Changed(Some(found)) => Err(Some(self.decoded(place, found).await?)),
             Outcome::Changed(None) => Err(None),
         })
@@ -120,12 +123,12 @@ impl Writer {
 }
 
 /// What a decision came to at this revision.
-fn done(decision: Decision, current: Option<Current>, revision: Revision) -> Done {
+fn done(decision: Decision, current: Option<Current>, revision: Revision, stored: Option<StoredValue>) -> Done {
     let created = current.is_none();
     let was = current.map(|c| c.tree).unwrap_or_default();
     match decision {
         Decision::Keep => Done::Kept(was),
-        Decision::Put(tree) => Done::Put { tree: at_revision(tree, revision), created },
+        Decision::Put(tree) => Done::Put { tree: at_revision(tree, revision), created, stored },
         Decision::Remove(shown) => Done::Removed { was, shown, revision },
     }
 }
@@ -133,8 +136,8 @@ fn done(decision: Decision, current: Option<Current>, revision: Revision) -> Don
 /// What a dry run answers: the revision stays what it is, and what does not exist has none.
 fn rehearsed(decision: Decision, current: Option<Current>) -> Done {
     let revision = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
-    match done(decision, current, revision) {
-        Done::Put { tree, created: true } => Done::Put { tree: without_revision(tree), created: true },
+    match done(decision, current, revision, None) {
+        Done::Put { tree, created: true, stored } => Done::Put { tree: without_revision(tree), created: true, stored },
         done => done,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::read::{options::parse_query, token::encode};
+use crate::read::{options::{ListOptions, Query}, token::encode};
 
 /// The cache is at 100.
 const READY: State = State { ready: true, known: Revision(100), lost: Revision::ZERO, etcd_progress: true };
@@ -52,7 +52,7 @@ fn line(plan: &Result<ListPlan, Refusal>) -> String {
 }
 
 fn planned(query: &str, scope: Scope, state: &State) -> Result<ListPlan, Refusal> {
-    ListAsk::read(&parse_query(query).expect(query), scope).and_then(|ask| list(&ask, state))
+    ListAsk::read(&ListOptions::of(&Query::parse(query)).expect(query), scope).and_then(|ask| list(&ask, state))
 }
 
 /// `Exact`, `NOT`, `PIN` and `NEW` stand for longer words.
@@ -160,7 +160,7 @@ fn single_keys() {
         &[("", "429"), ("limit=5", "429"), ("rv=60&match=Exact", "etcd at 60: rv 60"), ("rv=60&limit=5", "etcd newest min 60: rv K")],
     );
     check(SINGLE, &NO_PROGRESS_REQUESTS, &[("", "etcd newest: rv K"), ("rv=60", "60 → cache: rv K")]);
-    let single = |short: &str| ListAsk::read(&parse_query(&query(short)).expect(short), SINGLE).expect(short).single_key();
+    let single = |short: &str| ListAsk::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).single_key();
     assert!(single("rv=0") && !single("continue=PIN"));
 }
 
@@ -223,7 +223,7 @@ fn every_combination() {
 }
 
 fn holds_for_all(query: &str, scope: Scope, state: &State, plan: &Result<ListPlan, Refusal>) {
-    let options = parse_query(query).expect(query);
+    let options = ListOptions::of(&Query::parse(query)).expect(query);
     let valid = options.validate().is_empty();
     assert_eq!(matches!(plan, Err(Refusal::Invalid(_))), !valid, "{query}: 422 exactly when validation says so");
     let plan = match plan {
@@ -279,7 +279,7 @@ fn gets() {
 }
 
 fn watched(short: &str, state: &State) -> Result<WatchPlan, Refusal> {
-    let mut options = parse_query(&query(short)).expect(short);
+    let mut options = ListOptions::of(&Query::parse(&query(short))).expect(short);
     options.default_watch();
     assert_eq!(options.validate(), [], "{short}");
     watch(&options, state)
@@ -327,7 +327,7 @@ proptest! {
     #[test]
     fn every_query_is_planned(text in "((resourceVersion|continue|limit|resourceVersionMatch|watch)=(0|5|Exact|NotOlderThan|[a-zA-Z0-9_]{0,12})&){0,5}", ready: bool, known: u64, etcd_progress: bool) {
         let state = State { ready, known: Revision(known), lost: Revision::ZERO, etcd_progress };
-        if let Ok(options) = parse_query(&text) {
+        if let Ok(options) = ListOptions::of(&Query::parse(&text)) {
             for scope in [COLLECTION, SELECTED, SINGLE] {
                 let _ = ListAsk::read(&options, scope).and_then(|ask| list(&ask, &state));
             }
@@ -339,7 +339,7 @@ proptest! {
 #[test]
 fn revisions_of_an_etcd_that_is_no_more() {
     let restored = State { lost: Revision(150), ..READY };
-    let ask = |rv: &str| watch(&parse_query(&format!("watch=1&resourceVersion={rv}")).expect("a query"), &restored);
+    let ask = |rv: &str| watch(&ListOptions::of(&Query::parse(&format!("watch=1&resourceVersion={rv}"))).expect("a query"), &restored);
     assert_eq!(ask("150"), Ok(WatchPlan::Lost(Revision(150))));
     assert_eq!(ask("101"), Ok(WatchPlan::Lost(Revision(101))));
     let stream = |n| Ok(WatchPlan::Stream { wait: Wait::Nothing, start: Start::After(Revision(n)), annotated: false });

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::tree::{any, list, member, schema_in, text};
+use crate::model::quote::quoted;
 
 /// Formats of strings that kube-apiserver 1.36 knows, without their dashes (apiextensions `apiserver/validation/formats.go`).
 const STRING_FORMATS: [&str; 26] = [
@@ -40,7 +41,7 @@ const STRING_FORMATS: [&str; 26] = [
 #[must_use]
 pub(crate) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(unknown_formats).unwrap_or_default();
-    unknown_formats(new).difference(&known).map(|format| format!("unrecognized format {format:?}")).collect()
+    unknown_formats(new).difference(&known).map(|format| format!("unrecognized format {}", quoted(format))).collect()
 }
 
 fn unknown_formats(object: &Value) -> BTreeSet<String> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::quote::time_quoted as quoted;
+
 /// Parses what Go's `time.ParseDuration` parses. Negative values are clamped to zero: every caller treats "no time" and "less than no time" alike.
 ///
 /// # Errors
@@ -73,11 +75,6 @@ fn part_nanos(whole: &str, fraction: &str, unit: u64) -> Option<u128> {
         nanos += u128::from(digit - b'0') * place;
     }
     Some(nanos)
-}
-
-/// Go's quoting of the offending text, near enough for what reaches a URL or a shell.
-fn quoted(text: &str) -> String {
-    format!("{text:?}")
 }
 
 #[cfg(test)]

@@ -1,0 +1,43 @@
+//! Path and query of a request, read once at the door. Pure; does not know which groups and resources exist.
+
+use http::Uri;
+
+use super::path::{PathError, Route};
+use crate::read::options::Query;
+
+/// What the request line says, whatever the method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestLine {
+    pub(super) route: Result<Route, PathError>,
+    pub(super) query: Query,
+}
+
+impl RequestLine {
+    pub(super) fn parse(uri: &Uri) -> Self {
+        Self { route: Route::parse(uri.path()), query: Query::parse(uri.query().unwrap_or("")) }
+    }
+
+    /// Verb watch, by parameter or by path (spec list-watch §1.1).
+    pub(super) fn is_watch(&self) -> bool {
+        match &self.route {
+            Ok(Route::Resource(path)) => path.legacy_watch || (path.name.is_none() && self.query.is_true("watch")),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_told_by_parameter_or_path() {
+        let is_watch = |uri: &'static str| RequestLine::parse(&Uri::from_static(uri)).is_watch();
+        for uri in ["/api/v1/pods?watch=1", "/api/v1/watch/pods", "/api/v1/watch/namespaces/n/pods/p", "/apis/apps/v1/deployments?watch"] {
+            assert!(is_watch(uri), "{uri}");
+        }
+        for uri in ["/api/v1/pods", "/api/v1/pods?watch=0", "/api/v1/namespaces/n/pods/p?watch=1", "/api/v1?watch=1", "/healthz?watch=1"] {
+            assert!(!is_watch(uri), "{uri}");
+        }
+    }
+}
