@@ -30,19 +30,18 @@ struct Server {
 }
 
 impl Server {
-    /// `None` when no binary is named.
-    async fn start(extra: &[&str]) -> Option<Self> {
-        let mut server = Self::prepared("http", extra)?;
+    async fn start(extra: &[&str]) -> Self {
+        let mut server = Self::prepared("http", extra);
         server.run();
         server.until_ready().await;
-        Some(server)
+        server
     }
 
-    fn prepared(scheme: &'static str, extra: &[&str]) -> Option<Self> {
-        let binary = PathBuf::from(std::env::var_os("WATCHCACHE_TEST_ETCD")?);
+    fn prepared(scheme: &'static str, extra: &[&str]) -> Self {
+        let binary = PathBuf::from(std::env::var_os("WATCHCACHE_TEST_ETCD").expect("WATCHCACHE_TEST_ETCD names an etcd binary"));
         let dir = tempfile::tempdir().expect("a temporary directory");
         let extra = extra.iter().map(ToString::to_string).collect();
-        Some(Self { binary, dir, client_port: free_port(), peer_port: free_port(), extra, scheme, process: None })
+        Self { binary, dir, client_port: free_port(), peer_port: free_port(), extra, scheme, process: None }
     }
 
     fn run(&mut self) {
@@ -137,8 +136,9 @@ async fn hear(receiver: &mut WatchReceiver) -> WatchMessage {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn pages_at_a_pinned_revision_do_not_see_later_writes() {
-    let Some(server) = Server::start(&[]).await else { return };
+    let server = Server::start(&[]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw().await);
     for i in 0..25 {
         put(&mut raw, &format!("/a/{i:02}"), "old").await;
@@ -175,8 +175,9 @@ async fn pages_at_a_pinned_revision_do_not_see_later_writes() {
 
 /// 5 MiB are more than gRPC's default limit for one answer.
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn large_answers_are_read() {
-    let Some(server) = Server::start(&[]).await else { return };
+    let server = Server::start(&[]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw().await);
     let value = "x".repeat(1 << 20);
     let start = put(&mut raw, "/a/0", &value).await;
@@ -196,8 +197,9 @@ async fn large_answers_are_read() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn compacted_and_future_revisions_are_named() {
-    let Some(server) = Server::start(&[]).await else { return };
+    let server = Server::start(&[]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw().await);
     let old = put(&mut raw, "/a/x", "1").await;
     put(&mut raw, "/a/x", "2").await;
@@ -231,8 +233,9 @@ async fn compacted_and_future_revisions_are_named() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn several_watches_share_a_stream_and_one_progress_answer() {
-    let Some(server) = Server::start(&[]).await else { return };
+    let server = Server::start(&[]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw().await);
     let base = put(&mut raw, "/other", "1").await;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("up");
@@ -287,8 +290,9 @@ async fn until_progress(sender: &mut WatchSender, receiver: &mut WatchReceiver) 
 
 /// etcd splits what is over its request limit and 512 KiB more. 1,000 deletions of keys of 1 KiB, all at one revision, are.
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn a_large_revision_comes_in_fragments() {
-    let Some(server) = Server::start(&["--max-request-bytes", "65536"]).await else { return };
+    let server = Server::start(&["--max-request-bytes", "65536"]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw().await);
     let long = "k".repeat(1024);
     for page in 0..25 {
@@ -318,8 +322,9 @@ async fn a_large_revision_comes_in_fragments() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn one_dead_endpoint_of_two_is_passed_over() {
-    let Some(server) = Server::start(&[]).await else { return };
+    let server = Server::start(&[]).await;
     let dead = format!("http://127.0.0.1:{}", free_port());
     let url = server.url();
     let etcd = etcd_at(&[&dead, &url]);
@@ -348,8 +353,9 @@ async fn one_dead_endpoint_of_two_is_passed_over() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn a_killed_etcd_ends_the_stream_and_is_found_again() {
-    let Some(mut server) = Server::start(&[]).await else { return };
+    let mut server = Server::start(&[]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw().await);
     let before = put(&mut raw, "/a/x", "1").await;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("up");
@@ -376,8 +382,9 @@ async fn a_killed_etcd_ends_the_stream_and_is_found_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn versions_are_asked_until_every_endpoint_has_answered() {
-    let Some(mut server) = Server::prepared("http", &[]) else { return };
+    let mut server = Server::prepared("http", &[]);
     let etcd = server.etcd();
     assert!(!etcd.supports_progress());
     let probe = tokio::spawn({
@@ -392,8 +399,9 @@ async fn versions_are_asked_until_every_endpoint_has_answered() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn user_and_password_are_used_and_refused() {
-    let Some(server) = Server::start(&[]).await else { return };
+    let server = Server::start(&[]).await;
     let mut raw = server.raw().await;
     raw.user_add("root", "secret", None).await.expect("up");
     raw.user_grant_role("root", "root").await.expect("up");
@@ -412,8 +420,9 @@ async fn user_and_password_are_used_and_refused() {
 }
 
 #[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn tls_with_a_client_certificate() {
-    let Some(mut server) = Server::prepared("https", &[]) else { return };
+    let mut server = Server::prepared("https", &[]);
     let authority = Authority::new();
     write(&server.file("ca.pem"), &authority.pem);
     for name in ["server", "client"] {

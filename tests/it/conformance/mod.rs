@@ -38,8 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PRINTED: usize = 40;
 
 #[tokio::test]
+#[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
 async fn conformance() -> Outcome {
-    let Some(floor) = stand("conformance").await? else { return Ok(()) };
+    let floor = stand().await?;
     let (ours, theirs) = (floor.ours(), floor.theirs());
     let old = objects::write(&theirs).await?;
     objects::seen_by(&ours).await?;

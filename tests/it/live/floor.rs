@@ -65,14 +65,11 @@ impl Drop for Stand {
     }
 }
 
-/// The floor, once it is this case's turn; `None` (and a line that says so) when no peers are named.
-pub(crate) async fn stand(case: &str) -> Result<Option<Stand>, Box<dyn std::error::Error>> {
-    let Some(programs) = env::var_os("WATCHCACHE_TEST_PEERS") else {
-        say(&format!("live {case}: not run, WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver"));
-        return Ok(None);
-    };
+/// The floor, once it is this case's turn.
+pub(crate) async fn stand() -> Result<Stand, Box<dyn std::error::Error>> {
+    let programs = env::var_os("WATCHCACHE_TEST_PEERS").ok_or("WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver")?;
     let floor = shared(PathBuf::from(programs)).await?;
-    Ok(Some(Stand { floor, _turn: TURN.lock().await }))
+    Ok(Stand { floor, _turn: TURN.lock().await })
 }
 
 async fn shared(programs: PathBuf) -> Result<Arc<Floor>, Box<dyn std::error::Error>> {

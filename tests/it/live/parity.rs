@@ -27,8 +27,9 @@ const READERS: usize = 8;
 const PRINTED: usize = 20;
 
 #[tokio::test]
+#[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
 async fn parity() -> Outcome {
-    let Some(floor) = stand("parity").await? else { return Ok(()) };
+    let floor = stand().await?;
     let (ours, theirs) = (floor.ours(), floor.theirs());
     objects::define(&theirs).await?;
     objects::create(&theirs, vec![objects::namespace("parity")]).await?;

@@ -26,8 +26,9 @@ const WIDGET: &str = "apiVersion: ex.io/v1\nkind: Widget\nmetadata: {name: small
 const ESTABLISHED: &str = "wait --for=condition=established crd/widgets.ex.io --timeout=120s";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs kubectl: WATCHCACHE_TEST_KUBECTL"]
 async fn from_definition_to_end() -> Outcome {
-    let Some(session) = Session::open("definitions").await? else { return Ok(()) };
+    let session = Session::open().await?;
     session.says_given("create -f -", DEFINITION, "customresourcedefinition.apiextensions.k8s.io/widgets.ex.io created")?;
     session.says(ESTABLISHED, "customresourcedefinition.apiextensions.k8s.io/widgets.ex.io condition met")?;
     session.says_given("create -f -", WIDGET, "widget.ex.io/small created")?;

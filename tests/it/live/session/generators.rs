@@ -44,8 +44,9 @@ const REFUSED: [Line<'static>; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs kubectl: WATCHCACHE_TEST_KUBECTL"]
 async fn made_of_flags() -> Outcome {
-    let Some(session) = Session::open("generators").await? else { return Ok(()) };
+    let session = Session::open().await?;
     for (line, said) in GENERATED {
         session.says(line, said)?;
     }
@@ -201,8 +202,9 @@ source: {component: test}
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs kubectl: WATCHCACHE_TEST_KUBECTL"]
 async fn columns_that_change() -> Outcome {
-    let Some(session) = Session::open("tables").await? else { return Ok(()) };
+    let session = Session::open().await?;
     session.ok("create deployment web --image=nginx:1")?;
     let mut rows = session.rows("get deploy -w")?;
     rows.wait_for(2)?;
