@@ -1,4 +1,4 @@
-//! The room against a real etcd: runs when WATCHCACHE_TEST_ETCD names an etcd binary, else every test here passes without a look.
+//! The room against a real etcd: `WATCHCACHE_TEST_ETCD` names its binary. These tests are ignored unless asked for (`-- --include-ignored`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
