@@ -186,7 +186,7 @@ impl State {
             }
             Action::Tick => {
                 self.replica.shrink(now_ms);
-                self.dispatcher.tidy(self.replica.applied());
+                self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
                 self.published.publish(self.replica.view());
                 0
             }

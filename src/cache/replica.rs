@@ -102,6 +102,12 @@ impl Replica {
         }
     }
 
+    /// The highest revision that the ring may have forgotten.
+    #[must_use]
+    pub fn forgotten(&self) -> Revision {
+        self.ring.floor()
+    }
+
     /// An immutable picture of now. Costs a few reference counts.
     #[must_use]
     pub fn view(&self) -> View {

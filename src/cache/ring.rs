@@ -12,6 +12,9 @@ use crate::model::{Event, Revision};
 /// at least 100).
 pub const RING_EVENTS_KEPT: usize = 1_000;
 
+/// Bytes of objects that a ring keeps whatever their age: what nobody changes any more holds no more, though it had large objects.
+pub const RING_BYTES_KEPT: usize = 8 << 20;
+
 /// How much past a ring may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingLimits {
@@ -82,7 +85,8 @@ impl Ring {
     pub fn evict(&mut self, limits: &RingLimits, now_ms: u64) {
         while let Some(oldest) = self.events.front() {
             let over = self.events.len() > limits.events_max || self.bytes > limits.bytes_max;
-            let aged = self.events.len() > RING_EVENTS_KEPT && now_ms.saturating_sub(oldest.at_ms) > limits.window_ms;
+            let many = self.events.len() > RING_EVENTS_KEPT || self.bytes > RING_BYTES_KEPT;
+            let aged = many && now_ms.saturating_sub(oldest.at_ms) > limits.window_ms;
             if !over && !aged {
                 return;
             }
@@ -178,5 +182,21 @@ mod tests {
         assert_eq!(ring.floor(), Revision(199), "events of the last 100 ms stay");
         ring.evict(&limits, 1 << 40);
         assert_eq!(ring.len(), RING_EVENTS_KEPT);
+    }
+
+    /// Each resource that was once busy with large objects kept 64 MiB for good.
+    #[test]
+    fn of_large_objects_fewer_are_kept() {
+        let mut ring = Ring::starting_at(Revision(0));
+        for revision in 1..=500 {
+            let mut large = object("a", revision);
+            large.tail = vec![b' '; 64 << 10].into();
+            ring.push(Arc::new(Event { revision: Revision(revision), old: None, new: Some(Arc::new(large)), at_ms: revision }));
+        }
+        let limits = RingLimits { events_max: 1 << 20, bytes_max: 1 << 30, window_ms: 100 };
+        ring.evict(&limits, 200);
+        assert_eq!(ring.floor(), Revision(99), "events of the last 100 ms stay");
+        ring.evict(&limits, 1 << 40);
+        assert!(ring.bytes() <= RING_BYTES_KEPT && ring.len() > 100, "{} events", ring.len());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What is not written yet costs the pointers of a list and one item; so a client that does not read holds no answer, however large that is.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     form::{Form, ListMeta},
@@ -34,7 +34,9 @@ enum Source {
 #[derive(Debug)]
 struct Pages {
     meta: ListMeta,
-    objects: Vec<Arc<Object>>,
+    /// But for the first ones, which are let go of.
+    objects: VecDeque<Arc<Object>>,
+    count: usize,
     form: Arc<Form>,
     next: usize,
     /// In YAML: what stands after the items.
@@ -74,7 +76,7 @@ impl Document {
     /// A list of these objects.
     #[must_use]
     pub fn list(meta: ListMeta, objects: Vec<Arc<Object>>, form: Arc<Form>) -> Self {
-        Self::new(Source::List(Box::new(Pages { meta, objects, form, next: 0, close: Vec::new() })))
+        Self::new(Source::List(Box::new(Pages { meta, count: objects.len(), objects: objects.into(), form, next: 0, close: Vec::new() })))
     }
 
     fn new(source: Source) -> Self {
@@ -120,7 +122,15 @@ impl Document {
     pub fn into_list(self) -> Option<(ListMeta, Vec<Arc<Object>>)> {
         match self.source {
             Source::One(_) => None,
-            Source::List(list) => Some((list.meta, list.objects)),
+            Source::List(list) => Some((list.meta, list.objects.into())),
+        }
+    }
+
+    /// Lets go of the objects that are written: they may be gone from the cache, and a slow client would keep them.
+    pub fn let_go(&mut self) {
+        if let Source::List(list) = &mut self.source {
+            let gone = list.count - list.objects.len();
+            list.objects.drain(..list.next - gone);
         }
     }
 
@@ -171,7 +181,7 @@ impl Document {
         let straight = matches!(self.print, Print::Compact);
         let json = if straight { out } else { &mut self.piece };
         self.state = match self.state {
-            State::Open if list.objects.is_empty() => {
+            State::Open if list.count == 0 => {
                 list.form.empty_list_into(&list.meta, json);
                 State::Last
             }
@@ -179,11 +189,12 @@ impl Document {
                 list.form.list_open_into(&list.meta, json);
                 State::Items
             }
-            _ if list.next < list.objects.len() => {
+            _ if list.next < list.count => {
                 if list.next > 0 && !matches!(self.print, Print::Yaml) {
                     json.push(b',');
                 }
-                list.form.item_into(&list.objects[list.next], json);
+                let gone = list.count - list.objects.len();
+                list.form.item_into(&list.objects[list.next - gone], json);
                 list.next += 1;
                 State::Items
             }
@@ -206,7 +217,7 @@ impl Pages {
     /// A piece of JSON as the lines that it is in YAML.
     fn yaml_of(&mut self, json: &[u8], state: State) -> Result<Vec<u8>, NoYaml> {
         match state {
-            State::Last if self.objects.is_empty() => yaml(json),
+            State::Last if self.count == 0 => yaml(json),
             State::Last => Ok(std::mem::take(&mut self.close)),
             _ if self.next == 0 => {
                 let mut envelope = json.to_vec();

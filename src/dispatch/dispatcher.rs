@@ -89,12 +89,12 @@ impl Dispatcher {
         wake
     }
 
-    /// Forgets groups without members and frames that nobody needs.
-    pub fn tidy(&mut self, published: Revision) {
+    /// Forgets groups without members, and frames that nobody needs or the ring has forgotten.
+    pub fn tidy(&mut self, published: Revision, forgotten: Revision) {
         let interest = &mut self.interest;
         self.groups.retain(|_, group| {
             // One reference is here, one in the index: a subscriber that was just handed the group holds a third.
-            let keep = group.tidy(published) || Arc::strong_count(group) > 2;
+            let keep = group.tidy(published, forgotten) || Arc::strong_count(group) > 2;
             if !keep {
                 interest.remove(group);
             }
@@ -236,15 +236,15 @@ mod tests {
         let mut dispatcher = Dispatcher::default();
         let form = form("v1");
         let handed_out = dispatcher.group(key("v1/configmaps", Filter::default()), form.clone(), Revision(1));
-        dispatcher.tidy(Revision(1));
+        dispatcher.tidy(Revision(1), Revision::ZERO);
         assert_eq!(dispatcher.len(), 1, "a subscriber was just handed it");
         let seat = handed_out.sit();
         drop(handed_out);
-        dispatcher.tidy(Revision(1));
+        dispatcher.tidy(Revision(1), Revision::ZERO);
         assert_eq!(dispatcher.len(), 1, "it has a member");
         assert!(Arc::ptr_eq(&dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1)), seat.group()));
         drop(seat);
-        dispatcher.tidy(Revision(1));
+        dispatcher.tidy(Revision(1), Revision::ZERO);
         assert!(dispatcher.is_empty());
     }
 

@@ -137,7 +137,7 @@ impl Group {
     /// may the log forget, so that a member with a fresh picture can always join.
     pub(super) fn append(&self, frames: impl Iterator<Item = Frame>, published: Revision) {
         let mut log = self.log();
-        log.trim(published);
+        log.trim(published, Revision::ZERO);
         for frame in frames {
             log.bytes += frame.bytes.len();
             log.frames.push_back(frame);
@@ -156,10 +156,11 @@ impl Group {
         self.waiting(into);
     }
 
-    /// Drops frames nobody needs, without appending; whether any member is left.
-    pub(super) fn tidy(&self, published: Revision) -> bool {
+    /// Drops frames nobody needs, without appending, and those up to `forgotten`, which the ring has dropped as well: so all groups together hold no more
+    /// than the ring, in each form. Whether any member is left.
+    pub(super) fn tidy(&self, published: Revision, forgotten: Revision) -> bool {
         let mut log = self.log();
-        log.trim(published);
+        log.trim(published, forgotten);
         log.shrink();
         log.members.len() > log.free.len()
     }
@@ -181,11 +182,12 @@ impl Log {
         self.frames.shrink_to(2 * self.frames.len());
     }
 
-    fn trim(&mut self, published: Revision) {
+    fn trim(&mut self, published: Revision, forgotten: Revision) {
         let needed = self.members.iter().flatten().filter_map(|m| m.cursor).min().unwrap_or(u64::MAX);
         while let Some(frame) = self.frames.front() {
             let over = self.frames.len() > self.limits.frames_max || self.bytes > self.limits.bytes_max;
-            if frame.revision > published || (self.first >= needed && !over) {
+            let kept = self.first >= needed && frame.revision > forgotten && !over;
+            if frame.revision > published || kept {
                 return;
             }
             self.bytes -= frame.bytes.len();
@@ -334,7 +336,7 @@ mod tests {
         append(&group, &(11..500).collect::<Vec<_>>(), 10);
         let middle = crowd.swap_remove(500);
         drop(crowd);
-        assert!(group.tidy(Revision(500)));
+        assert!(group.tidy(Revision(500), Revision::ZERO));
         let log = group.log();
         let room = (log.members.capacity(), log.free.capacity(), log.frames.capacity());
         assert!(log.members.len() <= 501 && room.0 <= 1_002 && room.1 <= 1_002 && room.2 == 0, "{room:?}");
@@ -345,7 +347,7 @@ mod tests {
         let places: std::collections::BTreeSet<usize> = seats.iter().map(|seat| seat.index).collect();
         assert_eq!(places.len(), seats.len(), "each its own");
         drop(seats);
-        assert!(!group.tidy(Revision(500)));
+        assert!(!group.tidy(Revision(500), Revision::ZERO));
         let log = group.log();
         assert_eq!((log.members.capacity(), log.free.capacity()), (0, 0));
     }
@@ -410,12 +412,26 @@ mod tests {
         let group = group(GroupLimits::default());
         let first = group.sit();
         let second = group.sit();
-        assert!(group.tidy(Revision(10)));
+        assert!(group.tidy(Revision(10), Revision::ZERO));
         drop(first);
         let third = group.sit();
         assert_eq!((second.index, third.index, group.log().members.len()), (1, 0, 2));
         drop((second, third));
-        assert!(!group.tidy(Revision(10)), "nobody is left");
+        assert!(!group.tidy(Revision(10), Revision::ZERO), "nobody is left");
+    }
+
+    /// Thousands of watches of one object each, unread, kept a megabyte each, whatever the ring had forgotten.
+    #[test]
+    fn what_the_ring_has_forgotten_is_forgotten() {
+        let group = group(GroupLimits::default());
+        let (seat, mut seen) = (group.sit(), 10);
+        assert!(seat.join(Revision(10)));
+        append(&group, &[11, 12, 13, 14], 10);
+        assert!(group.tidy(Revision(13), Revision(12)));
+        assert_eq!(held(&group), (2, Revision(12)));
+        assert_eq!(take(&seat, &mut seen, 1), (Taken::Behind, 0), "the ring tells it that it is too late");
+        assert!(group.tidy(Revision(13), Revision(14)));
+        assert_eq!(held(&group), (1, Revision(13)), "but what nobody can load yet");
     }
 
     #[test]

@@ -132,8 +132,8 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
     if !unread.has_room() && timeout(limit, poll_fn(|cx| unread.poll_room(cx.waker()))).await.is_err() {
         return whole(reply.timed_out());
     }
-    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread });
-    gzip::encode(caught(next.run(request), &reply).await).await
+    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone() });
+    gzip::encode(caught(next.run(request), &reply).await, &unread).await
 }
 
 /// The plain door's checks (design §3 "Safety of the doors").

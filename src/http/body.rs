@@ -4,7 +4,10 @@ use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -13,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::status::Status;
+use super::{counted::LongRunning, status::Status};
 use crate::{
     codec::Form,
     dispatch::{Step, Subscription},
@@ -62,6 +65,8 @@ pub(super) struct WatchBody {
     timer: RequestTimer,
     /// When the request came and what it spans, until the annotated bookmark is written: `apiserver_watch_list_duration_seconds`.
     watch_list: Option<(Instant, Scope)>,
+    /// Whether what was there at the beginning is shown.
+    may_rest: Arc<AtomicBool>,
 }
 
 enum WatchSource {
@@ -132,9 +137,15 @@ impl WatchBody {
             out: Vec::new(),
             timer,
             watch_list: times.annotated.then_some((times.began, times.scope)),
+            may_rest: Arc::default(),
         };
         body.set_alarm();
         body
+    }
+
+    /// How long it lasts, and from when on it may stand still.
+    pub(super) fn long_running(&self) -> LongRunning {
+        LongRunning { until: self.deadline, may_rest: self.may_rest.clone() }
     }
 
     fn set_alarm(&mut self) {
@@ -252,6 +263,9 @@ impl WatchBody {
         let step = subscription.step(FRAME_BYTES, &mut this.out, cx.waker());
         this.resource.metrics.init_events.inc_by(subscription.take_processed());
         let initial_over = subscription.is_past_initial();
+        if initial_over {
+            this.may_rest.store(true, Ordering::Relaxed);
+        }
         match step {
             Step::More if this.out.is_empty() => {
                 // Much was looked at and nothing matched: let others run.

@@ -15,6 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use prometheus::IntGauge;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes that a connection may hold beside the limit of the server: what one HTTP/2 stream or HTTP/1.1 connection has in flight at once.
 pub(super) const BASE: usize = 128 << 10;
@@ -22,11 +23,17 @@ pub(super) const BASE: usize = 128 << 10;
 /// A connection gets this part of what is left.
 const PART: usize = 8;
 
+/// Wakers of a connection's tasks that wait, at most. Those of tasks that have ended stay among them until the next wake; with more than this all are
+/// woken, and who waits still comes again.
+const WAITING_MAX: usize = 512;
+
 /// What all connections hold past [`BASE`].
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
     used: AtomicUsize,
+    /// For the one answer of the server that may be larger than what is left.
+    beyond: Arc<Semaphore>,
     /// Shown in `/metrics`: the same as `used`.
     shown: IntGauge,
 }
@@ -34,7 +41,7 @@ pub(super) struct Budget {
 impl Budget {
     /// A budget of so many bytes, of which nothing is used.
     pub(super) fn new(limit: usize, shown: IntGauge) -> Arc<Self> {
-        Arc::new(Self { limit, used: AtomicUsize::new(0), shown })
+        Arc::new(Self { limit, used: AtomicUsize::new(0), beyond: Arc::new(Semaphore::new(1)), shown })
     }
 
     /// The account of a new connection.
@@ -72,8 +79,8 @@ impl Account {
         BASE.max(self.budget.left() / PART)
     }
 
-    /// Takes this many bytes if the connection may hold them. One that holds nothing may hold anything, for one answer may be larger than every share.
-    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
+    /// Takes this many bytes if the connection may hold them. One that holds nothing may hold more than its share, for one answer may be larger than that.
+    fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let share = self.share();
         let taken = self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |held| {
             (held == 0 || held.saturating_add(bytes) <= share).then(|| held.saturating_add(bytes))
@@ -81,9 +88,17 @@ impl Account {
         taken.ok().map(|before| self.hold(before, bytes))
     }
 
-    /// Takes this many bytes when there is room; waits until then. The caller bounds the time.
+    /// Takes this many bytes when there is room; waits until then. The caller bounds the time. What is larger than all that the server has left is
+    /// taken by one connection at a time, until it is let go.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
-        poll_fn(|cx| self.ready(cx.waker(), || self.try_take(bytes))).await
+        let beyond = if bytes > BASE.max(self.budget.left()) {
+            Some(self.budget.beyond.clone().acquire_owned().await.expect("it is never closed"))
+        } else {
+            None
+        };
+        let mut hold = poll_fn(|cx| self.ready(cx.waker(), || self.try_take(bytes))).await;
+        hold._beyond = beyond;
+        hold
     }
 
     /// Counts bytes that are held already.
@@ -118,15 +133,31 @@ impl Account {
         if let Some(found) = look() {
             return Poll::Ready(found);
         }
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        let too_many = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let too_many = if waiting.len() >= WAITING_MAX { std::mem::take(&mut *waiting) } else { Vec::new() };
+            waiting.push(waker.clone());
+            too_many
+        };
         self.has_waiting.store(true, Ordering::SeqCst);
+        too_many.into_iter().for_each(Waker::wake);
         // What was let go of before the waker was there has woken nobody.
         look().map_or(Poll::Pending, Poll::Ready)
     }
 
     fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
         self.count(past_base(before), past_base(before + bytes));
-        Hold { account: self.clone(), bytes }
+        Hold { account: self.clone(), bytes, _beyond: None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_a_test() -> Arc<Self> {
+        Budget::new(1 << 30, IntGauge::new("held", "of a test").expect("a name")).account()
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Ordering::SeqCst)
     }
 
     fn release(&self, bytes: usize) {
@@ -163,6 +194,8 @@ fn past_base(held: usize) -> usize {
 pub(super) struct Hold {
     account: Arc<Account>,
     bytes: usize,
+    /// Given back with the bytes.
+    _beyond: Option<OwnedSemaphorePermit>,
 }
 
 impl Hold {
@@ -179,7 +212,7 @@ impl Hold {
 
     #[cfg(test)]
     pub(super) fn of_a_test() -> Self {
-        Budget::new(1 << 30, IntGauge::new("held", "of a test").expect("a name")).account().add(0)
+        Account::of_a_test().add(0)
     }
 }
 
@@ -248,6 +281,32 @@ mod tests {
         assert!(account.try_take(1).is_none());
         drop(hold);
         assert!(account.try_take(1).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_larger_than_what_is_left_is_held_by_one_at_a_time() {
+        let budget = budget(BASE);
+        let (first, second) = (budget.account(), budget.account());
+        let second_s = || timeout(Duration::from_secs(1), second.take(2 * BASE));
+        let hold = first.take(2 * BASE).await;
+        assert!(second_s().await.is_err());
+        assert!(timeout(Duration::from_secs(1), second.take(BASE)).await.is_ok(), "the base is everybody's");
+        drop(hold);
+        assert!(second_s().await.is_ok());
+    }
+
+    /// Requests that were given up while they waited left their wakers for as long as the connection lived.
+    #[test]
+    fn few_wakers_are_kept_of_those_who_have_left() {
+        let account = budget(0).account();
+        let _held = account.add(2 * BASE);
+        let woken = Arc::new(Woken::default());
+        assert!(account.poll_room(&woken.clone().into()).is_pending());
+        for _ in 0..3 * WAITING_MAX {
+            assert!(account.poll_room(Waker::noop()).is_pending());
+        }
+        assert!(account.waiting.lock().expect("no panic").len() <= WAITING_MAX);
+        assert!(woken.0.load(Ordering::Relaxed), "who waits looks again");
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ use super::{
     connections::{Reason, STRANGER_REQUESTS_MAX},
     counted::{Counted, LongRunning},
     listen::ConnInfo,
-    progress::{Answering, Progress, Streams},
+    progress::{Progress, Streams},
     pulse::{Felt, Open, Pulse, Sent},
     websocket::Handshake,
 };
@@ -134,13 +134,13 @@ async fn requests<IO, F, Fut, B>(
         let (followed, unread) = (Arc::clone(followed), Arc::clone(&info.unread));
         async move {
             let mut answer = answer.await;
-            let is_long = answer.extensions().get::<LongRunning>().is_some();
-            let (open, answering) = if is_long { (open, None) } else { (open.answered(), Answering::begin()) };
+            let long = answer.extensions_mut().remove::<LongRunning>();
             let made = answer.extensions_mut().remove::<Arc<Hold>>();
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
                 *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
-            Ok::<_, Infallible>(answer.map(|body| Sent::new(Counted::new(body, &unread, made, answering), open)))
+            let body = |body| Sent::new(Counted::new(body, &unread, made, long.clone()), open, long);
+            Ok::<_, Infallible>(answer.map(body))
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));

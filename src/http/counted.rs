@@ -2,21 +2,36 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
 
 use super::{
     budget::{Account, Hold},
     progress::Answering,
 };
 
-/// Put into the extensions of a response that lasts as long as its client wants: it may stand still.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LongRunning;
+/// Put into the extensions of a watch: it may stand still once it has shown what was there when it began, until its time is over.
+#[derive(Clone, Debug)]
+pub(super) struct LongRunning {
+    /// When it ends at the latest.
+    pub(super) until: Instant,
+    /// Whether what was there is shown: until then it goes on like any answer, for it holds a picture of its resource.
+    pub(super) may_rest: Arc<AtomicBool>,
+}
+
+impl LongRunning {
+    pub(super) fn may_rest(&self) -> bool {
+        self.may_rest.load(Ordering::Relaxed)
+    }
+}
 
 /// A body whose bytes are those of a connection.
 #[derive(Debug)]
@@ -26,14 +41,16 @@ pub(super) struct Counted<B> {
     /// Of a body that was made before it is sent. Other bodies are made when there is room.
     made: Option<Arc<Hold>>,
     answering: Option<Answering>,
+    long: Option<LongRunning>,
 }
 
 impl<B: Body<Data = Bytes>> Counted<B> {
     /// A body for the connection of this account; `made` has what the body holds already.
-    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, answering: Option<Answering>) -> Self {
+    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, long: Option<LongRunning>) -> Self {
         let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
         let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
-        Self { body, account: account.clone(), made, answering }
+        let answering = Answering::begin(long.as_ref().map(|long| long.until));
+        Self { body, account: account.clone(), made, answering, long }
     }
 }
 
@@ -46,7 +63,11 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
         if this.made.is_none() {
             ready!(this.account.poll_frame(cx.waker()));
         }
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        if this.answering.is_some() && this.long.as_ref().is_some_and(LongRunning::may_rest) {
+            this.answering = None;
+        }
+        let frame = ready!(frame);
         this.answering.iter().for_each(Answering::went_on);
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.sending(data)))))
     }

@@ -9,6 +9,7 @@ use std::{
     io::Write,
     mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -22,10 +23,13 @@ use http::{
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
+use super::budget::{Account, Hold};
 use crate::codec::blocks::{LEVEL, PIECE_BYTES};
 
 /// Larger answers are compressed, bytes (kube-apiserver's `defaultGzipThresholdBytes`).
 pub(super) const LARGE_BYTES: usize = 128 << 10;
+/// What an encoder holds, bytes: its window, its hash chains and its tables.
+const ENCODER_BYTES: usize = 320 << 10;
 /// Compressed bytes that make a frame; only the last is smaller.
 pub(super) const FRAME_BYTES: usize = 32 << 10;
 
@@ -39,18 +43,19 @@ pub(super) fn is_accepted(headers: &HeaderMap) -> bool {
     asked.split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Compresses an answer that is marked and large; others pass as they are.
-pub(super) async fn encode(mut response: Response) -> Response {
+/// Compresses an answer that is marked and large; others pass as they are. What is held for it counts on this account.
+pub(super) async fn encode(mut response: Response, account: &Arc<Account>) -> Response {
     if response.extensions_mut().remove::<Offer>().is_none() {
         return response;
     }
     // Boxed apart: most requests come by without it.
-    Box::pin(decide(response)).await
+    Box::pin(decide(response, account)).await
 }
 
-async fn decide(response: Response) -> Response {
+async fn decide(response: Response, account: &Arc<Account>) -> Response {
     let (mut parts, mut body) = response.into_parts();
     let mut begun = VecDeque::new();
+    let mut hold = account.add(ENCODER_BYTES);
     match length(&parts.headers, &body) {
         Some(length) if length <= LARGE_BYTES as u64 => return Response::from_parts(parts, body),
         Some(_) => {}
@@ -60,6 +65,7 @@ async fn decide(response: Response) -> Response {
                 match body.frame().await.map(|frame| frame.map(Frame::into_data)) {
                     Some(Ok(Ok(data))) => {
                         bytes += data.len();
+                        hold.resize(ENCODER_BYTES + bytes);
                         begun.push_back(Ok(data));
                     }
                     // No answer of ours has trailers.
@@ -75,8 +81,13 @@ async fn decide(response: Response) -> Response {
         }
     }
     tell(&mut parts.headers);
+    // A body that was made whole is held until its only frame is compressed.
+    let whole = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if begun.is_empty() && parts.extensions.get::<Arc<Hold>>().is_none() {
+        hold.resize(ENCODER_BYTES + whole);
+    }
     let encoder = GzEncoder::new(Vec::new(), LEVEL);
-    Response::from_parts(parts, Body::new(Gzip { begun, body, piece: Bytes::new(), encoder: Some(encoder) }))
+    Response::from_parts(parts, Body::new(Gzip { begun, body, piece: Bytes::new(), encoder: Some(encoder), hold }))
 }
 
 /// Says that a body is compressed.
@@ -108,7 +119,10 @@ struct Gzip {
     piece: Bytes,
     /// Gone when the end is written.
     encoder: Option<GzEncoder<Vec<u8>>>,
+    /// The encoder, and what of the body is here.
+    hold: Hold,
 }
+
 
 impl http_body::Body for Gzip {
     type Data = Bytes;
@@ -123,7 +137,11 @@ impl http_body::Body for Gzip {
                 None => Pin::new(&mut this.body).poll_frame(cx),
             };
             match next {
-                Poll::Ready(Some(Ok(frame))) => this.piece = frame.into_data().unwrap_or_default(),
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.piece = frame.into_data().unwrap_or_default();
+                    let begun: usize = this.begun.iter().flatten().map(Bytes::len).sum();
+                    this.hold.resize(ENCODER_BYTES + begun + this.piece.len());
+                }
                 Poll::Ready(Some(Err(error))) => {
                     this.encoder = None;
                     return Poll::Ready(Some(Err(error)));
@@ -203,6 +221,10 @@ mod tests {
         response
     }
 
+    async fn encoded(response: Response) -> Response {
+        encode(response, &Account::of_a_test()).await
+    }
+
     fn frames(text: &[u8], size: usize) -> Body {
         let frames: Vec<_> = text.chunks(size).map(|frame| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(frame)))).collect();
         Body::new(StreamBody::new(futures_util::stream::iter(frames)))
@@ -242,9 +264,9 @@ mod tests {
     async fn only_what_is_larger_than_128_kib_is_compressed() {
         for (bytes, large) in [(0, false), (131_072, false), (131_073, true), (1_500_000, true)] {
             let text = text(bytes);
-            assert_eq!(is_compressed(encode(marked(Body::new(Full::from(text.clone())))).await, &text).await, large, "{bytes} at once");
+            assert_eq!(is_compressed(encoded(marked(Body::new(Full::from(text.clone())))).await, &text).await, large, "{bytes} at once");
             for size in [999, 131_072, 200_000] {
-                assert_eq!(is_compressed(encode(marked(frames(&text, size))).await, &text).await, large, "{bytes} by {size}");
+                assert_eq!(is_compressed(encoded(marked(frames(&text, size))).await, &text).await, large, "{bytes} by {size}");
             }
         }
     }
@@ -254,12 +276,12 @@ mod tests {
         let text = text(200_000);
         let mut response = marked(Body::from(text.clone()));
         *response.status_mut() = http::StatusCode::CONFLICT;
-        let response = encode(response).await;
+        let response = encoded(response).await;
         assert_eq!(response.status(), 409);
         assert!(is_compressed(response, &text).await);
         let mut watch = marked(frames(&text, 1000));
         watch.extensions_mut().remove::<Offer>();
-        assert!(!is_compressed(encode(watch).await, &text).await);
+        assert!(!is_compressed(encoded(watch).await, &text).await);
     }
 
     #[tokio::test]
@@ -267,7 +289,7 @@ mod tests {
         for (length, large) in [(131_072, false), (131_073, true)] {
             let mut response = marked(Body::empty());
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
-            let response = encode(response).await;
+            let response = encoded(response).await;
             assert_eq!(response.headers().contains_key(CONTENT_ENCODING), large);
             assert_eq!(response.headers().contains_key(CONTENT_LENGTH), !large);
             // Nothing may count the length of the empty body.
@@ -284,12 +306,24 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok::<_, Infallible>(Frame::data(Bytes::from(text.clone())))
         });
-        let response = encode(marked(Body::new(StreamBody::new(futures_util::stream::iter(frames))))).await;
+        let response = encoded(marked(Body::new(StreamBody::new(futures_util::stream::iter(frames))))).await;
         assert_eq!(taken.load(Ordering::Relaxed), 1, "a frame is enough to decide");
         let mut body = response.into_body();
         let first = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
         assert!(first.len() >= FRAME_BYTES && first.len() < 2 * (FRAME_BYTES + PIECE_BYTES), "{}", first.len());
         assert_eq!(taken.load(Ordering::Relaxed), 1, "of 1 MiB one frame of output came");
+    }
+
+    /// Lists that nobody reads wait here, and a whole answer until it is compressed: neither was counted.
+    #[tokio::test]
+    async fn what_waits_here_is_counted() {
+        let account = Account::of_a_test();
+        let whole = encode(marked(Body::new(Full::from(text(1 << 20)))), &account).await;
+        assert_eq!(account.held(), ENCODER_BYTES + (1 << 20));
+        let list = encode(marked(frames(&text(1 << 20), 100_000)), &account).await;
+        assert_eq!(account.held(), 2 * ENCODER_BYTES + (1 << 20) + 200_000);
+        drop((whole, list));
+        assert_eq!(account.held(), 0);
     }
 
     #[tokio::test]
@@ -298,7 +332,7 @@ mod tests {
             let frame = || Ok::<_, std::io::Error>(Frame::data(Bytes::from(text(100_000))));
             let mut all: Vec<_> = (0..frames).map(|_| frame()).collect();
             all.push(Err(std::io::ErrorKind::BrokenPipe.into()));
-            let response = encode(marked(Body::new(StreamBody::new(futures_util::stream::iter(all))))).await;
+            let response = encoded(marked(Body::new(StreamBody::new(futures_util::stream::iter(all))))).await;
             assert!(response.into_body().collect().await.is_err());
         }
     }

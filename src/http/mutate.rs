@@ -9,6 +9,7 @@ use http::{
 use super::{
     accept::Asked,
     api::{connection, whole},
+    budget::Hold,
     incoming::{NoBody, Whole},
     listen::Door,
     resource::{Call, sent},
@@ -16,7 +17,10 @@ use super::{
 };
 use crate::{
     model::quote::quoted,
-    read::options::{ListOptions, Query},
+    read::{
+        options::{ListOptions, Query},
+        serve::List,
+    },
     telemetry::{RequestTimer, Scope, Verb},
     write::{
         Ask, Deletion, Part, PatchKind, Syntax, Written,
@@ -257,9 +261,10 @@ impl Call<'_> {
         let mut listed = ListOptions::of(query).map_err(Status::bad_request)?;
         listed.watch = false;
         let target = self.target(&listed)?;
+        let hold = self.arrived.unread.take(self.api.reader.list_bytes(&target, &listed)).await;
         let list = self.api.reader.list(&target, &listed).await.map_err(|error| self.status(error))?;
         self.api.writer.delete_each(&self.resource, list.objects.iter(), options).await.map_err(Status::from)?;
-        Ok(Answer::List(list))
+        Ok(Answer::List(list, hold))
     }
 
     fn out_of_time(&self, timer: &mut RequestTimer) -> Response {
@@ -275,8 +280,10 @@ impl Call<'_> {
     async fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
         let (code, body) = match answer {
             // They are deleted all the same.
-            Answer::List(_) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
-            Answer::List(list) => return self.listed(list, self.resource.forms.shown(self.shown()).form, None, timer).await,
+            Answer::List(..) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
+            Answer::List(list, hold) => {
+                return self.listed(list, self.resource.forms.shown(self.shown()).form, Some(hold), timer).await;
+            }
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
                 // It is written all the same: so does kube-apiserver, which finds out when it converts the answer.
@@ -307,7 +314,7 @@ impl Call<'_> {
 enum Answer {
     Object(Written),
     Status { code: StatusCode, body: Vec<u8> },
-    List(crate::read::serve::List),
+    List(List, Hold),
 }
 
 fn is_deletion(write: Write) -> bool {

@@ -22,6 +22,8 @@ pub(super) trait Pieces {
     fn is_done(&self) -> bool;
     /// Bytes that are held for what is not written yet.
     fn held(&self) -> usize;
+    /// Lets go of what is written.
+    fn let_go(&mut self) {}
 }
 
 impl Pieces for Document {
@@ -35,6 +37,10 @@ impl Pieces for Document {
 
     fn held(&self) -> usize {
         self.held()
+    }
+
+    fn let_go(&mut self) {
+        self.let_go();
     }
 }
 
@@ -84,6 +90,7 @@ impl<P: Pieces + Unpin> Body for PieceBody<P> {
                 return Poll::Ready(Some(Err(why)));
             }
         }
+        this.pieces.let_go();
         this.hold.resize(this.pieces.held());
         if out.is_empty() {
             return Poll::Ready(None);

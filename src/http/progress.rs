@@ -8,16 +8,24 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use hyper::rt::Executor;
-use tokio::{sync::Notify, task_local, time::sleep};
+use tokio::{
+    sync::Notify,
+    task_local,
+    time::{Instant, sleep, timeout_at},
+};
 
 use crate::telemetry::contained;
+
+/// An answer ends after so many times the limit, however it goes on: what it is made of may be long gone from the cache. (kube-apiserver ends every one after
+/// one time.)
+pub(super) const LIMITS_MAX: u32 = 10;
 
 task_local! {
     static CURRENT: Arc<Progress>;
@@ -30,8 +38,16 @@ pub(super) struct Progress {
     /// Counts beginnings and frames.
     steps: AtomicU64,
     begun: Notify,
+    times: Mutex<Times>,
     /// Of a connection: one of its streams was given up.
     gave_up: Notify,
+}
+
+/// When an answer began, and when a watch is over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    since: Option<Instant>,
+    until: Option<Instant>,
 }
 
 impl Progress {
@@ -61,14 +77,26 @@ impl Progress {
     async fn stalls(&self, limit: Duration) {
         loop {
             while !self.is_answering.load(Ordering::Acquire) {
-                self.begun.notified().await;
+                // A watch that may stand still, until its time is over: nobody polls it then, so it cannot end itself.
+                match self.times().until {
+                    Some(until) => match timeout_at(until + limit, self.begun.notified()).await {
+                        Ok(()) => {}
+                        Err(_) => return,
+                    },
+                    None => self.begun.notified().await,
+                }
             }
             let seen = self.steps.load(Ordering::Acquire);
             sleep(limit).await;
-            if self.is_answering.load(Ordering::Acquire) && self.steps.load(Ordering::Acquire) == seen {
+            let is_late = || self.times().since.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX);
+            if self.is_answering.load(Ordering::Acquire) && (self.steps.load(Ordering::Acquire) == seen || is_late()) {
                 return;
             }
         }
+    }
+
+    fn times(&self) -> Times {
+        *self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,9 +105,10 @@ impl Progress {
 pub(super) struct Answering(Arc<Progress>);
 
 impl Answering {
-    /// The answer of this task begins. Outside of [`Progress::watch`] nobody looks at it.
-    pub(super) fn begin() -> Option<Self> {
+    /// The answer of this task begins; a watch is over at `until`. Outside of [`Progress::watch`] nobody looks at it.
+    pub(super) fn begin(until: Option<Instant>) -> Option<Self> {
         let progress = CURRENT.try_with(Arc::clone).ok()?;
+        *progress.times.lock().unwrap_or_else(PoisonError::into_inner) = Times { since: Some(Instant::now()), until };
         progress.steps.fetch_add(1, Ordering::AcqRel);
         progress.is_answering.store(true, Ordering::Release);
         progress.begun.notify_one();
@@ -121,7 +150,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
 mod tests {
     use std::future::pending;
 
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -132,7 +161,7 @@ mod tests {
         let began = Instant::now();
         let work = async {
             sleep(Duration::from_secs(500)).await;
-            let answer = Answering::begin().expect("in a task that is watched");
+            let answer = Answering::begin(None).expect("in a task that is watched");
             for _ in 0..10 {
                 sleep(Duration::from_secs(50)).await;
                 answer.went_on();
@@ -144,13 +173,40 @@ mod tests {
         assert!(took >= Duration::from_secs(1_060) && took <= Duration::from_secs(1_120), "{took:?}");
     }
 
+    /// Sixteen KiB a minute kept a list of a gigabyte for two months.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_however_it_goes_on() {
+        let began = Instant::now();
+        let work = async {
+            let answer = Answering::begin(None).expect("in a task that is watched");
+            for _ in 0..1_000 {
+                sleep(Duration::from_secs(10)).await;
+                answer.went_on();
+            }
+        };
+        assert_eq!(Progress::watch(LIMIT, work).await, None);
+        assert_eq!(began.elapsed(), LIMIT * LIMITS_MAX);
+    }
+
+    /// hyper does not poll the body of a watch that nobody reads, so its own alarm never rang.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_may_stand_still_until_its_time_is_over() {
+        let began = Instant::now();
+        let work = async {
+            drop(Answering::begin(Some(began + Duration::from_secs(3_000))));
+            pending::<()>().await;
+        };
+        assert_eq!(Progress::watch(LIMIT, work).await, None);
+        assert_eq!(began.elapsed(), Duration::from_secs(3_000) + LIMIT);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_has_not_begun_or_is_over_may_take_its_time() {
         let work = async {
-            drop(Answering::begin());
+            drop(Answering::begin(None));
             sleep(Duration::from_secs(1_000)).await;
             // The next answer of the connection.
-            let answer = Answering::begin();
+            let answer = Answering::begin(None);
             sleep(Duration::from_secs(59)).await;
             drop(answer);
             pending::<()>().await;

@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -16,12 +16,14 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::{
     connections::{Reason, Seat},
+    counted::LongRunning,
     frames::Frames,
+    progress::LIMITS_MAX,
 };
 
 /// Bytes that must be written within `--request-timeout` for an answer to go on: answers to pings, which any client can have, are fewer.
@@ -54,6 +56,9 @@ pub(super) struct Pulse {
     emptied: Notify,
     /// Told when an answer begins.
     begun: Notify,
+    /// When the answer of an HTTP/1.1 connection began, and when a watch is over.
+    since: Mutex<Option<Instant>>,
+    until: Mutex<Option<Instant>>,
 }
 
 impl Pulse {
@@ -88,12 +93,24 @@ impl Pulse {
         loop {
             while self.answers.load(Ordering::Acquire) == 0 {
                 still = 0;
-                self.begun.notified().await;
+                match self.watch_until() {
+                    // Nobody polls a watch that is not read, so it cannot end itself.
+                    Some(until) => {
+                        let is_over = timeout_at(until + limit, self.begun.notified()).await.is_err();
+                        if is_over && self.watch_until() == Some(until) {
+                            return;
+                        }
+                    }
+                    None => self.begun.notified().await,
+                }
             }
             let seen = self.steps.load(Ordering::Acquire);
             sleep(limit).await;
             if self.answers.load(Ordering::Acquire) == 0 || self.steps.load(Ordering::Acquire) != seen {
                 still = 0;
+                if !self.speaks_h2() && self.is_late(limit) {
+                    return;
+                }
                 continue;
             }
             still += 1;
@@ -106,6 +123,17 @@ impl Pulse {
                 return;
             }
         }
+    }
+
+    /// When the watch of an HTTP/1.1 connection is over.
+    fn watch_until(&self) -> Option<Instant> {
+        if self.speaks_h2() { None } else { *self.until.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Whether the answer of an HTTP/1.1 connection takes longer than any may.
+    fn is_late(&self, limit: Duration) -> bool {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        self.answers.load(Ordering::Acquire) > 0 && since.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX)
     }
 
     /// A stream was given up: what is left of it goes with the connection, when the others have ended.
@@ -122,7 +150,7 @@ impl Pulse {
 #[derive(Debug)]
 pub(super) struct Open {
     pulse: Arc<Pulse>,
-    is_answer: bool,
+    is_answer: AtomicBool,
 }
 
 impl Open {
@@ -130,25 +158,37 @@ impl Open {
     pub(super) fn new(pulse: &Arc<Pulse>) -> Self {
         pulse.open.fetch_add(1, Ordering::AcqRel);
         pulse.requests.fetch_add(1, Ordering::AcqRel);
-        Self { pulse: Arc::clone(pulse), is_answer: false }
+        Self { pulse: Arc::clone(pulse), is_answer: AtomicBool::new(false) }
     }
 
-    /// It is being answered, not by a watch: from now on it must go on.
-    pub(super) fn answered(mut self) -> Self {
-        self.is_answer = true;
+    /// It is being answered: from now on it must go on. A watch is over at `until`.
+    fn answered(self, until: Option<Instant>) -> Self {
+        *self.pulse.since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.pulse.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        self.is_answer.store(true, Ordering::Release);
         self.pulse.answers.fetch_add(1, Ordering::AcqRel);
         self.pulse.step();
         self.pulse.begun.notify_one();
         self
     }
+
+    /// It is a watch that has shown what was there: it may stand still.
+    fn rest(&self) {
+        if self.is_answer.swap(false, Ordering::AcqRel) {
+            self.pulse.answers.fetch_sub(1, Ordering::AcqRel);
+            self.pulse.step();
+        }
+    }
+
+    fn is_answer(&self) -> bool {
+        self.is_answer.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if self.is_answer {
-            self.pulse.answers.fetch_sub(1, Ordering::AcqRel);
-            self.pulse.step();
-        }
+        self.rest();
+        *self.pulse.until.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if self.pulse.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.pulse.emptied.notify_one();
         }
@@ -160,11 +200,13 @@ impl Drop for Open {
 pub(super) struct Sent<B> {
     body: B,
     open: Arc<Open>,
+    long: Option<LongRunning>,
 }
 
 impl<B> Sent<B> {
-    pub(super) fn new(body: B, open: Open) -> Self {
-        Self { body, open: Arc::new(open) }
+    /// The answer begins.
+    pub(super) fn new(body: B, open: Open, long: Option<LongRunning>) -> Self {
+        Self { body, open: Arc::new(open.answered(long.as_ref().map(|long| long.until))), long }
     }
 }
 
@@ -175,8 +217,12 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = &mut *self;
         let frame = Pin::new(&mut this.body).poll_frame(cx);
-        // A watch may stand still, so nobody asks what of it is written.
-        if !this.open.is_answer {
+        if this.long.as_ref().is_some_and(LongRunning::may_rest) {
+            this.open.rest();
+            this.long = None;
+        }
+        // A watch that may stand still: nobody asks what of it is written.
+        if !this.open.is_answer() {
             return frame;
         }
         this.open.pulse.step();
@@ -305,7 +351,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_open_until_it_is_written() {
         let pulse = Arc::new(Pulse::default());
-        let mut body = Sent::new(Full::new(Bytes::from_static(b"answer")), Open::new(&pulse).answered());
+        let mut body = Sent::new(Full::new(Bytes::from_static(b"answer")), Open::new(&pulse), None);
         let data = body.frame().await.expect("one").expect("infallible").into_data().expect("data");
         drop(body);
         let (part, rest) = (data.slice(..3), data.slice(3..));
@@ -321,12 +367,46 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_watch_must_go_on_until_it_has_shown_what_was_there() {
+        let pulse = Arc::new(Pulse::default());
+        let (began, may_rest) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let long = LongRunning { until: began + 100 * LIMIT, may_rest: may_rest.clone() };
+        let mut body = Sent::new(Full::new(Bytes::from_static(b"event")), Open::new(&pulse), Some(long));
+        pulse.stalls(LIMIT).await;
+        assert_eq!(began.elapsed(), LIMIT);
+        may_rest.store(true, Ordering::Relaxed);
+        assert!(body.frame().await.is_some_and(|frame| frame.is_ok()));
+        pulse.stalls(LIMIT).await;
+        assert_eq!(began.elapsed(), 101 * LIMIT, "and ends when its time is over");
+        drop(body);
+        assert!(timeout(1_000 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "there is no answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_however_it_goes_on() {
+        let pulse = Arc::new(Pulse::default());
+        let (began, _answer) = (Instant::now(), Open::new(&pulse).answered(None));
+        let steps = async {
+            loop {
+                sleep(LIMIT / 4).await;
+                pulse.step();
+            }
+        };
+        tokio::select! {
+            () = pulse.stalls(LIMIT) => {}
+            () = steps => {}
+        }
+        assert_eq!(began.elapsed(), LIMITS_MAX * LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn streams_are_reset_before_their_connection_goes() {
         let pulse = Arc::new(Pulse::default());
         pulse.speaks_h2.store(true, Ordering::Release);
-        let watch = Open::new(&pulse);
+        let watch = Open::new(&pulse).answered(None);
+        watch.rest();
         assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "a watch may stand still");
-        let answer = Open::new(&pulse).answered();
+        let answer = Open::new(&pulse).answered(None);
         assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "beside an answer, too");
         drop(watch);
         let began = Instant::now();

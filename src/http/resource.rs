@@ -17,7 +17,6 @@ use super::{
     aside::aside,
     body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
     budget::Hold,
-    counted::LongRunning,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
     partial,
@@ -175,16 +174,22 @@ impl Call<'_> {
         let is_scale = self.is_scale();
         // A Scale is made of the whole object.
         let target = if is_scale { target } else { target.shown(self.shown()) };
+        // Room first, for what etcd answers is a copy that this request alone has.
+        let mut hold = match self.room(target.cached_bytes(), &mut timer).await {
+            Ok(hold) => hold,
+            Err(response) => return response,
+        };
         let read = async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) };
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
                 if let Some(status) = self.unfit(false) {
                     return self.failed(&status, &mut timer);
                 }
-                let hold = match self.room(object.tail.len(), &mut timer).await {
-                    Ok(hold) => hold,
-                    Err(response) => return response,
-                };
+                match &mut hold {
+                    Some(hold) => hold.resize(object.tail.len()),
+                    None if object.tail.len() > SMALL_BYTES => hold = Some(self.arrived.unread.add(object.tail.len())),
+                    None => {}
+                }
                 if !is_scale {
                     return self.object(StatusCode::OK, &object, target.form(), hold, timer);
                 }
@@ -222,9 +227,7 @@ impl Call<'_> {
             Ok(target) => target,
             Err(status) => return self.failed(&status, &mut timer),
         };
-        let stored = self.resource.handle.published.known().view.store.len();
-        let most = usize::try_from(options.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        let hold = match self.room(stored.min(most) * size_of::<Arc<Object>>(), &mut timer).await {
+        let mut hold = match self.room(self.api.reader.list_bytes(&target, options), &mut timer).await {
             Ok(hold) => hold,
             Err(response) => return response,
         };
@@ -237,6 +240,10 @@ impl Call<'_> {
         };
         if let Some(status) = self.unfit(true) {
             return self.failed(&status, &mut timer);
+        }
+        if list.epoch.is_none() {
+            let bytes = list.objects.iter().map(|object| object.tail.len()).sum();
+            hold.get_or_insert_with(|| self.arrived.unread.add(0)).resize(bytes);
         }
         self.listed(list, target.form().clone(), hold, timer).await
     }
@@ -274,8 +281,9 @@ impl Call<'_> {
         match upgrade {
             Some(upgrade) => upgrade.answer(body, media_type),
             None => {
+                let long = body.long_running();
                 let mut response = self.reply().stream(media_type, Body::new(body));
-                response.extensions_mut().insert(LongRunning);
+                response.extensions_mut().insert(long);
                 response
             }
         }

@@ -19,12 +19,21 @@ use crate::{
 /// Largest page asked of etcd when selectors drop items (spec list-watch §0.2).
 const PAGE_MAX: u32 = 10_000;
 
+/// Lists that etcd answers at the same time: each makes copies of what it reads. Others wait, as long as their requests may.
+pub(super) const ETCD_LISTS_AT_ONCE: usize = 4;
+
+/// Keys of the first page of a list without a limit; the next ones are of so many as fit into [`PAGE_BYTES`], if they are as large as those.
+const FIRST_PAGE: u32 = 500;
+/// About how many bytes of values one answer of etcd may have.
+const PAGE_BYTES: usize = 32 << 20;
+
 /// Bytes of a value that are read in the time in which one label is looked up, or less.
 const BYTES_OF_WORK: usize = 16;
 
 impl Reader {
     /// Reads a page from etcd: page size = limit, doubled each round while selectors drop items; all rounds at the first answer's revision.
     pub(super) async fn list_etcd(&self, target: &Target, plan: &ListPlan, read: EtcdRead) -> Result<List, ReadError> {
+        let _turn = self.etcd_lists.acquire().await.expect("it is never closed");
         let metrics = &target.resource.metrics;
         metrics.storage_list.inc();
         let range = KeyRange::prefix(&target.prefix);
@@ -35,7 +44,7 @@ impl Reader {
         };
         let end = if single.is_some() { Vec::new() } else { range.end };
         let limit = read.limit.filter(|_| single.is_none());
-        let mut size = limit.map_or(0, |l| u32::try_from(l).unwrap_or(PAGE_MAX).min(PAGE_MAX));
+        let mut size = limit.map_or(FIRST_PAGE, |l| u32::try_from(l).unwrap_or(PAGE_MAX).min(PAGE_MAX));
         let mut at = read.at;
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let mut total = None;
@@ -54,6 +63,8 @@ impl Reader {
             total.get_or_insert(answer.count);
             metrics.storage_list_fetched.inc_by(answer.kvs.len() as u64);
             let more = answer.more;
+            let bytes: usize = answer.kvs.iter().map(|kv| kv.value.len()).sum();
+            let fit = PAGE_BYTES / (bytes / answer.kvs.len().max(1)).max(1);
             let last = answer.kvs.last().map(|kv| kv.key.to_vec());
             let full = self.take(target, answer.kvs, limit, &mut page, &mut broken).await;
             if full && (more || page.last != last) {
@@ -64,7 +75,7 @@ impl Reader {
                 break;
             };
             start = [&last[..], b"\0"].concat();
-            size = size.saturating_mul(2).min(PAGE_MAX);
+            size = size.saturating_mul(2).min(PAGE_MAX).min(u32::try_from(fit).unwrap_or(u32::MAX)).max(1);
         }
         if let Some(first) = broken.first() {
             return Err(undecodable(broken.len(), first));

@@ -215,23 +215,48 @@ fn is_true(value: &str) -> bool {
 const PARAMETERS_MAX: usize = 10_000;
 
 /// The parameters of a query in order, decoded as Go's `url.ParseQuery` does: a pair with a bad escape or a `;` is dropped in silence. Bytes
-/// that are not UTF-8 become U+FFFD here, where Go keeps them.
+/// that are not UTF-8 become U+FFFD here, where Go keeps them. One text for all of them: a client may send thousands that are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query {
+    /// Names and values.
+    text: String,
+    /// Where each name and each value ends.
+    ends: Vec<(u32, u32)>,
+}
 
 impl Query {
     /// Decodes a raw query string. Every text is a query.
     #[must_use]
     pub fn parse(raw_query: &str) -> Self {
+        let mut query = Self::default();
         let pairs = raw_query.split('&');
         if pairs.clone().count() > PARAMETERS_MAX {
-            return Self::default();
+            return query;
         }
-        let pair = |text: &str| {
-            let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            Some((decoded(name)?, decoded(value)?))
-        };
-        Self(pairs.filter(|text| !text.is_empty() && !text.contains(';')).filter_map(pair).collect())
+        for pair in pairs.filter(|pair| !pair.is_empty() && !pair.contains(';')) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if let (Some(name), Some(value)) = (decoded(name), decoded(value)) {
+                query.push(&name, &value);
+            }
+        }
+        query
+    }
+
+    fn push(&mut self, name: &str, value: &str) {
+        let end = |text: &str| u32::try_from(text.len()).expect("a head has few megabytes at most");
+        self.text.push_str(name);
+        let name_end = end(&self.text);
+        self.text.push_str(value);
+        self.ends.push((name_end, end(&self.text)));
+    }
+
+    /// Names and values in order.
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end as usize));
+        starts.zip(&self.ends).map(|(start, (name_end, end))| {
+            let name_end = *name_end as usize;
+            (&self.text[start..name_end], &self.text[name_end..*end as usize])
+        })
     }
 
     /// The first value of a parameter: repetitions do not count (spec list-watch §1.2).
@@ -242,7 +267,7 @@ impl Query {
 
     /// Every value of a parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+        self.pairs().filter(move |(n, _)| *n == name).map(|(_, value)| value)
     }
 
     /// Whether a boolean parameter is there and true (spec list-watch §1.2).
@@ -253,9 +278,9 @@ impl Query {
 }
 
 /// `%xx` and `+` decoded; `None` when an escape is broken.
-fn decoded(text: &str) -> Option<String> {
+fn decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
-        return Some(text.to_owned());
+        return Some(Cow::Borrowed(text));
     }
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -267,10 +292,7 @@ fn decoded(text: &str) -> Option<String> {
             byte => byte,
         });
     }
-    Some(match String::from_utf8_lossy(&out) {
-        Cow::Borrowed(text) => text.to_owned(),
-        Cow::Owned(text) => text,
-    })
+    Some(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
+    etcd_list::ETCD_LISTS_AT_ONCE,
     failure::ReadError,
     newest::Newest,
     options::ListOptions,
@@ -21,6 +22,9 @@ use crate::{
     model::{Epoch, Object, Revision},
 };
 
+/// Objects whose mean tells how large the others are.
+const OBJECTS_SAMPLED: usize = 64;
+
 /// How long a read waits for the cache to become fresh (spec list-watch §0.2).
 pub const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
@@ -33,6 +37,8 @@ pub struct Reader {
     newest: Arc<Newest>,
     /// What watches hold.
     filters: Arc<Filters>,
+    /// Lists that etcd answers.
+    pub(super) etcd_lists: Arc<Semaphore>,
 }
 
 /// A page of a list.
@@ -67,7 +73,8 @@ impl Reader {
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str) -> Self {
         let prefix: Arc<str> = prefix.into();
-        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters: Filters::new(FILTERS_BYTES_MAX) }
+        let etcd_lists = Arc::new(Semaphore::new(ETCD_LISTS_AT_ONCE));
+        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters: Filters::new(FILTERS_BYTES_MAX), etcd_lists }
     }
 
     /// The key prefix.
@@ -119,6 +126,25 @@ impl Reader {
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
         Ok(List { epoch: Some(known.view.epoch), ..target.envelope(&plan, page, known.revision, true) })
+    }
+
+    /// About how many bytes a list holds until it is sent: pointers to objects of the cache, or copies of objects that etcd answers with.
+    #[must_use]
+    pub fn list_bytes(&self, target: &Target, options: &ListOptions) -> usize {
+        let known = target.known();
+        let store = &known.view.store;
+        let count = usize::try_from(options.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX).min(store.len());
+        let plan = ListAsk::read(options, target.scope()).and_then(|ask| plan::list(&ask, &self.state(&known)));
+        match plan {
+            Ok(ListPlan { source: Source::Etcd(_), .. }) => {
+                let (mut looked, mut bytes) = (0, 0);
+                for object in store.scan(&target.prefix, &target.prefix).take(OBJECTS_SAMPLED) {
+                    (looked, bytes) = (looked + 1, bytes + object.tail.len());
+                }
+                bytes / looked.max(1) * count
+            }
+            _ => count * size_of::<Arc<Object>>(),
+        }
     }
 
     /// GET (spec list-watch §3). The object keeps its own revision.
@@ -232,6 +258,13 @@ impl Reader {
 }
 
 impl Target {
+    /// Bytes of the one object that is meant, as the cache has it.
+    #[must_use]
+    pub fn cached_bytes(&self) -> usize {
+        let known = self.known();
+        self.key.as_ref().and_then(|key| known.view.store.find(key)).map_or(0, |object| object.tail.len())
+    }
+
     fn known(&self) -> Known {
         self.resource.handle.published.known()
     }

@@ -69,6 +69,7 @@ impl Writer {
         if is_namespace(place.served()) {
             self.leaving.note(&place.name, Instant::now());
         }
+        let _entered = self.enter(place, false, 0).await;
         let now = tree::now();
         let marked = self.change(place, Look::Cache, options.dry_run, false, |current| decide(place, options, current, now)).await?;
         let done = match marked {

@@ -122,7 +122,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.turns.enter(is_large(body), body).await;
+        let _entered = self.turns.enter(false, body.len()).await;
         let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
@@ -176,7 +176,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.turns.enter(is_large(body), body).await;
+        let _entered = self.enter(&ask.place, false, body.len()).await;
         let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
@@ -212,7 +212,7 @@ impl Writer {
         let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
         let is_large = is_large_patch(kind, body);
-        let _entered = self.turns.enter(is_large, body).await;
+        let _entered = self.enter(place, is_large, body.len()).await;
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
@@ -236,6 +236,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn amend(&self, place: &Place, change: impl Fn(&Value) -> Option<Value>) -> Result<Option<(Revision, Value)>, WriteError> {
+        let _entered = self.enter(place, false, 0).await;
         let done = self.change(place, Look::Etcd, false, false, |current| {
             let Some(current) = current else { return Ok(Decision::Keep) };
             change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(place, Part::Server, current, object, &mut Vec::new()))

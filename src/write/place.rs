@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{Named, WriteError},
-    turns::LARGE_BYTES,
+    turns::{Entered, LARGE_BYTES},
 };
 use crate::{
     catalogue::Served,
@@ -86,6 +86,12 @@ impl Writer {
     pub(super) fn known(&self, place: &Place) -> Option<Arc<Object>> {
         let known = place.resource.handle.published.known();
         known.is_ready().then(|| known.view.store.find(&place.key(&self.prefix)).cloned()).flatten()
+    }
+
+    /// Lets a request in that changes the object which is there, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
+    pub(super) async fn enter(&self, place: &Place, is_large: bool, body: usize) -> Entered<'_> {
+        let object = self.known(place).map_or(0, |object| object.tail.len());
+        self.turns.enter(is_large, body.max(object)).await
     }
 
     /// The object as etcd has it now.

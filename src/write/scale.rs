@@ -51,7 +51,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
     pub async fn replace_scale(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.turns.enter(is_large(body), body).await;
+        let _entered = self.enter(&ask.place, false, body.len()).await;
         let scale = self.turns.take(is_large(body), || Sent::read_as(&SCALE, &ask.options, syntax, body)).await?.into_tree(told);
         self.scale(ask, false, |_| Ok(scale.clone())).await
     }
@@ -63,7 +63,7 @@ impl Writer {
     pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let patch = Patch { kind, bytes: body, validation: ask.options.validation };
         let is_large = is_large_patch(kind, body);
-        let _entered = self.turns.enter(is_large, body).await;
+        let _entered = self.enter(&ask.place, is_large, body.len()).await;
         self.scale(ask, is_large, |scale| {
             told.clear();
             Ok(Sent::patched(&SCALE, &ask.options, &patch, scale)?.into_tree(told))

@@ -24,7 +24,7 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
     pub async fn bind(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<(), WriteError> {
-        let _entered = self.turns.enter(is_large(body), body).await;
+        let _entered = self.enter(&ask.place, false, body.len()).await;
         let binding = self.turns.take(is_large(body), || Sent::read_as(&BINDING, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         if tree::text(&binding, &["metadata", "name"]) != place.name {

@@ -19,16 +19,21 @@ pub(super) const LARGE_PATCH_BYTES: usize = 1 << 10;
 /// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait their turn, as long as their requests may.
 const AT_ONCE_MIN: usize = 2;
 
-/// Bytes of a body from which on it may keep a thread for a second and a hundred MB: the others keep one turn for themselves.
+/// Bytes of a body or an object from which on it may keep a thread for a second and a hundred MB: the others keep one turn for themselves.
 const HUGE_BYTES: usize = 256 << 10;
 
-/// Requests with large bodies that are under way at the same time, from their first turn to etcd's answer: a tree may take fifty times the memory of its body.
+/// Requests with large bodies or on large objects that are under way at the same time, from their first turn to etcd's answer: a tree may take fifty times
+/// the memory of its bytes.
 const REQUESTS_AT_ONCE: usize = 8;
+
+/// Other requests that are under way at the same time: more than etcd takes at once, and less than a GB of trees.
+const SMALL_AT_ONCE: usize = 1_024;
 
 /// The turns of large work.
 pub(super) struct Turns {
     turns: Semaphore,
     requests: Semaphore,
+    small: Semaphore,
     /// Requests with huge bodies: one fewer than there are turns.
     huge: Semaphore,
 }
@@ -36,12 +41,17 @@ pub(super) struct Turns {
 /// A request that is in; out when this is dropped.
 pub(super) struct Entered<'a> {
     _huge: Option<SemaphorePermit<'a>>,
-    _request: Option<SemaphorePermit<'a>>,
+    _request: SemaphorePermit<'a>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { turns: Semaphore::new(at_once()), requests: Semaphore::new(REQUESTS_AT_ONCE), huge: Semaphore::new(at_once() - 1) }
+        Self {
+            turns: Semaphore::new(at_once()),
+            requests: Semaphore::new(REQUESTS_AT_ONCE),
+            small: Semaphore::new(SMALL_AT_ONCE),
+            huge: Semaphore::new(at_once() - 1),
+        }
     }
 }
 
@@ -50,13 +60,13 @@ fn at_once() -> usize {
 }
 
 impl Turns {
-    /// Lets a request with a large body in, before its first turn; it is in until what this answers is dropped.
-    pub(super) async fn enter(&self, is_large: bool, body: &[u8]) -> Entered<'_> {
+    /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
+    pub(super) async fn enter(&self, is_large: bool, bytes: usize) -> Entered<'_> {
         const OPEN: &str = "it is never closed";
         // First this one: who waits for it takes no place of others.
-        let huge = if body.len() >= HUGE_BYTES { Some(self.huge.acquire().await.expect(OPEN)) } else { None };
-        let request = if is_large { Some(self.requests.acquire().await.expect(OPEN)) } else { None };
-        Entered { _huge: huge, _request: request }
+        let huge = if bytes >= HUGE_BYTES { Some(self.huge.acquire().await.expect(OPEN)) } else { None };
+        let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
+        Entered { _huge: huge, _request: requests.acquire().await.expect(OPEN) }
     }
 
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
@@ -98,13 +108,24 @@ mod tests {
 
     #[tokio::test]
     async fn huge_bodies_leave_room_for_others() {
-        let (turns, body) = (Turns::default(), vec![b' '; HUGE_BYTES]);
+        let turns = Turns::default();
         let mut huge = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), turns.enter(true, &body)).await {
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), turns.enter(true, HUGE_BYTES)).await {
             huge.push(entered);
         }
         assert_eq!(huge.len(), at_once() - 1);
-        assert!(tokio::time::timeout(Duration::from_secs(10), turns.enter(true, &body[1..])).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(10), turns.enter(true, HUGE_BYTES - 1)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_requests_leave_room_for_small_ones() {
+        let turns = Turns::default();
+        let mut large = Vec::new();
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), turns.enter(false, LARGE_BYTES)).await {
+            large.push(entered);
+        }
+        assert_eq!(large.len(), REQUESTS_AT_ONCE);
+        assert!(tokio::time::timeout(Duration::from_millis(20), turns.enter(false, 0)).await.is_ok());
     }
 
     #[test]

@@ -84,9 +84,9 @@ impl Messages {
 #[derive(Debug)]
 pub struct WireList {
     head: Vec<u8>,
-    objects: Vec<Arc<Object>>,
+    /// Those that are not written yet.
+    objects: IntoIter<Arc<Object>>,
     messages: Messages,
-    next: usize,
     left: usize,
 }
 
@@ -97,7 +97,7 @@ impl WireList {
     /// The form is not protobuf.
     pub fn new(meta: &ListMeta, objects: Vec<Arc<Object>>, messages: Messages) -> Result<Self, Unencodable> {
         let head = messages.form.wire_list_head(meta, messages.bytes)?;
-        Ok(Self { left: head.len() + messages.bytes + ENVELOPE_TAIL.len(), head, objects, messages, next: 0 })
+        Ok(Self { left: head.len() + messages.bytes + ENVELOPE_TAIL.len(), head, objects: objects.into_iter(), messages })
     }
 
     /// Bytes that are not written yet.
@@ -109,13 +109,13 @@ impl WireList {
     /// Bytes that are held for them.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.objects.capacity() * size_of::<Arc<Object>>() + self.messages.held()
+        self.objects.len() * size_of::<Arc<Object>>() + self.messages.held()
     }
 
     /// The list again, of which nothing is written: its head, its objects and their messages.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<Arc<Object>>, Messages) {
-        (self.head, self.objects, self.messages)
+        (self.head, self.objects.collect(), self.messages)
     }
 
     /// Appends what comes next until `out` has `limit` bytes, or the end.
@@ -126,12 +126,11 @@ impl WireList {
         let before = out.len();
         out.append(&mut self.head);
         while out.len() < limit
-            && let Some(object) = self.objects.get(self.next)
+            && let Some(object) = self.objects.next()
         {
-            self.messages.item_into(object, out)?;
-            self.next += 1;
+            self.messages.item_into(&object, out)?;
         }
-        if self.next == self.objects.len() && self.left > 0 {
+        if self.objects.as_slice().is_empty() && self.left > 0 {
             out.extend_from_slice(ENVELOPE_TAIL);
         }
         self.left -= out.len() - before;
