@@ -1,4 +1,4 @@
-//! Who are you: client certificates and bearer tokens become a `User`. Knows no request body, no route and no permission (issue 3: whoever is known may read).
+//! Who are you: client certificates and bearer tokens become a `User`. Knows no request body, no route and no permission: whoever is known may do everything.
 
 mod protocol;
 mod tokens;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::catalogue::{Offer, Served, Subresource};
 
-/// What bodies and answers may be. Server-side apply and protobuf come with what answers them.
+/// What bodies and answers may be, protobuf left out: clients ask for it by `Accept`. Server-side apply is not supported yet.
 const BODIES: &[&str] = &["application/json", "application/yaml"];
 const ANSWERS: &[&str] = &["application/json"];
 const STREAMS: &[&str] = &["application/json", "application/json;stream=watch"];

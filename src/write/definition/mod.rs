@@ -5,10 +5,10 @@
 //! PUT, PATCH   defaulted → prepare_update → validate_update → to_stored → etcd
 //! …/status     defaulted → prepare_status_update → validate_status_update → to_stored → etcd
 //! DELETE       marked_for_deletion, the first time → to_stored → etcd; later as for every object
-//! after each   next → UpdateStatus → to_stored → etcd → next …
+//! after each   next → UpdateStatus → to_stored → etcd → next …           (`upkeep/definitions` asks)
 //! ```
 //!
-//! Structural schemas are checked for their structure and stored; objects are validated against them later, by another part.
+//! Structural schemas are checked for their structure and stored; objects are not validated against them yet.
 
 mod approval;
 mod conditions;
@@ -36,5 +36,4 @@ pub(crate) use lifecycle::marked_for_deletion;
 pub use lifecycle::{Names, Step, Taken, next};
 pub(crate) use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
 pub(crate) use validate::{validate_create, validate_status_update, validate_update};
-#[allow(unused_imports, reason = "the writer that joins these parts comes next")]
 pub(crate) use warnings::warnings;
