@@ -142,7 +142,7 @@ impl WireList {
 mod tests {
     use super::*;
     use crate::{
-        codec::{MetaVersion, ingest::test_config_map},
+        codec::{Media, MetaVersion, ingest::test_config_map},
         model::Storage,
     };
 
@@ -178,6 +178,20 @@ mod tests {
         let (small, large) = (test_config_map("small", 1, "text"), test_config_map("large", 2, &"text ".repeat(20_000)));
         Messages::of(form, &[small.clone(), large.clone()]).expect("objects that can be encoded");
         assert!(small.message.get().is_some() && large.message.get().is_none());
+    }
+
+    /// A GET made it anew each time.
+    #[test]
+    fn a_get_takes_the_message_that_is_kept() {
+        let json = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
+        let form = json.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
+        let object = test_config_map("a", 1, "text");
+        let mut text = Vec::new();
+        json.object_into(&object, &mut text);
+        let told = Media::Protobuf.encode(text, false).expect("a ConfigMap");
+        assert_eq!(form.wire_object(&object).expect("a ConfigMap"), told);
+        assert!(object.message.get().is_some());
+        assert_eq!(form.wire_object(&object).expect("a ConfigMap"), told);
     }
 
     #[test]

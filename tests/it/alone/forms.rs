@@ -87,3 +87,37 @@ async fn shown(client: &Client, method: &str, target: &str, accept: &str) -> Res
     let whole = client.whole(method, target, &[("Accept".to_owned(), accept.to_owned())], b"").await?;
     Ok((whole.status, whole.body))
 }
+
+/// The answer of a write is what a GET says of the object then, byte for byte.
+#[tokio::test]
+async fn a_write_answers_as_a_get_does() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+    let scaler = json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}});
+    let role = json!({"metadata": {"name": "a", "labels": {"z": "1", "a": "<2>"}}, "rules": []});
+    for (collection, object) in [
+        (SECRETS, json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}})),
+        ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", role),
+        ("/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", scaler),
+    ] {
+        let one = format!("{collection}/a");
+        for accept in ["application/json", "application/json;pretty=1", "application/yaml", PROTOBUF, PART] {
+            let patch = json!({"metadata": {"annotations": {"told-as": accept}}});
+            for (method, target, body, kind, code) in [
+                ("POST", collection, &object, "application/json", 201),
+                ("PATCH", &*one, &patch, "application/merge-patch+json", 200),
+                ("PUT", &*one, &object, "application/json", 200),
+            ] {
+                let headers = [("Accept", accept), ("Content-Type", kind)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+                let written = client.whole(method, target, &headers, body.to_string().as_bytes()).await?;
+                let (status, read) = shown(&client, "GET", &one, accept).await?;
+                assert_eq!((written.status, status), (code, 200), "{method} {target}: {}", String::from_utf8_lossy(&written.body));
+                assert!(written.body == read, "{method} {target} {accept}:\n{}\n{}", String::from_utf8_lossy(&written.body), String::from_utf8_lossy(&read));
+            }
+            asked(&client, ("DELETE", &one), None, 200).await?;
+        }
+    }
+    Ok(())
+}
