@@ -188,6 +188,7 @@ impl State {
                 self.replica.shrink(now_ms);
                 self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
                 self.published.publish(self.replica.view());
+                self.published.take_back(self.replica.forgotten());
                 0
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of etcd, of HTTP or of who watches. Only `view` may wait (guarantee Fresh lives there).
 
+mod lent;
 pub mod replica;
 pub mod ring;
 #[cfg(all(test, feature = "shuttle"))]
@@ -9,3 +10,5 @@ mod schedule;
 pub mod store;
 pub mod sync;
 pub mod view;
+
+pub use lent::Lent;

@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use super::{
+    lent::{Lender, Lent},
     ring::Ring,
     store::Store,
     sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
@@ -140,6 +141,7 @@ pub struct Published {
     void_before: AtomicU64,
     fed: Arc<Fed>,
     changed: Notify,
+    lender: Lender,
 }
 
 /// A picture and how far it is true.
@@ -171,7 +173,19 @@ impl Published {
             void_before: AtomicU64::new(0),
             fed,
             changed: Notify::new(),
+            lender: Lender::default(),
         }
+    }
+
+    /// Lends a view to a reader who takes his time, and goes on from this revision.
+    #[must_use]
+    pub fn lend(&self, view: Arc<View>, revision: Revision) -> Arc<Lent> {
+        self.lender.lend(view, revision)
+    }
+
+    /// Takes back the views from which nobody could go on, for the ring has forgotten what came after them, up to this revision.
+    pub fn take_back(&self, forgotten: Revision) {
+        self.lender.take_back(forgotten);
     }
 
     /// The newest picture. Takes no lock.

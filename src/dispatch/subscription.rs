@@ -6,7 +6,7 @@
 //!                              ▼                                 ▼
 //!                            Ended ◀─────────────────────────────┘
 //! ```
-//! Holds no picture while it catches up, only `seen`: a stopped reader keeps nothing alive.
+//! Holds no picture while it catches up, only `seen`, and before that one that the resource takes back: a stopped reader keeps nothing alive.
 
 use std::{sync::Arc, task::Waker};
 
@@ -17,7 +17,10 @@ use super::{
     group::{Group, Seat, Taken},
 };
 use crate::{
-    cache::view::{Known, Published, View},
+    cache::{
+        Lent,
+        view::{Known, Published},
+    },
     model::{Epoch, Event, Kind, Revision},
 };
 
@@ -42,7 +45,7 @@ pub struct Subscription {
 enum State {
     /// Objects of the picture with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
     Initial {
-        view: Arc<View>,
+        view: Arc<Lent>,
         prefix: Bytes,
         after: Bytes,
         annotated: bool,
@@ -96,7 +99,8 @@ impl Subscription {
         let (state, seen) = match start {
             Start::Initial { known, prefix, annotated } => {
                 let revision = known.revision;
-                (State::Initial { view: known.view, after: Bytes::new(), prefix, annotated, revision }, revision)
+                let view = published.lend(known.view, revision);
+                (State::Initial { view, after: Bytes::new(), prefix, annotated, revision }, revision)
             }
             Start::After(seen) => (State::Catching, seen),
         };
@@ -107,11 +111,11 @@ impl Subscription {
     pub fn step(&mut self, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Step {
         loop {
             match &mut self.state {
-                State::Initial { .. } => {
-                    if self.initial(budget, out) {
-                        return Step::More;
-                    }
-                }
+                State::Initial { .. } => match self.initial(budget, out) {
+                    Some(true) => return Step::More,
+                    Some(false) => {}
+                    None => return self.late(),
+                },
                 State::Catching => {
                     if let Some(step) = self.catch_up(budget, out) {
                         return step;
@@ -164,9 +168,10 @@ impl Subscription {
         self.seat.group()
     }
 
-    /// Shows objects of the picture; whether there is something to send.
-    fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> bool {
-        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return false };
+    /// Shows objects of the picture; whether there is something to send. `None` when the picture was taken back.
+    fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<bool> {
+        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Some(false) };
+        let view = view.view()?;
         let group = self.seat.group();
         let filter = &group.key().filter;
         let (mut bytes, mut last, mut looked, mut looks) = (0, None, 0, 0);
@@ -189,14 +194,24 @@ impl Subscription {
         self.processed += looked;
         if let Some(last) = last {
             *after = [&last.key[..], b"\0"].concat().into();
-            return true;
+            return Some(true);
         }
         if *annotated {
             out.push(group.form().bookmark(*revision, true));
         }
         let sent = *annotated;
         self.state = State::Catching;
-        sent
+        Some(sent)
+    }
+
+    /// The ring has moved past the picture.
+    fn late(&mut self) -> Step {
+        let known = self.published.known();
+        if known.view.epoch != self.epoch {
+            return self.end();
+        }
+        self.state = State::Ended;
+        Step::Expired { seen: self.seen, floor: known.view.ring.floor() }
     }
 
     /// Replays the ring after `seen`; goes live at its end. `None`: look at the state again.
@@ -275,4 +290,21 @@ pub(crate) fn test_subscription(objects: usize, annotated: bool) -> Subscription
     let group = Dispatcher::default().group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, last);
     let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
     Subscription::new(published, &group, Epoch(1), start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Unread watches, each begun after all objects had been replaced, kept every state of them for as long as they liked.
+    #[test]
+    fn a_picture_that_is_taken_back_ends_the_watch() {
+        let (mut watch, mut out) = (test_subscription(5_000, true), Vec::new());
+        assert_eq!(watch.step(1, &mut out, Waker::noop()), Step::More);
+        watch.published.take_back(Revision(5_001));
+        assert_eq!(watch.step(1, &mut out, Waker::noop()), Step::More, "the ring goes on from it");
+        watch.published.take_back(Revision(5_002));
+        assert!(matches!(watch.step(1, &mut out, Waker::noop()), Step::Expired { seen: Revision(5_001), .. }));
+        assert_eq!(watch.step(1, &mut out, Waker::noop()), Step::Ended);
+    }
 }

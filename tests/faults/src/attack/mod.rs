@@ -6,6 +6,7 @@ mod documents;
 mod floods;
 mod frames;
 mod ground;
+mod held;
 mod honest;
 mod lists;
 mod options;
@@ -51,7 +52,7 @@ impl Attack {
     fn seed(self) -> Seed {
         match self {
             Self::UnreadLists | Self::UnreadAll | Self::LongSelectors | Self::UnreadWebsocket => Seed::Small,
-            Self::UnreadLarge => Seed::Large,
+            Self::UnreadLarge | Self::UnreadCopies => Seed::Large,
             _ => Seed::Nothing,
         }
     }
@@ -166,6 +167,9 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::UnreadWebsocket => strangers::unread_websockets(target, told).await,
         Attack::BurstConnections => strangers::burst(target, told).await,
         Attack::BurstWatches => lists::burst(target, told).await,
+        Attack::LargePatches => held::patches(target, told).await?,
+        Attack::UnreadCopies => held::copies(target, told).await?,
+        Attack::UnreadPictures => held::pictures(target, told).await?,
     }
     Ok(())
 }

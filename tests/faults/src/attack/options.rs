@@ -130,11 +130,17 @@ pub(crate) enum Attack {
     BurstConnections,
     /// Many watches that end.
     BurstWatches,
+    /// Small patches of an object whose tree is large.
+    LargePatches,
+    /// GETs and lists that etcd answers, unread.
+    UnreadCopies,
+    /// Watches that are not read, each of a state that is then replaced.
+    UnreadPictures,
 }
 
 impl Attack {
     /// What `attacks` runs.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::LogFull,
         Self::LogUnread,
         Self::UnreadLists,
@@ -158,6 +164,9 @@ impl Attack {
         Self::UnreadWebsocket,
         Self::BurstConnections,
         Self::BurstWatches,
+        Self::LargePatches,
+        Self::UnreadCopies,
+        Self::UnreadPictures,
     ];
 
     /// As typed on the command line.
@@ -187,6 +196,9 @@ impl Attack {
             Self::UnreadWebsocket => "unread-websocket",
             Self::BurstConnections => "burst-connections",
             Self::BurstWatches => "burst-watches",
+            Self::LargePatches => "large-patches",
+            Self::UnreadCopies => "unread-copies",
+            Self::UnreadPictures => "unread-pictures",
         }
     }
 }
