@@ -442,10 +442,10 @@ mod tests {
         append(&group, &[11, 12], 10);
         let mut seen = 10;
         take(&live, &mut seen, 100);
-        assert!(group.tidy(Revision(12)));
+        assert!(group.tidy(Revision(12), Revision::ZERO));
         assert_eq!(held(&group), (2, Revision(10)), "the slow one needs both");
         drop(away);
-        group.tidy(Revision(11));
+        group.tidy(Revision(11), Revision::ZERO);
         assert_eq!(held(&group), (1, Revision(11)), "what is not published stays");
         assert!(!group.sit().join(Revision(10)));
         assert!(group.sit().join(Revision(11)));

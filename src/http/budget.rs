@@ -80,7 +80,7 @@ impl Account {
     }
 
     /// Takes this many bytes if the connection may hold them. One that holds nothing may hold more than its share, for one answer may be larger than that.
-    fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
+    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let share = self.share();
         let taken = self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |held| {
             (held == 0 || held.saturating_add(bytes) <= share).then(|| held.saturating_add(bytes))

@@ -123,7 +123,6 @@ struct Gzip {
     hold: Hold,
 }
 
-
 impl http_body::Body for Gzip {
     type Data = Bytes;
     type Error = Error;

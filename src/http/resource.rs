@@ -385,7 +385,14 @@ impl Call<'_> {
     }
 
     /// A stored object in this form: what a GET answers with, and a write with what it has stored. `hold` counts it when it is large.
-    pub(super) fn object(&self, code: StatusCode, object: &Object, form: &codec::Form, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+    pub(super) fn object(
+        &self,
+        code: StatusCode,
+        object: &Object,
+        form: &codec::Form,
+        hold: Option<Hold>,
+        mut timer: RequestTimer,
+    ) -> Response {
         if form.media() == Media::Protobuf {
             return match form.wire_object(object) {
                 Ok(body) => held(sent(self.reply().encoded(code, Media::Protobuf, body), timer), hold),

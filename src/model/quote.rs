@@ -136,7 +136,7 @@ pub fn printable(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{json_quoted, quoted, quoted_byte};
+    use super::{json_quoted, quoted, quoted_byte, time_quoted};
 
     #[test]
     fn go_quotes() {

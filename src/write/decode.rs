@@ -59,8 +59,9 @@ impl Sent {
         let Tree { value: mut tree, duplicates } = body::parse(syntax, bytes, expected)?;
         body::identify(&mut tree, expected, syntax, bytes).map_err(|error| misidentified(error, &tree))?;
         let kind = expected.kind;
-        let refused =
-            |why: &str| WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)));
+        let refused = |why: &str| {
+            WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
+        };
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::read::{options::{ListOptions, Query}, token::encode};
+use crate::read::{
+    options::{ListOptions, Query},
+    token::encode,
+};
 
 /// The cache is at 100.
 const READY: State = State { ready: true, known: Revision(100), lost: Revision::ZERO, etcd_progress: true };
@@ -160,7 +163,8 @@ fn single_keys() {
         &[("", "429"), ("limit=5", "429"), ("rv=60&match=Exact", "etcd at 60: rv 60"), ("rv=60&limit=5", "etcd newest min 60: rv K")],
     );
     check(SINGLE, &NO_PROGRESS_REQUESTS, &[("", "etcd newest: rv K"), ("rv=60", "60 → cache: rv K")]);
-    let single = |short: &str| ListAsk::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).single_key();
+    let single =
+        |short: &str| ListAsk::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).single_key();
     assert!(single("rv=0") && !single("continue=PIN"));
 }
 

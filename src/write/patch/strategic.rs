@@ -74,7 +74,8 @@ impl Node {
 
     /// The type of a member, and how it merges. kube-apiserver looks only into structs.
     fn member(self, name: &str) -> Result<(&'static Shape, Merge), PatchError> {
-        let no_field = |of: &str| PatchError::Internal(format!("unable to find api field in struct {of} for the json field {}", quoted(name)));
+        let no_field =
+            |of: &str| PatchError::Internal(format!("unable to find api field in struct {of} for the json field {}", quoted(name)));
         let no_struct = |of: &str| PatchError::Internal(format!("merging an object in json but data type is not struct, instead is: {of}"));
         match self {
             Self::Struct(it) => it.field(name).map(|field| (&field.shape, field.merge)).ok_or_else(|| no_field(it.go_name())),

@@ -95,7 +95,8 @@ async fn a_write_answers_as_a_get_does() -> Outcome {
     let server = Alone::start(dir.path()).await?;
     let client = server.client();
     let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
-    let scaler = json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}});
+    let scaler =
+        json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}});
     let role = json!({"metadata": {"name": "a", "labels": {"z": "1", "a": "<2>"}}, "rules": []});
     for (collection, object) in [
         (SECRETS, json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}})),
@@ -114,7 +115,12 @@ async fn a_write_answers_as_a_get_does() -> Outcome {
                 let written = client.whole(method, target, &headers, body.to_string().as_bytes()).await?;
                 let (status, read) = shown(&client, "GET", &one, accept).await?;
                 assert_eq!((written.status, status), (code, 200), "{method} {target}: {}", String::from_utf8_lossy(&written.body));
-                assert!(written.body == read, "{method} {target} {accept}:\n{}\n{}", String::from_utf8_lossy(&written.body), String::from_utf8_lossy(&read));
+                assert!(
+                    written.body == read,
+                    "{method} {target} {accept}:\n{}\n{}",
+                    String::from_utf8_lossy(&written.body),
+                    String::from_utf8_lossy(&read)
+                );
             }
             asked(&client, ("DELETE", &one), None, 200).await?;
         }

@@ -67,7 +67,8 @@ impl Drop for Stand {
 
 /// The floor, once it is this case's turn.
 pub(crate) async fn stand() -> Result<Stand, Box<dyn std::error::Error>> {
-    let programs = env::var_os("WATCHCACHE_TEST_PEERS").ok_or("WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver")?;
+    let programs =
+        env::var_os("WATCHCACHE_TEST_PEERS").ok_or("WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver")?;
     let floor = shared(PathBuf::from(programs)).await?;
     Ok(Stand { floor, _turn: TURN.lock().await })
 }

@@ -29,7 +29,8 @@ const RECORDED_MAX: usize = 4 << 10;
 #[tokio::test]
 #[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
 async fn protobuf_is_that_of_kube_apiserver() -> Outcome {
-    let programs = env::var_os("WATCHCACHE_TEST_PEERS").ok_or("WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver")?;
+    let programs =
+        env::var_os("WATCHCACHE_TEST_PEERS").ok_or("WATCHCACHE_TEST_PEERS does not name a folder with etcd and kube-apiserver")?;
     let site = Site::prepare(Path::new(&programs))?;
     let (_etcd, etcd) = site.etcd()?;
     let flags = ["--storage-media-type", PROTOBUF, "--runtime-config=api/all=true"];

@@ -17,7 +17,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{rows::Rows, say, subject::Subject};
+use super::{rows::Rows, subject::Subject};
 
 /// What a case answers: nothing, or why it failed.
 type Outcome = Result<(), Failure>;
