@@ -42,10 +42,15 @@ impl Reader {
         let mut broken = Vec::new();
         loop {
             let request = RangeRequest { key: start.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
+            let asking = if single.is_some() { metrics.etcd_get() } else { metrics.etcd_list() };
             let answer = match self.etcd.range(request).await {
                 Ok(answer) => answer,
-                Err(error) => return Err(self.range_failed(error, plan, at).await),
+                Err(error) => {
+                    drop(asking);
+                    return Err(self.range_failed(error, plan, at).await);
+                }
             };
+            asking.succeeded();
             let current = answer.header.revision;
             if let Some(asked) = read.at_least.filter(|asked| *asked > current) {
                 return Err(ReadError::TooLarge { asked, current, retry_after: None });
@@ -66,6 +71,7 @@ impl Reader {
             start = [&last[..], b"\0"].concat();
             size = size.saturating_mul(2).min(PAGE_MAX);
         }
+        metrics.decode_errors.inc_by(broken.len() as u64);
         if let Some(first) = broken.first() {
             return Err(undecodable(broken.len(), first));
         }
@@ -80,6 +86,7 @@ impl Reader {
     async fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
         let storage = &target.resource.served.storage;
         let prefix = target.own_prefix(&self.prefix);
+        let evaluated = &target.resource.metrics.storage_list_evaluated;
         let mut pace = Pace::default();
         for kv in kvs {
             if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
@@ -87,6 +94,7 @@ impl Reader {
             }
             page.last = Some(kv.key.to_vec());
             let bytes = kv.value.len();
+            evaluated.inc();
             match ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision) {
                 Ok(object) if target.filter.matches(&object) => page.objects.push(Arc::<Object>::new(object)),
                 Ok(_) => {}

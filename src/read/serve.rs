@@ -94,13 +94,14 @@ impl Reader {
             (Source::Etcd(read), _) => return self.list_etcd(target, &plan, *read).await,
             (_, Ok(known)) => known,
             (_, Err(ReadError::TooLarge { .. })) if plan.wait == Wait::Consistent && plan.fallback.is_some() => {
-                target.resource.metrics.consistent_read(true, true);
-                return self.list_etcd(target, &plan, plan.fallback.expect("just looked")).await;
+                let list = self.list_etcd(target, &plan, plan.fallback.expect("just looked")).await;
+                target.resource.metrics.consistent_read(list.is_ok(), true);
+                return list;
             }
             (_, Err(error)) => return Err(error),
         };
         if plan.wait == Wait::Consistent {
-            target.resource.metrics.consistent_read(true, false);
+            target.resource.metrics.consistent_read(known.view.broken.is_empty(), false);
         }
         ReadError::undecodable(&known.view)?;
         let (store, limit) = match plan.source {
@@ -216,17 +217,19 @@ impl Reader {
     }
 
     async fn get_etcd(&self, target: &Target, key: &[u8], at_least: Option<Revision>) -> Result<Arc<Object>, ReadError> {
+        let metrics = &target.resource.metrics;
+        let asking = metrics.etcd_get();
         let answer = self.etcd.range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+        asking.succeeded();
         let current = answer.header.revision;
         if let Some(asked) = at_least.filter(|asked| *asked > current) {
             return Err(ReadError::TooLarge { asked, current, retry_after: None });
         }
         let Some(kv) = answer.kvs.into_iter().next() else { return Err(target.not_found()) };
         let decoded = ingest(&target.resource.served.storage, target.own_prefix(&self.prefix), kv.key, &kv.value, kv.mod_revision);
-        decoded.map(Arc::new).map_err(|broken| ReadError::Undecodable {
-            count: 1,
-            key: String::from_utf8_lossy(&broken.key).into_owned(),
-            why: broken.why,
+        decoded.map(Arc::new).map_err(|broken| {
+            metrics.decode_errors.inc();
+            ReadError::Undecodable { count: 1, key: String::from_utf8_lossy(&broken.key).into_owned(), why: broken.why }
         })
     }
 }

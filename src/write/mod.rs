@@ -342,7 +342,7 @@ impl Writer {
     async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<Revision, Current>, WriteError> {
         let lease = self.lease_for(place.served()).await?;
         let value = self.turns.take(is_large, || transaction::encoded(place, object)).await;
-        match self.etcd.put_if(place.key(&self.prefix), value, Revision::ZERO, lease).await? {
+        match self.put_if(place, value, Revision::ZERO, lease).await? {
             crate::etcd::Outcome::Written(revision) => Ok(Ok(revision)),
             crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
             crate::etcd::Outcome::Changed(None) => {

@@ -81,7 +81,9 @@ impl Writer {
 
     /// The object as etcd has it now.
     pub(super) async fn fresh(&self, place: &Place) -> Result<Option<Current>, WriteError> {
+        let asking = place.resource.metrics.etcd_get();
         let answer = self.etcd.range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
+        asking.succeeded();
         match answer.kvs.into_iter().next() {
             Some(kv) => self.decoded(place, kv).await.map(Some),
             None => Ok(None),
@@ -93,7 +95,11 @@ impl Writer {
         let storage = &place.served().storage;
         let own_prefix = self.prefix.len() + storage.id.len() + 1;
         let read = || current(place, &ingest(storage, own_prefix, kv.key, &kv.value, kv.mod_revision)?);
-        self.turns.take(kv.value.len() >= LARGE_BYTES, read).await
+        let decoded = self.turns.take(kv.value.len() >= LARGE_BYTES, read).await;
+        if decoded.is_err() {
+            place.resource.metrics.decode_errors.inc();
+        }
+        decoded
     }
 }
 
