@@ -79,7 +79,7 @@ pub enum ConfigError {
     #[error("etcd client certificate and key cannot be used together: {0}")]
     Identity(rustls::Error),
     /// `https://` without an authority to trust.
-    #[error("etcd endpoint {0:?} is https: name the certificate authority's file, the system's authorities are not used")]
+    #[error("etcd endpoint {0:?} is https and needs --etcd-cafile: the system's certificate authorities are not used")]
     NoAuthority(String),
 }
 
@@ -242,7 +242,7 @@ mod tests {
             (&["http://a:99999"], "no port"),
             (&["http://a:1/registry"], "a path or query"),
             (&["http://root:pw@a:1"], "user and password"),
-            (&["https://a:2379"], "is https: name the certificate authority's file"),
+            (&["https://a:2379"], "is https and needs --etcd-cafile"),
         ] {
             let text = refusal(at(endpoints));
             assert!(text.contains(want), "{endpoints:?}: {text}");
