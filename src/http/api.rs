@@ -27,7 +27,7 @@ use super::{
     aside::aside,
     budget::Account,
     caught::caught,
-    guard, gzip,
+    guard,
     health::{self, Wrong},
     listen::{ConnInfo, Door},
     openapi,
@@ -129,7 +129,7 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
         return whole(reply.timed_out());
     }
     request.extensions_mut().insert(Arrived { reply: reply.clone(), at, limit, unread });
-    gzip::encode(caught(next.run(request), &reply).await).await
+    caught(next.run(request), &reply).await
 }
 
 /// The plain door's checks (design §3 "Safety of the doors").
