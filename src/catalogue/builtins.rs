@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((BUILT_INS.served.len(), BUILT_INS.storages.len()), (60, 58));
         for served in &BUILT_INS.served {
             let known = BUILT_INS.group_versions.iter().any(|gv| gv.group == served.group && gv.version == served.version);
-            assert!(known, "{} has no priority", served.group_resource());
+            assert!(known, "{} has no priority", served.storage.id);
             assert!(served.labels.declared.iter().all(|(_, index)| usize::from(*index) < served.storage.fields.len()));
         }
     }
@@ -227,7 +227,7 @@ mod tests {
                 Shape::Custom { .. } => unreachable!("no built-in is custom"),
             };
             let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-            assert_eq!(storage_version_hash(group, version, &served.kind), served.storage_version_hash, "{}", served.group_resource());
+            assert_eq!(storage_version_hash(group, version, &served.kind), served.storage_version_hash, "{}", served.storage.id);
         }
     }
 
