@@ -235,7 +235,7 @@ mod tests {
     fn bookmarks_are_json() {
         for served in &BUILT_INS.served {
             let text = format!("{{\"metadata\":{{\"annotations\":{{{}}}}}{}}}", served.bookmark_annotations, served.bookmark_zero);
-            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}: {text}", served.group_resource());
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}: {text}", served.storage.id);
         }
         assert_eq!(find("", "v1", "pods").bookmark_zero, r#","spec":{"containers":null},"status":{}"#);
         assert_eq!(find("", "v1", "configmaps").bookmark_zero, "");
