@@ -56,6 +56,8 @@ pub struct Inbox {
     queue: mpsc::UnboundedSender<Feed>,
     queued: Arc<AtomicUsize>,
     published: Arc<Published>,
+    /// Figures of the resource, for what only the feed sees.
+    pub metrics: Arc<ResourceMetrics>,
 }
 
 /// The loop and what it owns.
@@ -92,6 +94,17 @@ pub enum Action {
     Tick,
 }
 
+/// What an action came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Events that were applied.
+    pub events: usize,
+    /// Loads that were taken over.
+    pub loads: usize,
+    /// Values that cannot be decoded.
+    pub broken: usize,
+}
+
 /// The keeper is gone: the resource was removed, or the server is stopping.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the resource is no longer served")]
@@ -104,9 +117,9 @@ pub fn keeper(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics:
     let (queue, incoming) = mpsc::unbounded_channel();
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
-    let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics };
+    let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics: metrics.clone() };
     let handle = Handle { storage, published: published.clone(), since: keeper.started, asks };
-    (keeper, handle, Inbox { queue, queued, published })
+    (keeper, handle, Inbox { queue, queued, published, metrics })
 }
 
 impl Keeper {
@@ -116,9 +129,11 @@ impl Keeper {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while let Some(action) = self.select(&mut tick).await {
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let events = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
-            self.metrics.cache_events_received.inc_by(events as u64);
-            self.metrics.cache_events_dispatched.inc_by(events as u64);
+            let done = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
+            self.metrics.cache_events_received.inc_by(done.events as u64);
+            self.metrics.cache_events_dispatched.inc_by(done.events as u64);
+            self.metrics.cache_initializations.inc_by(done.loads as u64);
+            self.metrics.decode_errors.inc_by(done.broken as u64);
         }
         self.state.dispatcher.end_all().now();
     }
@@ -174,22 +189,22 @@ impl State {
         (Self { replica, dispatcher: Dispatcher::new(groups), published: published.clone() }, published)
     }
 
-    /// Does one thing. Returns how many events it applied.
-    pub fn apply(&mut self, action: Action, now_ms: u64) -> usize {
+    /// Does one thing.
+    pub fn apply(&mut self, action: Action, now_ms: u64) -> Done {
         match action {
             Action::Fed(messages) => self.fed(messages, now_ms),
             Action::Asked(ask) => {
                 let group = self.subscribe(ask.key, ask.form);
                 // A watcher that left while it waited is no error.
                 let _ = ask.answer.send((group, self.replica.epoch()));
-                0
+                Done::default()
             }
             Action::Tick => {
                 self.replica.shrink(now_ms);
                 self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
                 self.published.publish(self.replica.view());
                 self.published.take_back(self.replica.forgotten());
-                0
+                Done::default()
             }
         }
     }
@@ -206,27 +221,33 @@ impl State {
     }
 
     /// Applies messages, writes the groups' logs, publishes the picture, wakes the members: in this order (guarantee Bookmarkable).
-    fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> usize {
+    fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> Done {
         let readable = self.replica.applied();
-        let mut count = 0;
+        let mut done = Done::default();
         let mut wakes = Vec::new();
         let mut events = Vec::new();
         for message in messages {
             match message {
                 Feed::Reset { epoch, revision, ready_at, objects, broken } => {
                     events.clear();
+                    done.loads += 1;
+                    done.broken += broken.len();
                     self.replica.reset(epoch, revision, ready_at, objects, broken);
                     // Published first: a member that ends looks whether what it has seen still exists.
                     self.published.publish(self.replica.view());
                     wakes.push(self.dispatcher.end_all());
                 }
-                Feed::Batch(batch) => count += self.batch(&servable(batch), now_ms, &mut events, &mut wakes),
+                Feed::Batch(batch) => {
+                    let batch = servable(batch);
+                    done.broken += batch.changes.iter().filter(|change| matches!(change, Change::Broken(_))).count();
+                    done.events += self.batch(&batch, now_ms, &mut events, &mut wakes);
+                }
             }
         }
         wakes.push(self.dispatcher.dispatch(&events, readable));
         self.published.publish(self.replica.view());
         wakes.into_iter().for_each(Wake::now);
-        count
+        done
     }
 
     fn batch(&mut self, batch: &Batch, now_ms: u64, events: &mut Vec<Arc<Event>>, wakes: &mut Vec<Wake>) -> usize {
@@ -262,6 +283,8 @@ impl Inbox {
     /// [`Gone`] when the keeper has ended, which it does only by a fault of its own while the feed still feeds it.
     pub fn hand(&self, feeds: Vec<Feed>) -> Result<usize, Gone> {
         let weight: usize = feeds.iter().map(Feed::weight).sum();
+        let received: usize = feeds.iter().map(|feed| feed.changes().len()).sum();
+        self.metrics.storage_events_received.inc_by(received as u64);
         let last = feeds.last().map(Feed::revision);
         let waiting = self.queued.fetch_add(weight, Ordering::Relaxed) + weight;
         for feed in feeds {
@@ -314,12 +337,12 @@ mod tests {
             bench
         }
 
-        fn hand(&mut self, messages: Vec<Feed>) -> usize {
+        fn hand(&mut self, messages: Vec<Feed>) -> Done {
             let last = messages.last().map(Feed::revision).expect("something is handed");
-            let count = self.state.apply(Action::Fed(messages), 0);
+            let done = self.state.apply(Action::Fed(messages), 0);
             self.published.handed(last);
             self.fed.advance(last);
-            count
+            done
         }
 
         /// A watch of everything, live after `seen`.
@@ -365,7 +388,7 @@ mod tests {
         let mut bench = Bench::live();
         let mut watch = bench.watch(10);
         assert_eq!(drain(&mut watch), (0, Step::Pending));
-        assert_eq!(bench.hand(vec![put("a", 11), put("b", 13)]), 2);
+        assert_eq!(bench.hand(vec![put("a", 11), put("b", 13)]), Done { events: 2, loads: 0, broken: 0 });
         assert_eq!(drain(&mut watch), (2, Step::Pending));
         let known = bench.published.known();
         assert_eq!((known.revision, known.view.store.len()), (Revision(13), 2));
@@ -386,11 +409,11 @@ mod tests {
             Change::Stored(Stored { storage, prefix_len, key, value, revision: Revision(revision) })
         };
         let value = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u"}}"#;
-        assert_eq!(bench.hand(vec![batch(11, stored("a", 11, value)), put("b", 12)]), 2);
+        assert_eq!(bench.hand(vec![batch(11, stored("a", 11, value)), put("b", 12)]).events, 2);
         assert_eq!(drain(&mut watch), (2, Step::Pending));
         let view = bench.published.known().view;
         assert_eq!(view.store.find(b"/registry/configmaps/ns/a").map(|object| object.revision), Some(Revision(11)));
-        bench.hand(vec![batch(13, stored("a", 13, "{"))]);
+        assert_eq!(bench.hand(vec![batch(13, stored("a", 13, "{"))]).broken, 1);
         assert_eq!((drain(&mut watch), bench.published.known().view.broken.len()), ((0, Step::Ended), 1));
     }
 
@@ -401,7 +424,7 @@ mod tests {
         assert_eq!(drain(&mut watch), (0, Step::Pending));
         bench.hand(vec![put("a", 11)]);
         // Even with a change before it in the same turn: nothing is made up, the watch ends after what it was given.
-        bench.hand(vec![put("b", 12), reset(2, 15), put("c", 16)]);
+        assert_eq!(bench.hand(vec![put("b", 12), reset(2, 15), put("c", 16)]), Done { events: 2, loads: 1, broken: 0 });
         assert_eq!(drain(&mut watch), (1, Step::Ended));
         assert_eq!(drain(&mut watch), (0, Step::Ended));
         let known = bench.published.known();

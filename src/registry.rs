@@ -107,8 +107,8 @@ impl Registry {
     /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins (design §3 "Warm
     /// start"). Tries until etcd answers.
     pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
-        let Some(storage) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.storage.clone()) else { return };
-        let Ok(loaded) = load(etcd, &storage, prefix, LoadAt::Newest).await else { return };
+        let Some((handle, metrics)) = self.keepers.get(DEFINITIONS) else { return };
+        let Ok(loaded) = load(etcd, &handle.storage, prefix, LoadAt::Newest, metrics).await else { return };
         self.begin().await;
         self.follow(|definitions| definitions.learn(loaded.objects)).await;
     }

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
     exponential_buckets,
 };
 
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
 pub use process::open_files_limits;
-pub use request::{RequestLabels, RequestTimer, Scope, Verb};
-pub use resource::{EtcdOperation, EtcdTimer, ResourceMetrics, ServedMetrics};
+pub use request::{RequestTimer, Scope, Verb};
+pub use resource::{EtcdTimer, ResourceMetrics, ServedMetrics};
 
 /// Content-Type of `Metrics::render`.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -51,8 +51,6 @@ pub struct Metrics {
     pub unknown_keys: IntCounter,
     /// `watchcache_definitions_read_total`: CustomResourceDefinitions read for serving; the registry counts them.
     pub definitions_read: IntCounter,
-    /// `etcd_lease_object_counts`: objects per lease.
-    pub lease_objects: Histogram,
     /// `watchcache_store_failed`: 1 once the embedded store takes no more writes.
     pub store_failed: IntGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
@@ -78,9 +76,7 @@ struct Families {
     cache_resource_version: IntGaugeVec,
     cache_read_wait: HistogramVec,
     cache_consistent_read: IntCounterVec,
-    capacity: IntGaugeVec,
-    capacity_increase: IntCounterVec,
-    capacity_decrease: IntCounterVec,
+    history_events: IntGaugeVec,
     cache_list: IntCounterVec,
     cache_list_fetched: IntCounterVec,
     cache_list_returned: IntCounterVec,
@@ -96,8 +92,6 @@ struct Families {
     storage_events_received: IntCounterVec,
     resource_objects: IntGaugeVec,
     storage_objects: IntGaugeVec,
-    size_estimate: IntGaugeVec,
-    storage_size: IntGaugeVec,
     decode_errors: IntCounterVec,
     undecodable: IntGaugeVec,
     etcd_duration: HistogramVec,
@@ -151,10 +145,6 @@ impl Metrics {
             "watchcache_definitions_read_total",
             "CustomResourceDefinitions that were read to serve their resources: once for each write.",
         ));
-        let lease_objects = catalogue.add(Histogram::with_opts(
-            HistogramOpts::new("etcd_lease_object_counts", "Number of objects attached to a single etcd lease.")
-                .buckets(vec![10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0]),
-        ));
         let store_failed = catalogue.add(IntGauge::new(
             "watchcache_store_failed",
             "1 when the storage of the embedded store has failed: writes are refused until a restart.",
@@ -184,7 +174,6 @@ impl Metrics {
             watch_filters_bytes,
             unknown_keys,
             definitions_read,
-            lease_objects,
             store_failed,
             blocks_shared,
             blocks_compressed,
@@ -204,16 +193,6 @@ impl Metrics {
     /// Handles of one served version of a resource, for requests. Resolve once and keep.
     pub fn served(self: &Arc<Metrics>, group: &str, version: &str, resource: &str) -> ServedMetrics {
         ServedMetrics::new(self, group, version, resource)
-    }
-
-    /// Starts a request that no `ServedMetrics` covers: health, discovery, subresources, unknown paths.
-    pub fn request(self: &Arc<Metrics>, labels: &RequestLabels<'_>) -> RequestTimer {
-        RequestTimer::start(request::Series::new(self, labels))
-    }
-
-    /// `apiserver_storage_size_bytes`: size of an etcd member's database (`etcd-0` …).
-    pub fn storage_size(&self, cluster_id: &str, bytes: u64) {
-        self.families.storage_size.with_label_values(&[cluster_id]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// The text format, with the process's figures of this moment.
@@ -236,12 +215,8 @@ impl Families {
         let buckets = |start, factor, count| exponential_buckets(start, factor, count).expect("constants that make buckets");
         Families {
             cache_events_received: c.counter("apiserver_watch_cache_events_received_total", "Data events applied to the watch cache.", G_R),
-            cache_events_dispatched: c.counter(
-                "apiserver_watch_cache_events_dispatched_total",
-                "Events taken up for dispatch, progress included.",
-                G_R,
-            ),
-            cache_initializations: c.counter("apiserver_watch_cache_initializations_total", "Times the watch cache became ready.", G_R),
+            cache_events_dispatched: c.counter("apiserver_watch_cache_events_dispatched_total", "Events taken up for dispatch.", G_R),
+            cache_initializations: c.counter("apiserver_watch_cache_initializations_total", "Times the watch cache was loaded.", G_R),
             cache_resource_version: c.gauge("apiserver_watch_cache_resource_version", "Revision of the watch cache modulo 10^15.", G_R),
             cache_read_wait: c.histogram(
                 "apiserver_watch_cache_read_wait_seconds",
@@ -254,9 +229,7 @@ impl Families {
                 "Consistent reads from the watch cache.",
                 &["group", "resource", "success", "fallback"],
             ),
-            capacity: c.gauge("watch_cache_capacity", "Events that the history may hold.", G_R),
-            capacity_increase: c.counter("watch_cache_capacity_increase_total", "Times the history grew.", G_R),
-            capacity_decrease: c.counter("watch_cache_capacity_decrease_total", "Times the history shrank.", G_R),
+            history_events: c.gauge("watchcache_history_events", "Events that the history holds now.", G_R),
             cache_list: c.counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", G_R_INDEX),
             cache_list_fetched: c.counter(
                 "apiserver_cache_list_fetched_objects_total",
@@ -302,8 +275,6 @@ impl Families {
             storage_events_received: c.counter("apiserver_storage_events_received_total", "Events received from etcd watches.", G_R),
             resource_objects: c.gauge("apiserver_resource_objects", "Objects stored.", G_R),
             storage_objects: c.gauge("apiserver_storage_objects", "Objects stored (deprecated form).", &["resource"]),
-            size_estimate: c.gauge("apiserver_resource_size_estimate_bytes", "Bytes of the objects stored.", G_R),
-            storage_size: c.gauge("apiserver_storage_size_bytes", "Size of the storage database.", &["storage_cluster_id"]),
             decode_errors: c.counter("apiserver_storage_decode_errors_total", "Stored objects that could not be decoded.", G_R),
             undecodable: c.gauge(
                 "watchcache_undecodable_objects",

@@ -32,6 +32,7 @@ pub struct Ring {
     events: Vector<Arc<Event>>,
     /// The highest revision that may be missing.
     floor: Revision,
+    /// Of objects that its events hold (an object counted once per event that names it).
     bytes: usize,
 }
 
@@ -65,12 +66,6 @@ impl Ring {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
-    }
-
-    /// Bytes of objects that its events hold (an object counted once per event that names it).
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Appends an event. Revisions never go back (guarantee Ordered).
@@ -166,9 +161,9 @@ mod tests {
             ring.push(event(revision, 0));
         }
         let one = event(11, 0).weight();
-        assert_eq!(ring.bytes(), 50 * one);
+        assert_eq!(ring.bytes, 50 * one);
         ring.evict(&RingLimits { events_max: 100, bytes_max: 10 * one, window_ms: u64::MAX }, 0);
-        assert_eq!((ring.len(), ring.bytes(), ring.floor()), (10, 10 * one, Revision(50)));
+        assert_eq!((ring.len(), ring.bytes, ring.floor()), (10, 10 * one, Revision(50)));
     }
 
     #[test]

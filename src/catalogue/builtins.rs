@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((BUILT_INS.served.len(), BUILT_INS.storages.len()), (60, 58));
         for served in &BUILT_INS.served {
             let known = BUILT_INS.group_versions.iter().any(|gv| gv.group == served.group && gv.version == served.version);
-            assert!(known, "{} has no priority", served.group_resource());
+            assert!(known, "{} has no priority", served.storage.id);
             assert!(served.labels.declared.iter().all(|(_, index)| usize::from(*index) < served.storage.fields.len()));
         }
     }
@@ -227,7 +227,7 @@ mod tests {
                 Shape::Custom { .. } => unreachable!("no built-in is custom"),
             };
             let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-            assert_eq!(storage_version_hash(group, version, &served.kind), served.storage_version_hash, "{}", served.group_resource());
+            assert_eq!(storage_version_hash(group, version, &served.kind), served.storage_version_hash, "{}", served.storage.id);
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
     fn bookmarks_are_json() {
         for served in &BUILT_INS.served {
             let text = format!("{{\"metadata\":{{\"annotations\":{{{}}}}}{}}}", served.bookmark_annotations, served.bookmark_zero);
-            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}: {text}", served.group_resource());
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}: {text}", served.storage.id);
         }
         assert_eq!(find("", "v1", "pods").bookmark_zero, r#","spec":{"containers":null},"status":{}"#);
         assert_eq!(find("", "v1", "configmaps").bookmark_zero, "");

@@ -147,12 +147,6 @@ impl Served {
         api_version(&self.group, &self.version)
     }
 
-    /// As messages and metrics name it: `pods`, `deployments.apps`.
-    #[must_use]
-    pub fn group_resource(&self) -> String {
-        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
-    }
-
     /// The field that a label of a field selector means.
     ///
     /// # Errors
@@ -285,8 +279,8 @@ mod tests {
         assert_eq!(subresources, [("ephemeralcontainers", vec!["get"]), ("resize", vec!["get"]), ("status", vec!["get"])]);
         assert_eq!(pods.subresources(Offer::Everything).len(), 10);
         assert!(pods.reads_subresource("status") && !pods.reads_subresource("log"));
-        assert_eq!((pods.api_version(), pods.group_resource()), ("v1".to_owned(), "pods".to_owned()));
+        assert_eq!(pods.api_version(), "v1");
         let deployments = catalogue.served("apps", "v1", "deployments").expect("a built-in");
-        assert_eq!((deployments.api_version(), deployments.group_resource()), ("apps/v1".to_owned(), "deployments.apps".to_owned()));
+        assert_eq!(deployments.api_version(), "apps/v1");
     }
 }

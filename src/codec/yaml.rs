@@ -50,7 +50,7 @@ pub enum NoYaml {
         line: usize,
     },
     /// Lists and maps are too deep in each other.
-    #[error("yaml: exceeded max depth of {}", tree::DEPTH_MAX)]
+    #[error("yaml: exceeded max depth of {}", tree::YAML_DEPTH_MAX)]
     Depth,
     /// It would be larger than any answer should be; kube-apiserver has no such limit.
     #[error("yaml: the value is too large to be printed")]

@@ -51,7 +51,7 @@ pub(super) struct ServeArgs {
     /// Key prefix under which the API server keeps its objects
     #[arg(long, default_value = "/registry", value_name = "PREFIX", help_heading = "etcd")]
     pub(super) etcd_prefix: String,
-    /// PEM file with the certificate authorities of etcd's own certificate [default: the system's]
+    /// PEM file with the certificate authorities of etcd's own certificate; needed for https, for the system's authorities are not used
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_cafile: Option<PathBuf>,
     /// PEM file with the client certificate shown to etcd; needs --etcd-keyfile

@@ -1,7 +1,6 @@
 //! Where etcd is and who we are there, checked before anything connects. Knows files and addresses, opens no socket.
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +78,7 @@ pub enum ConfigError {
     #[error("etcd client certificate and key cannot be used together: {0}")]
     Identity(rustls::Error),
     /// `https://` without an authority to trust.
-    #[error("etcd endpoint {0:?} is https: name the certificate authority's file, the system's authorities are not used")]
+    #[error("etcd endpoint {0:?} is https and needs --etcd-cafile: the system's certificate authorities are not used")]
     NoAuthority(String),
 }
 
@@ -93,15 +92,9 @@ pub(super) struct Address {
     pub(super) with_user: bool,
 }
 
-/// The addresses of a checked configuration, and whether all of them are local and open.
-pub(super) struct Checked {
-    pub(super) addresses: Vec<Address>,
-    pub(super) local_and_open: bool,
-}
-
 impl EtcdConfig {
     /// Parses every endpoint and reads every file.
-    pub(super) fn check(self) -> Result<Checked, ConfigError> {
+    pub(super) fn check(self) -> Result<Vec<Address>, ConfigError> {
         let parsed = self.endpoints.iter().map(|e| parse_endpoint(e)).collect::<Result<Vec<_>, _>>()?;
         if parsed.is_empty() {
             return Err(ConfigError::NoEndpoint);
@@ -110,10 +103,7 @@ impl EtcdConfig {
         if let (None, Some(first)) = (&self.ca_file, parsed.iter().find(|p| p.https)) {
             return Err(ConfigError::NoAuthority(first.url.clone()));
         }
-        let anonymous = self.user.is_none() && self.cert_file.is_none();
-        let local_and_open = anonymous && parsed.iter().all(|p| p.loopback && !p.https);
-        let addresses = parsed.into_iter().map(|p| self.address(p, &tls)).collect();
-        Ok(Checked { addresses, local_and_open })
+        Ok(parsed.into_iter().map(|p| self.address(p, &tls)).collect())
     }
 
     fn address(&self, parsed: Parsed, tls: &TlsOptions) -> Address {
@@ -183,7 +173,6 @@ fn file_error(role: &'static str, path: &Path, problem: String) -> ConfigError {
 struct Parsed {
     url: String,
     https: bool,
-    loopback: bool,
 }
 
 fn parse_endpoint(text: &str) -> Result<Parsed, ConfigError> {
@@ -206,12 +195,7 @@ fn parse_endpoint(text: &str) -> Result<Parsed, ConfigError> {
     if authority.port_u16().is_none() {
         return Err(wrong("no port: etcd's is 2379 by default, but it must be named"));
     }
-    Ok(Parsed { url: url.to_owned(), https, loopback: is_loopback(authority.host()) })
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    Ok(Parsed { url: url.to_owned(), https })
 }
 
 #[cfg(test)]
@@ -242,22 +226,12 @@ mod tests {
             (&["http://a:99999"], "no port"),
             (&["http://a:1/registry"], "a path or query"),
             (&["http://root:pw@a:1"], "user and password"),
-            (&["https://a:2379"], "is https: name the certificate authority's file"),
+            (&["https://a:2379"], "is https and needs --etcd-cafile"),
         ] {
             let text = refusal(at(endpoints));
             assert!(text.contains(want), "{endpoints:?}: {text}");
             assert!(!text.contains('\n'), "one line: {text}");
         }
-    }
-
-    #[test]
-    fn only_plain_anonymous_loopback_is_local_and_open() {
-        let local = |config: EtcdConfig| config.check().expect("valid").local_and_open;
-        assert!(local(at(&["http://127.0.0.1:2379"])));
-        assert!(local(at(&["http://[::1]:2379", "http://localhost:2380/"])));
-        assert!(!local(at(&["http://127.0.0.1:2379", "http://10.0.0.1:2379"])));
-        assert!(!local(at(&["http://localhost.example:2379"])));
-        assert!(!local(EtcdConfig { user: Some(("root".into(), "pw".into())), ..at(&["http://127.0.0.1:2379"]) }));
     }
 
     #[test]
@@ -287,7 +261,6 @@ mod tests {
             ..at(&["https://127.0.0.1:2379"])
         };
         assert_eq!(refusal(good.clone()), "accepted");
-        assert!(!good.clone().check().expect("valid").local_and_open);
         for (config, want) in [
             (EtcdConfig { ca_file: Some(dir.path().join("absent")), ..good.clone() }, "No such file"),
             (EtcdConfig { ca_file: file("junk", "junk"), ..good.clone() }, "no PEM certificate in it"),

@@ -203,7 +203,7 @@ mod tests {
 
     fn endpoint() -> Endpoint {
         let config = EtcdConfig { endpoints: vec!["http://127.0.0.1:1".into()], ..EtcdConfig::default() };
-        Endpoint::new(config.check().expect("valid").addresses.remove(0))
+        Endpoint::new(config.check().expect("valid").remove(0))
     }
 
     fn refused() -> etcd_client::Error {

@@ -44,30 +44,21 @@ const PROBE_BACKOFF_MAX: Duration = Duration::from_secs(15);
 pub struct Etcd {
     rotation: Arc<Rotation>,
     progress: Arc<ProgressSupport>,
-    local_and_open: bool,
 }
 
 impl Etcd {
     /// Checks the endpoints' syntax and reads the TLS files; the error is one line for a human. etcd need not be up: every
     /// endpoint is connected to when it is first needed.
     pub fn new(config: EtcdConfig) -> Result<Self, ConfigError> {
-        let checked = config.check()?;
-        let rotation = Rotation::new(checked.addresses.into_iter().map(Endpoint::new).collect());
-        Ok(Self { rotation: Arc::new(rotation), progress: Arc::default(), local_and_open: checked.local_and_open })
+        let rotation = Rotation::new(config.check()?.into_iter().map(Endpoint::new).collect());
+        Ok(Self { rotation: Arc::new(rotation), progress: Arc::default() })
     }
 
     /// A client of a server in this process: one endpoint that needs no address, no TLS and no user.
     #[must_use]
     pub fn embedded(channel: etcd_client::Channel) -> Self {
         let rotation = Rotation::new(vec![Endpoint::in_process(channel)]);
-        Self { rotation: Arc::new(rotation), progress: Arc::default(), local_and_open: true }
-    }
-
-    /// True when every endpoint is a loopback address, plain http, without user or client certificate: then whoever can reach our
-    /// plain port could read etcd anyway. True for a server in this process: only its own doors lead to it.
-    #[must_use]
-    pub fn is_local_and_open(&self) -> bool {
-        self.local_and_open
+        Self { rotation: Arc::new(rotation), progress: Arc::default() }
     }
 
     /// Reads keys; linearizable unless the request says `serializable`. Answers or fails within 60 s. An endpoint that is to blame

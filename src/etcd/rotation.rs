@@ -134,8 +134,8 @@ mod tests {
 
     fn three() -> Rotation {
         let endpoints = ["http://a:1", "http://b:1", "http://c:1"].map(str::to_owned).to_vec();
-        let checked = EtcdConfig { endpoints, ..EtcdConfig::default() }.check().expect("valid");
-        Rotation::new(checked.addresses.into_iter().map(Endpoint::new).collect())
+        let addresses = EtcdConfig { endpoints, ..EtcdConfig::default() }.check().expect("valid");
+        Rotation::new(addresses.into_iter().map(Endpoint::new).collect())
     }
 
     fn down() -> EtcdError {

@@ -84,7 +84,7 @@ pub enum WatchKind {
     Canceled {
         /// Set when the watch wanted a revision below this one, which is compacted: load again.
         compacted: Option<Revision>,
-        /// etcd's text, may be empty after our own `cancel`.
+        /// etcd's text.
         reason: String,
     },
 }
@@ -165,13 +165,6 @@ impl WatchSender {
             }
             Asking::Failed => Err(not_open()),
         }
-    }
-
-    /// Asks for the end of a watch; it comes as `Canceled`.
-    pub async fn cancel(&mut self, watch_id: i64) -> Result<(), EtcdError> {
-        let requests = self.requests()?;
-        let sent = timeout(STREAM_TIMEOUT, requests.cancel(watch_id)).await.map_err(|_| EtcdError::Deadline)?;
-        sent.map_err(|e| EtcdError::from_client(&e))
     }
 
     /// Asks how far every watch of this stream is. etcd answers, with `watch_id` -1, only if all of them are synced, else not at

@@ -27,7 +27,7 @@ use super::{
     aside::aside,
     budget::Account,
     caught::caught,
-    guard, gzip,
+    guard,
     health::{self, Wrong},
     line::RequestLine,
     listen::{ConnInfo, Door},
@@ -133,7 +133,7 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
         return whole(reply.timed_out());
     }
     request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone() });
-    gzip::encode(caught(next.run(request), &reply).await, &unread).await
+    caught(next.run(request), &reply, &unread).await
 }
 
 /// The plain door's checks (design §3 "Safety of the doors").
@@ -313,7 +313,7 @@ impl Api {
             let known = resource.handle.published.known();
             resource.metrics.at_revision(known.revision.0);
             resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
-            resource.metrics.capacity.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
+            resource.metrics.history_events.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
             resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
         }
         self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));

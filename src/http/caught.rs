@@ -1,21 +1,23 @@
 //! A request that ends in a panic is answered, and the others of its connection go on. No request should; this is for the one that nobody thought of.
+//! While an answer is sent there is nothing to be answered: a panic then ends its HTTP/2 stream ([`super::progress`]), or its HTTP/1.1 connection.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use axum::response::Response;
 use futures_util::FutureExt;
 use http::StatusCode;
 
-use super::{api::whole, respond::Reply};
+use super::{api::whole, budget::Account, gzip, respond::Reply};
 
 /// kube-apiserver's text (`WithPanicRecovery`).
 const PANICKED: &str = "This request caused apiserver to panic. Look in the logs for details.\n";
 
-/// The answer of `work`, or 500 when it panics; the panic's message and place are in the log by then.
+/// The answer of `work`, in gzip where that is offered, or 500 when it or the beginning of its body panics; the panic's message and place are in the log
+/// by then.
 ///
 /// Pictures, logs and shelves that requests share are replaced whole or changed inside of a lock that nothing else happens in, so none is left half done.
-pub(super) async fn caught(work: impl Future<Output = Response>, reply: &Reply) -> Response {
-    match AssertUnwindSafe(work).catch_unwind().await {
+pub(super) async fn caught(work: impl Future<Output = Response>, reply: &Reply, unread: &Arc<Account>) -> Response {
+    match AssertUnwindSafe(async { gzip::encode(work.await, unread).await }).catch_unwind().await {
         Ok(response) => response,
         Err(_) => {
             tracing::error!("a request ended in a panic; it was answered with 500");
@@ -27,6 +29,7 @@ pub(super) async fn caught(work: impl Future<Output = Response>, reply: &Reply) 
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
+    use futures_util::stream;
     use http::{HeaderMap, Method};
 
     use super::*;
@@ -34,9 +37,16 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_answer() {
         let reply = Reply::new(&Method::GET, &HeaderMap::new(), None);
-        assert_eq!(caught(async { Response::new(Body::empty()) }, &reply).await.status(), 200);
-        let response = caught(async { std::hint::black_box(None::<Response>).expect("a test's panic") }, &reply).await;
-        assert_eq!(response.status(), 500);
-        assert_eq!(axum::body::to_bytes(response.into_body(), 200).await.expect("whole"), PANICKED);
+        let account = Account::of_a_test();
+        assert_eq!(caught(async { Response::new(Body::empty()) }, &reply, &account).await.status(), 200);
+        let fall = || std::hint::black_box(None::<Response>).expect("a test's panic");
+        // gzip looks at the beginning of a body before the answer goes out.
+        let body = Body::from_stream(stream::once(async move { Ok::<_, std::convert::Infallible>(fall().status().to_string()) }));
+        let mut late = Response::new(body);
+        late.extensions_mut().insert(gzip::Offer);
+        for response in [caught(async { fall() }, &reply, &account).await, caught(async { late }, &reply, &account).await] {
+            assert_eq!(response.status(), 500);
+            assert_eq!(axum::body::to_bytes(response.into_body(), 200).await.expect("whole"), PANICKED);
+        }
     }
 }

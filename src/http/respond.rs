@@ -11,7 +11,7 @@ use super::{
     gzip::{self, Offer},
     status::{Status, TIMED_OUT_BODY},
 };
-use crate::codec::{Media, pretty::indent};
+use crate::codec::Media;
 
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -77,11 +77,6 @@ impl Reply {
     /// An object or list that is encoded already.
     pub(super) fn encoded(&self, code: StatusCode, media: Media, body: Vec<u8>) -> Response<Full<Bytes>> {
         self.offered(self.whole(code, media.content_type(), body.into()))
-    }
-
-    /// An object that is always indented, such as `/version` and `/` (spec api-surface §1.4).
-    pub fn json_indented(&self, code: StatusCode, compact: &[u8]) -> Response<Full<Bytes>> {
-        self.whole(code, JSON, indent(compact).into())
     }
 
     /// A failure.

@@ -73,6 +73,15 @@ impl Feed {
         }
     }
 
+    /// Its changes; a reset has none.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Self::Reset { .. } => &[],
+            Self::Batch(batch) => &batch.changes,
+        }
+    }
+
     /// Bytes of changes it holds, for the inbox budget. A reset counts nothing: a keeper that has too much waiting is loaded anew, and a large
     /// resource must not be loaded for ever because its load is large.
     #[must_use]

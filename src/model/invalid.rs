@@ -26,7 +26,6 @@ pub struct FieldError {
 pub enum FieldErrorKind {
     Required,
     Invalid,
-    TypeInvalid,
     NotSupported,
     Forbidden,
     Duplicate,
@@ -43,7 +42,6 @@ impl FieldErrorKind {
         match self {
             Self::Required => "FieldValueRequired",
             Self::Invalid => "FieldValueInvalid",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
@@ -76,12 +74,6 @@ impl FieldError {
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
         Self::new(field, FieldErrorKind::Invalid, with(&format!("Invalid value: {}", shown(value)), why))
-    }
-
-    /// As `invalid`, for a value of the wrong JSON type.
-    #[must_use]
-    pub fn type_invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
-        Self::new(field, FieldErrorKind::TypeInvalid, with(&format!("Invalid value: {}", shown(value)), why))
     }
 
     /// `Unsupported value: V: supported values: "a", "b"`, in the order given. The value is of a type of its own in Go, so even a text is shown as JSON.

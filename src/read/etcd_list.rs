@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     failure::ReadError,
     pace::Pace,
-    plan::{EtcdRead, ListPlan},
+    plan::EtcdRead,
     serve::{List, Page, Reader},
     target::Target,
     token::{Token, TokenRevision},
@@ -32,15 +32,15 @@ const BYTES_OF_WORK: usize = 16;
 
 impl Reader {
     /// Reads a page from etcd: page size = limit, doubled each round while selectors drop items; all rounds at the first answer's revision.
-    pub(super) async fn list_etcd(&self, target: &Target, plan: &ListPlan, read: EtcdRead) -> Result<List, ReadError> {
+    pub(super) async fn list_etcd(&self, target: &Target, start: Option<&str>, read: EtcdRead) -> Result<List, ReadError> {
         let _turn = self.etcd_lists.acquire().await.expect("it is never closed");
         let metrics = &target.resource.metrics;
         metrics.storage_list.inc();
         let range = KeyRange::prefix(&target.prefix);
-        let single = target.key.as_ref().filter(|_| plan.start.is_none());
-        let mut start = match single {
+        let single = target.key.as_ref().filter(|_| start.is_none());
+        let mut from = match single {
             Some(key) => key.to_vec(),
-            None => [&target.base[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat().max(target.prefix.to_vec()),
+            None => [&target.base[..], start.unwrap_or("").as_bytes()].concat().max(target.prefix.to_vec()),
         };
         let end = if single.is_some() { Vec::new() } else { range.end };
         let limit = read.limit.filter(|_| single.is_none());
@@ -50,11 +50,16 @@ impl Reader {
         let mut total = None;
         let mut broken = Vec::new();
         loop {
-            let request = RangeRequest { key: start.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
+            let request = RangeRequest { key: from.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
+            let asking = if single.is_some() { metrics.etcd_get() } else { metrics.etcd_list() };
             let answer = match self.etcd.range(request).await {
                 Ok(answer) => answer,
-                Err(error) => return Err(self.range_failed(error, plan, at).await),
+                Err(error) => {
+                    drop(asking);
+                    return Err(self.range_failed(error, start, at).await);
+                }
             };
+            asking.succeeded();
             let current = answer.header.revision;
             if let Some(asked) = read.at_least.filter(|asked| *asked > current) {
                 return Err(ReadError::TooLarge { asked, current, retry_after: None });
@@ -74,9 +79,10 @@ impl Reader {
                 page.last = None;
                 break;
             };
-            start = [&last[..], b"\0"].concat();
+            from = [&last[..], b"\0"].concat();
             size = size.saturating_mul(2).min(PAGE_MAX).min(u32::try_from(fit).unwrap_or(u32::MAX)).max(1);
         }
+        metrics.decode_errors.inc_by(broken.len() as u64);
         if let Some(first) = broken.first() {
             return Err(undecodable(broken.len(), first));
         }
@@ -84,13 +90,14 @@ impl Reader {
         if let (Some(_), Some(limit), Some(total), false) = (&page.last, limit, total, target.scope().selects) {
             page.remaining = Some(total.saturating_sub(limit));
         }
-        Ok(target.envelope(plan, page, at.unwrap_or(Revision::ZERO), false))
+        Ok(target.envelope(page, at.unwrap_or(Revision::ZERO), false))
     }
 
     /// Takes what matches until the limit; whether it is reached.
     async fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
         let storage = &target.resource.served.storage;
         let prefix = target.own_prefix(&self.prefix);
+        let evaluated = &target.resource.metrics.storage_list_evaluated;
         let mut pace = Pace::default();
         for kv in kvs {
             if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
@@ -98,6 +105,7 @@ impl Reader {
             }
             page.last = Some(kv.key.to_vec());
             let bytes = kv.value.len();
+            evaluated.inc();
             match ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision) {
                 Ok(object) if target.filter.matches(&object) => page.objects.push(Arc::<Object>::new(object)),
                 Ok(_) => {}
@@ -110,12 +118,12 @@ impl Reader {
         limit.is_some_and(|l| page.objects.len() as u64 >= l)
     }
 
-    async fn range_failed(&self, error: EtcdError, plan: &ListPlan, at: Option<Revision>) -> ReadError {
+    async fn range_failed(&self, error: EtcdError, start: Option<&str>, at: Option<Revision>) -> ReadError {
         match error {
-            EtcdError::Compacted => match &plan.start {
+            EtcdError::Compacted => match start {
                 None => ReadError::ListExpired,
                 Some(start) => {
-                    let token = Token { revision: TokenRevision::Newest, start: start.clone() };
+                    let token = Token { revision: TokenRevision::Newest, start: start.to_owned() };
                     ReadError::ContinueExpired(token.reopened())
                 }
             },

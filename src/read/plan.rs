@@ -37,14 +37,14 @@ pub enum Refusal {
     TooManyRequests,
 }
 
-/// What has to be true before the source is read. A wait lasts 3 s at most, and asks etcd for progress while it lasts if etcd can.
+/// What has to be true before the cache is read. A wait lasts 3 s at most, and asks etcd for progress while it lasts if etcd can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing.
     Nothing,
-    /// Read etcd's revision E, then wait for K ≥ E (spec §2.9). Too late: a LIST takes its fallback, a WATCH ends with the in-stream 504.
+    /// Read etcd's revision E, then wait for K ≥ E (spec §2.9). Too late: a LIST goes to etcd, a WATCH ends with the in-stream 504.
     Consistent,
-    /// K ≥ this. Too late: 504 (spec §2.6), never the fallback; in the stream for a WATCH.
+    /// K ≥ this. Too late: 504 (spec §2.6); in the stream for a WATCH.
     AtLeast(Revision),
 }
 
@@ -59,45 +59,41 @@ pub struct EtcdRead {
     pub limit: Option<u64>,
 }
 
-/// Where a list is read.
+/// Where a list is read, after which wait. It carries the revision of the state that is read, and so does its continue token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// The cache's newest state, after [`Wait::Consistent`].
+    Consistent {
+        /// Items per page.
+        limit: Option<u64>,
+        /// Read instead when the wait came too late.
+        late: EtcdRead,
+    },
     /// The cache's newest state.
     Cache {
+        /// Waits for K ≥ this, as [`Wait::AtLeast`].
+        at_least: Option<Revision>,
         /// Items per page.
         limit: Option<u64>,
     },
-    /// The cache's state as it was at a revision; if that is no longer kept, the plan's fallback.
+    /// The cache's state as it was at a revision, after a wait for K ≥ that.
     Snapshot {
         /// The revision.
         at: Revision,
         /// Items per page.
         limit: Option<u64>,
+        /// Read instead when the state is no longer kept.
+        gone: EtcdRead,
     },
-    /// etcd.
+    /// etcd, at once.
     Etcd(EtcdRead),
-}
-
-/// The `resourceVersion` of a list, and of the continue token it hands out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carries {
-    /// That of the state that was served: K, or the revision of etcd's (first) answer.
-    Served,
-    /// The one asked for.
-    Fixed(Revision),
 }
 
 /// How a LIST is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPlan {
-    /// What comes first.
-    pub wait: Wait,
     /// Where the items are read.
     pub source: Source,
-    /// Read here instead when a consistent wait came too late, or when the snapshot is not there.
-    pub fallback: Option<EtcdRead>,
-    /// The list's revision.
-    pub carries: Carries,
     /// The first key, relative to the request's prefix, when the request continues a paged list.
     pub start: Option<String>,
 }
@@ -171,12 +167,6 @@ impl ListAsk {
         };
         Ok(Self { wants, start: None, limit, zero, scope })
     }
-
-    /// Whether the answer is the one key that was named, looked up instead of scanned for.
-    #[must_use]
-    pub fn single_key(&self) -> bool {
-        self.scope.single_key
-    }
 }
 
 /// The right half of table §2.2, its fall-backs, §2.11 and §2.12: where a list is served from.
@@ -190,37 +180,35 @@ pub fn list(ask: &ListAsk, state: &State) -> Result<ListPlan, Refusal> {
     let newest = EtcdRead { at: None, at_least: None, limit };
     let at_least = |n| EtcdRead { at_least: Some(n), ..newest };
     let at = |n| EtcdRead { at: Some(n), ..newest };
-
-    let plan = |wait, source, fallback, carries| ListPlan { wait, source, fallback, carries, start: ask.start.clone() };
-    let from_etcd = |read: EtcdRead| plan(Wait::Nothing, Source::Etcd(read), None, read.at.map_or(Carries::Served, Carries::Fixed));
     let unready_to_etcd = ask.limit.is_some() && !ask.scope.selects && !ask.scope.single_key;
 
-    Ok(match (ask.wants, state.ready) {
+    let source = match (ask.wants, state.ready) {
         // `00`: the real server hands revision 0 to etcd, where it means the newest.
-        (Wants::Exact(Revision::ZERO), _) => from_etcd(newest),
+        (Wants::Exact(Revision::ZERO), _) => Source::Etcd(newest),
         // §2.11: the cache has no look-up in the past, and the legacy rule does not apply to one key.
-        (Wants::Exact(n), _) if ask.scope.single_key => from_etcd(at(n)),
-        (Wants::AtLeastFromEtcd(n), _) => from_etcd(at_least(n)),
+        (Wants::Exact(n), _) if ask.scope.single_key => Source::Etcd(at(n)),
+        (Wants::AtLeastFromEtcd(n), _) => Source::Etcd(at_least(n)),
         // etcd without progress requests: rows 1, 2, 13 always; rows 8, 10, 12 in the future.
-        (Wants::Newest, _) if !state.etcd_progress => from_etcd(newest),
-        (Wants::Exact(n), _) if !state.etcd_progress && n > state.known => from_etcd(at(n)),
+        (Wants::Newest, _) if !state.etcd_progress => Source::Etcd(newest),
+        (Wants::Exact(n), _) if !state.etcd_progress && n > state.known => Source::Etcd(at(n)),
         // §2.12, exact or continue without a snapshot: a reset drops all of ours, so an unready cache has none.
-        (Wants::Exact(n), false) if n <= state.known => from_etcd(at(n)),
+        (Wants::Exact(n), false) if n <= state.known => Source::Etcd(at(n)),
         // §2.12, a limit and no selectors: as if the resource were not cached (§2.3).
-        (Wants::Newest | Wants::Any, false) if unready_to_etcd => from_etcd(newest),
-        (Wants::AtLeast(n), false) if unready_to_etcd => from_etcd(at_least(n)),
-        (Wants::Exact(n), false) if unready_to_etcd => from_etcd(at(n)),
+        (Wants::Newest | Wants::Any, false) if unready_to_etcd => Source::Etcd(newest),
+        (Wants::AtLeast(n), false) if unready_to_etcd => Source::Etcd(at_least(n)),
+        (Wants::Exact(n), false) if unready_to_etcd => Source::Etcd(at(n)),
         // §2.12, every other list.
         (_, false) => return Err(Refusal::TooManyRequests),
         // 1, 2, 13
-        (Wants::Newest, true) => plan(Wait::Consistent, Source::Cache { limit: cached }, Some(newest), Carries::Served),
+        (Wants::Newest, true) => Source::Consistent { limit: cached, late: newest },
         // 3, 4, 5
-        (Wants::Any, true) => plan(Wait::Nothing, Source::Cache { limit: cached }, None, Carries::Served),
+        (Wants::Any, true) => Source::Cache { at_least: None, limit: cached },
         // 7, 9
-        (Wants::AtLeast(n), true) => plan(Wait::AtLeast(n), Source::Cache { limit: cached }, None, Carries::Served),
+        (Wants::AtLeast(n), true) => Source::Cache { at_least: Some(n), limit: cached },
         // 8, 10, 12
-        (Wants::Exact(n), true) => plan(Wait::AtLeast(n), Source::Snapshot { at: n, limit: cached }, Some(at(n)), Carries::Fixed(n)),
-    })
+        (Wants::Exact(n), true) => Source::Snapshot { at: n, limit: cached, gone: at(n) },
+    };
+    Ok(ListPlan { source, start: ask.start.clone() })
 }
 
 /// How a GET is answered.

@@ -10,7 +10,7 @@ use super::{
     newest::Newest,
     options::ListOptions,
     pace::Pace,
-    plan::{self, Carries, GetPlan, ListAsk, ListPlan, Source, Start as PlannedStart, State, Wait, WatchPlan},
+    plan::{self, GetPlan, ListAsk, ListPlan, Source, Start as PlannedStart, State, Wait, WatchPlan},
     target::Target,
     token,
 };
@@ -96,36 +96,41 @@ impl Reader {
     pub async fn list(&self, target: &Target, options: &ListOptions) -> Result<List, ReadError> {
         let ask = ListAsk::read(options, target.scope())?;
         let known = target.known();
-        let plan = plan::list(&ask, &self.state(&known)).map_err(|r| target.refused(r))?;
-        let known = match (&plan.source, self.wait(target, plan.wait, known).await) {
-            (Source::Etcd(read), _) => return self.list_etcd(target, &plan, *read).await,
-            (_, Ok(known)) => known,
-            (_, Err(ReadError::TooLarge { .. })) if plan.wait == Wait::Consistent && plan.fallback.is_some() => {
-                target.resource.metrics.consistent_read(true, true);
-                return self.list_etcd(target, &plan, plan.fallback.expect("just looked")).await;
-            }
-            (_, Err(error)) => return Err(error),
-        };
-        if plan.wait == Wait::Consistent {
-            target.resource.metrics.consistent_read(true, false);
-        }
-        ReadError::undecodable(&known.view)?;
-        let (store, limit) = match plan.source {
-            Source::Cache { limit } => (known.view.store.clone(), limit),
-            Source::Snapshot { at, limit } => match target.snapshot(&known, at) {
-                Some(store) => (store, limit),
-                None => {
-                    let fallback = plan.fallback.expect("the plan gives every snapshot a fallback");
-                    return self.list_etcd(target, &plan, fallback).await;
-                }
-            },
-            Source::Etcd(_) => unreachable!("answered above"),
-        };
-        let page = target.page(&store, &plan, limit).await;
+        let ListPlan { source, start } = plan::list(&ask, &self.state(&known)).map_err(|r| target.refused(r))?;
+        let start = start.as_deref();
         let metrics = &target.resource.metrics;
+        let (known, limit, exact) = match source {
+            Source::Etcd(read) => return self.list_etcd(target, start, read).await,
+            Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known).await {
+                Ok(known) => {
+                    metrics.consistent_read(known.view.broken.is_empty(), false);
+                    (known, limit, None)
+                }
+                Err(ReadError::TooLarge { .. }) => {
+                    let list = self.list_etcd(target, start, late).await;
+                    metrics.consistent_read(list.is_ok(), true);
+                    return list;
+                }
+                Err(error) => return Err(error),
+            },
+            Source::Cache { at_least, limit } => {
+                let wait = at_least.map_or(Wait::Nothing, Wait::AtLeast);
+                (self.wait(target, wait, known).await?, limit, None)
+            }
+            Source::Snapshot { at, limit, gone } => (self.wait(target, Wait::AtLeast(at), known).await?, limit, Some((at, gone))),
+        };
+        ReadError::undecodable(&known.view)?;
+        let (store, revision) = match exact {
+            None => (known.view.store.clone(), known.revision),
+            Some((at, gone)) => match target.snapshot(&known, at) {
+                Some(store) => (store, at),
+                None => return self.list_etcd(target, start, gone).await,
+            },
+        };
+        let page = target.page(&store, start, limit).await;
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
-        Ok(List { epoch: Some(known.view.epoch), ..target.envelope(&plan, page, known.revision, true) })
+        Ok(List { epoch: Some(known.view.epoch), ..target.envelope(page, revision, true) })
     }
 
     /// About how many bytes a list holds until it is sent: pointers to objects of the cache, or copies of objects that etcd answers with.
@@ -242,17 +247,19 @@ impl Reader {
     }
 
     async fn get_etcd(&self, target: &Target, key: &[u8], at_least: Option<Revision>) -> Result<Arc<Object>, ReadError> {
+        let metrics = &target.resource.metrics;
+        let asking = metrics.etcd_get();
         let answer = self.etcd.range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+        asking.succeeded();
         let current = answer.header.revision;
         if let Some(asked) = at_least.filter(|asked| *asked > current) {
             return Err(ReadError::TooLarge { asked, current, retry_after: None });
         }
         let Some(kv) = answer.kvs.into_iter().next() else { return Err(target.not_found()) };
         let decoded = ingest(&target.resource.served.storage, target.own_prefix(&self.prefix), kv.key, &kv.value, kv.mod_revision);
-        decoded.map(Arc::new).map_err(|broken| ReadError::Undecodable {
-            count: 1,
-            key: String::from_utf8_lossy(&broken.key).into_owned(),
-            why: broken.why,
+        decoded.map(Arc::new).map_err(|broken| {
+            metrics.decode_errors.inc();
+            ReadError::Undecodable { count: 1, key: String::from_utf8_lossy(&broken.key).into_owned(), why: broken.why }
         })
     }
 }
@@ -293,12 +300,12 @@ impl Target {
         known.view.exact(at)
     }
 
-    async fn page(&self, store: &Store, plan: &ListPlan, limit: Option<u64>) -> Page {
-        if let (Some(key), None) = (&self.key, &plan.start) {
+    async fn page(&self, store: &Store, start: Option<&str>, limit: Option<u64>) -> Page {
+        if let (Some(key), None) = (&self.key, start) {
             let found = store.find(key).filter(|o| self.filter.matches(o)).cloned();
             return Page { objects: found.into_iter().collect(), last: None, remaining: None };
         }
-        let start = [&self.base[..], plan.start.as_deref().unwrap_or("").as_bytes()].concat();
+        let start = [&self.base[..], start.unwrap_or("").as_bytes()].concat();
         let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let fetched = &self.resource.metrics.cache_list_fetched;
@@ -333,11 +340,7 @@ impl Target {
     }
 
     /// The list as the client gets it. Tokens from the cache start with a slash, tokens from etcd do not (spec list-watch §2.5).
-    pub(super) fn envelope(&self, plan: &ListPlan, page: Page, served: Revision, from_cache: bool) -> List {
-        let revision = match plan.carries {
-            Carries::Served => served,
-            Carries::Fixed(revision) => revision,
-        };
+    pub(super) fn envelope(&self, page: Page, revision: Revision, from_cache: bool) -> List {
         let continue_token = page.last.as_ref().map(|last| {
             let relative = String::from_utf8_lossy(&last[self.base.len()..]).into_owned();
             token::encode(revision.to_etcd(), &relative, from_cache)
@@ -372,14 +375,9 @@ mod tests {
         Target::collection(resource, "/registry/", &wanted, || Ok(())).unwrap_or_else(|refused| panic!("{refused:?}"))
     }
 
-    fn plan() -> ListPlan {
-        ListPlan { wait: Wait::Nothing, source: Source::Cache { limit: None }, fallback: None, carries: Carries::Served, start: None }
-    }
-
     /// A page, how often its scan let others run, and how long it kept its thread at a time: mostly, and at most.
     async fn scanned(target: &Target, store: &Store, limit: Option<u64>) -> (Page, u32, Duration, Duration) {
-        let plan = plan();
-        let mut page = pin!(target.page(store, &plan, limit));
+        let mut page = pin!(target.page(store, None, limit));
         let mut held = Vec::new();
         let page = poll_fn(|cx| {
             let began = Instant::now();

@@ -263,6 +263,9 @@ impl Driver {
     async fn message(&mut self, message: WatchMessage, sender: &mut WatchSender) -> Result<(), EtcdError> {
         let index = usize::try_from(message.watch_id - 1).ok();
         let mut out = Vec::new();
+        if message.kind == WatchKind::Progress {
+            self.count_progress(index);
+        }
         if let WatchKind::Canceled { compacted, reason } = &message.kind {
             let (Some(_), Some(index)) = (compacted, index) else {
                 return Err(EtcdError::Unavailable(format!("a watch was cancelled: {reason}")));
@@ -278,6 +281,16 @@ impl Driver {
         self.unknown_keys = self.machine.unknown_keys();
         self.perform(out);
         Ok(())
+    }
+
+    /// A progress answer is one for each resource of its watch, or of every watch.
+    fn count_progress(&self, index: Option<usize>) {
+        let range = index.and_then(|index| self.machine.watches().nth(index)).map(|(_, range, _)| range);
+        for (storage, inbox) in self.resources.values() {
+            if range.is_none_or(|range| range.contains(format!("{}{}/", self.config.prefix, storage.id).as_bytes())) {
+                inbox.metrics.etcd_bookmarks.inc();
+            }
+        }
     }
 
     fn loaded(&mut self, finished: Finished) {
@@ -357,12 +370,12 @@ impl Driver {
     }
 
     fn load(&self, id: ResourceId, generation: Generation, at: LoadAt) {
-        let Some((storage, _)) = self.resources.get(&id) else { return };
-        let (etcd, storage, prefix) = (self.etcd.clone(), storage.clone(), self.config.prefix.clone());
+        let Some((storage, inbox)) = self.resources.get(&id) else { return };
+        let (etcd, storage, prefix, metrics) = (self.etcd.clone(), storage.clone(), self.config.prefix.clone(), inbox.metrics.clone());
         let (done, turn) = (self.loads.0.clone(), self.loads_at_once.clone());
         tokio::spawn(async move {
             let _turn = turn.acquire().await.expect("the semaphore is never closed");
-            let result = load::load(&etcd, &storage, &prefix, at).await;
+            let result = load::load(&etcd, &storage, &prefix, at, &metrics).await;
             // A driver that is gone needs no load.
             let _ = done.send(Finished { id, generation, result });
         });

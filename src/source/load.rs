@@ -16,6 +16,7 @@ use crate::{
     codec::ingest::ingest,
     etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest},
     model::{KeyRange, Revision, Storage},
+    telemetry::ResourceMetrics,
 };
 
 /// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
@@ -34,11 +35,11 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct LoadFailed;
 
-/// Loads a resource. Tries again as long as etcd is away.
+/// Loads a resource, whose figures these are. Tries again as long as etcd is away.
 ///
 /// # Errors
 /// [`LoadFailed`] when the revision being read was compacted, or is not there (etcd went backwards).
-pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt) -> Result<Loaded, LoadFailed> {
+pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt, metrics: &ResourceMetrics) -> Result<Loaded, LoadFailed> {
     let own = format!("{prefix}{}/", storage.id).into_bytes();
     let range = KeyRange::prefix(&own);
     let mut revision = match at {
@@ -49,7 +50,8 @@ pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt)
     let mut start = range.start;
     let mut limit = LOAD_PAGE_KEYS_FIRST;
     loop {
-        let answer = page(etcd, &start, &range.end, revision, limit).await?;
+        let request = RangeRequest { key: start, end: range.end.clone(), revision, limit, ..RangeRequest::default() };
+        let answer = page(etcd, request, metrics).await?;
         // All pages are of the first one's revision: one state, nothing torn.
         let pinned = *revision.get_or_insert(answer.header.revision);
         loaded.revision = pinned;
@@ -83,14 +85,18 @@ fn page_keys(keys: usize, bytes: usize) -> u32 {
     u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, LOAD_PAGE_KEYS)
 }
 
-async fn page(etcd: &Etcd, start: &[u8], end: &[u8], revision: Option<Revision>, limit: u32) -> Result<RangeAnswer, LoadFailed> {
+async fn page(etcd: &Etcd, request: RangeRequest, metrics: &ResourceMetrics) -> Result<RangeAnswer, LoadFailed> {
     let mut complained: Option<Instant> = None;
     loop {
-        let request = RangeRequest { key: start.to_vec(), end: end.to_vec(), revision, limit, ..RangeRequest::default() };
-        match etcd.range(request).await {
-            Ok(answer) => return Ok(answer),
+        let asking = metrics.etcd_list();
+        match etcd.range(request.clone()).await {
+            Ok(answer) => {
+                asking.succeeded();
+                return Ok(answer);
+            }
             Err(EtcdError::Compacted | EtcdError::Future) => return Err(LoadFailed),
             Err(error) => {
+                drop(asking);
                 if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
                     complained = Some(Instant::now());
                     tracing::warn!(%error, "etcd does not answer a load; asking again");

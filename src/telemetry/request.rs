@@ -45,8 +45,6 @@ impl Verb {
 /// How much a request spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Not about a resource (health, discovery).
-    None,
     /// One object, named by the path or by an exact `metadata.name` selector.
     Resource,
     /// One namespace.
@@ -56,11 +54,10 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub(super) const COUNT: usize = 4;
+    pub(super) const COUNT: usize = 3;
 
     pub(super) fn label(self) -> &'static str {
         match self {
-            Scope::None => "",
             Scope::Resource => "resource",
             Scope::Namespace => "namespace",
             Scope::Cluster => "cluster",
@@ -68,21 +65,15 @@ impl Scope {
     }
 }
 
-/// Labels of a request; empty strings where a request has none.
+/// Labels of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestLabels<'a> {
-    /// Verb.
-    pub verb: Verb,
-    /// API group.
-    pub group: &'a str,
-    /// Version.
-    pub version: &'a str,
-    /// Plural resource.
-    pub resource: &'a str,
-    /// Subresource; the path for requests outside the API, as kube-apiserver does.
-    pub subresource: &'a str,
-    /// How much it spans.
-    pub scope: Scope,
+pub(super) struct RequestLabels<'a> {
+    pub(super) verb: Verb,
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    /// Plural.
+    pub(super) resource: &'a str,
+    pub(super) scope: Scope,
 }
 
 /// The resolved series of one set of labels.
@@ -99,8 +90,9 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn new(metrics: &Arc<Metrics>, labels: &RequestLabels<'_>) -> Arc<Series> {
-        let RequestLabels { verb, group, version, resource, subresource, scope } = *labels;
-        let plain = [verb.label(), group, version, resource, subresource, scope.label(), "apiserver"];
+        let RequestLabels { verb, group, version, resource, scope } = *labels;
+        // Requests on a subresource count as their resource's.
+        let plain = [verb.label(), group, version, resource, "", scope.label(), "apiserver"];
         let families = &metrics.families;
         let open = if verb == Verb::Watch {
             families.longrunning.with_label_values(&plain)

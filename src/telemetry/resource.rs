@@ -16,9 +16,7 @@ pub struct ResourceMetrics {
     pub cache_events_dispatched: IntCounter,
     pub cache_initializations: IntCounter,
     pub cache_read_wait: Histogram,
-    pub capacity: IntGauge,
-    pub capacity_increase: IntCounter,
-    pub capacity_decrease: IntCounter,
+    pub history_events: IntGauge,
     pub cache_list: IntCounter,
     pub cache_list_fetched: IntCounter,
     pub cache_list_returned: IntCounter,
@@ -29,7 +27,6 @@ pub struct ResourceMetrics {
     pub storage_list_evaluated: IntCounter,
     pub storage_list_returned: IntCounter,
     pub storage_events_received: IntCounter,
-    pub size_estimate: IntGauge,
     pub decode_errors: IntCounter,
     pub undecodable: IntGauge,
     pub etcd_bookmarks: IntCounter,
@@ -49,7 +46,7 @@ struct Rare {
     etcd: [OnceLock<EtcdSeries>; EtcdOperation::COUNT],
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct EtcdSeries {
     requests: IntCounter,
     errors: IntCounter,
@@ -57,27 +54,22 @@ struct EtcdSeries {
 }
 
 /// What is asked of etcd, as the metrics call it (spec list-watch §8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the label values")]
-pub enum EtcdOperation {
+#[derive(Clone, Copy, Debug)]
+enum EtcdOperation {
     Get,
     List,
-    ListWithCount,
-    ListOnlyKeys,
     Create,
     Update,
     Delete,
 }
 
 impl EtcdOperation {
-    const COUNT: usize = 7;
+    const COUNT: usize = 5;
 
     fn label(self) -> &'static str {
         match self {
             EtcdOperation::Get => "get",
             EtcdOperation::List => "list",
-            EtcdOperation::ListWithCount => "listWithCount",
-            EtcdOperation::ListOnlyKeys => "listOnlyKeys",
             EtcdOperation::Create => "create",
             EtcdOperation::Update => "update",
             EtcdOperation::Delete => "delete",
@@ -96,9 +88,7 @@ impl ResourceMetrics {
             cache_events_dispatched: f.cache_events_dispatched.with_label_values(gr),
             cache_initializations: f.cache_initializations.with_label_values(gr),
             cache_read_wait: f.cache_read_wait.with_label_values(gr),
-            capacity: f.capacity.with_label_values(gr),
-            capacity_increase: f.capacity_increase.with_label_values(gr),
-            capacity_decrease: f.capacity_decrease.with_label_values(gr),
+            history_events: f.history_events.with_label_values(gr),
             cache_list: f.cache_list.with_label_values(index),
             cache_list_fetched: f.cache_list_fetched.with_label_values(index),
             cache_list_returned: f.cache_list_returned.with_label_values(gr),
@@ -109,7 +99,6 @@ impl ResourceMetrics {
             storage_list_evaluated: f.storage_list_evaluated.with_label_values(gr),
             storage_list_returned: f.storage_list_returned.with_label_values(gr),
             storage_events_received: f.storage_events_received.with_label_values(gr),
-            size_estimate: f.size_estimate.with_label_values(gr),
             decode_errors: f.decode_errors.with_label_values(gr),
             undecodable: f.undecodable.with_label_values(gr),
             etcd_bookmarks: f.etcd_bookmarks.with_label_values(gr),
@@ -131,7 +120,7 @@ impl ResourceMetrics {
         self.resource_version.set((revision % 1_000_000_000_000_000) as i64);
     }
 
-    /// Objects stored, in both families that tell it; −1 when unknown.
+    /// Objects stored, in both families that tell it.
     pub fn set_objects(&self, count: i64) {
         self.objects.set(count);
         self.storage_objects.set(count);
@@ -147,8 +136,32 @@ impl ResourceMetrics {
         series.inc();
     }
 
-    /// Starts a request to etcd.
-    pub fn etcd(&self, operation: EtcdOperation) -> EtcdTimer {
+    /// A read of one key begins; its time and its outcome are those of `etcd_request*`.
+    pub fn etcd_get(&self) -> EtcdTimer<'_> {
+        self.etcd(EtcdOperation::Get)
+    }
+
+    /// A read of a range: a list, or a page of a load.
+    pub fn etcd_list(&self) -> EtcdTimer<'_> {
+        self.etcd(EtcdOperation::List)
+    }
+
+    /// A transaction that writes a key that must not exist. One whose condition does not hold has not failed, here as below.
+    pub fn etcd_create(&self) -> EtcdTimer<'_> {
+        self.etcd(EtcdOperation::Create)
+    }
+
+    /// A transaction that writes a key that must be as it was.
+    pub fn etcd_update(&self) -> EtcdTimer<'_> {
+        self.etcd(EtcdOperation::Update)
+    }
+
+    /// A transaction that deletes a key.
+    pub fn etcd_delete(&self) -> EtcdTimer<'_> {
+        self.etcd(EtcdOperation::Delete)
+    }
+
+    fn etcd(&self, operation: EtcdOperation) -> EtcdTimer<'_> {
         let rare = &self.rare;
         let series = rare.etcd[operation as usize].get_or_init(|| {
             let labels = &[operation.label(), rare.group.as_str(), rare.resource.as_str()];
@@ -159,28 +172,28 @@ impl ResourceMetrics {
                 duration: families.etcd_duration.with_label_values(labels),
             }
         });
-        series.requests.inc();
-        EtcdTimer { series: series.clone(), started: Instant::now(), failed: true }
+        EtcdTimer { series, started: Instant::now(), failed: true }
     }
 }
 
 /// A request to etcd under way; dropped without `succeeded` it counts as failed.
 #[derive(Debug)]
-pub struct EtcdTimer {
-    series: EtcdSeries,
+pub struct EtcdTimer<'a> {
+    series: &'a EtcdSeries,
     started: Instant,
     failed: bool,
 }
 
-impl EtcdTimer {
+impl EtcdTimer<'_> {
     /// etcd answered.
     pub fn succeeded(mut self) {
         self.failed = false;
     }
 }
 
-impl Drop for EtcdTimer {
+impl Drop for EtcdTimer<'_> {
     fn drop(&mut self) {
+        self.series.requests.inc();
         self.series.duration.observe(self.started.elapsed().as_secs_f64());
         if self.failed {
             self.series.errors.inc();
@@ -229,8 +242,7 @@ impl ServedMetrics {
     pub fn request(&self, verb: Verb, scope: Scope) -> RequestTimer {
         let served = &self.lazy;
         let series = served.requests[verb as usize][scope as usize].get_or_init(|| {
-            let labels =
-                RequestLabels { verb, group: &served.group, version: &served.version, resource: &served.resource, subresource: "", scope };
+            let labels = RequestLabels { verb, group: &served.group, version: &served.version, resource: &served.resource, scope };
             Series::new(&served.metrics, &labels)
         });
         RequestTimer::start(Arc::clone(series))

@@ -38,10 +38,9 @@ fn resources_count_under_kube_apiservers_names() {
     pods.at_revision(3_000_000_000_000_007);
     pods.set_objects(5);
     pods.consistent_read(true, false);
-    pods.etcd(EtcdOperation::Get).succeeded();
-    drop(pods.etcd(EtcdOperation::ListOnlyKeys));
+    pods.etcd_get().succeeded();
+    drop(pods.etcd_create());
     metrics.unknown_keys.inc();
-    metrics.storage_size("etcd-0", 17);
     metrics.served("", "v1", "pods").watch_list_duration(Scope::Resource).observe(0.3);
     let text = text(&metrics);
     for line in [
@@ -51,10 +50,11 @@ fn resources_count_under_kube_apiservers_names() {
         "apiserver_watch_cache_consistent_read_total{fallback=\"false\",group=\"\",resource=\"pods\",success=\"true\"} 1",
         "etcd_requests_total{group=\"\",operation=\"get\",resource=\"pods\"} 1",
         "etcd_request_errors_total{group=\"\",operation=\"get\",resource=\"pods\"} 0",
-        "etcd_request_errors_total{group=\"\",operation=\"listOnlyKeys\",resource=\"pods\"} 1",
+        "etcd_request_errors_total{group=\"\",operation=\"create\",resource=\"pods\"} 1",
+        "etcd_requests_total{group=\"\",operation=\"create\",resource=\"pods\"} 1",
+        "etcd_request_duration_seconds_count{group=\"\",operation=\"create\",resource=\"pods\"} 1",
         "watchcache_unknown_keys_total 1",
         "watchcache_undecodable_objects{group=\"\",resource=\"pods\"} 0",
-        "apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 17",
         "apiserver_watch_list_duration_seconds_bucket{group=\"\",resource=\"pods\",scope=\"resource\",version=\"v1\",le=\"0.4\"} 1",
     ] {
         assert!(text.contains(line), "{line} in\n{text}");

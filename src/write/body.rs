@@ -15,9 +15,9 @@ use self::{json::Twice, protobuf::Wrong};
 pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
 pub(crate) use told::{strict_error, warnings};
 
-/// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store with the limit it has by default. The real
-/// server allows 10,000, with the same error.
-pub(super) const DEPTH_MAX: usize = 127;
+/// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store, one below the limit of recursion that it has by
+/// default. The real server allows 10,000, with the same error.
+pub(super) const BODY_DEPTH_MAX: usize = 127;
 
 /// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;

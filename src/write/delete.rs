@@ -93,11 +93,13 @@ impl Writer {
     async fn delete_unread(&self, place: &Place) -> Result<Deletion, WriteError> {
         let key = place.key(&self.prefix);
         loop {
+            let asking = place.resource.metrics.etcd_get();
             let answer = self.etcd.range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+            asking.succeeded();
             let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(place)) };
             let revision = kv.mod_revision;
             match self.decoded(place, kv).await {
-                Err(WriteError::Undecodable(why)) => match self.etcd.delete_if(key.clone(), revision).await? {
+                Err(WriteError::Undecodable(why)) => match self.delete_if(place, revision).await? {
                     Outcome::Written(_) => {
                         tracing::warn!(%why, "a value that cannot be read was deleted as a client asked");
                         return Ok(Deletion::Unread);

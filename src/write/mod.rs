@@ -344,9 +344,9 @@ impl Writer {
     /// Puts what must not exist yet; or what does.
     async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
         let lease = self.lease_for(place.served()).await?;
-        let (key, value) = (place.key(&self.prefix), self.turns.take(is_large, || transaction::encoded(place, object)).await);
-        match self.etcd.put_if(key.clone(), value.clone(), Revision::ZERO, lease).await? {
-            crate::etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key, value, revision })),
+        let value = self.turns.take(is_large, || transaction::encoded(place, object)).await;
+        match self.put_if(place, value.clone(), Revision::ZERO, lease).await? {
+            crate::etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: place.key(&self.prefix), value, revision })),
             crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
             crate::etcd::Outcome::Changed(None) => {
                 Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&place.name))))

@@ -96,7 +96,9 @@ impl Writer {
 
     /// The object as etcd has it now.
     pub(super) async fn fresh(&self, place: &Place) -> Result<Option<Current>, WriteError> {
+        let asking = place.resource.metrics.etcd_get();
         let answer = self.etcd.range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
+        asking.succeeded();
         match answer.kvs.into_iter().next() {
             Some(kv) => self.decoded(place, kv).await.map(Some),
             None => Ok(None),
@@ -106,7 +108,11 @@ impl Writer {
     /// What a transaction found instead of what was expected.
     pub(super) async fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
         let read = || current(place, &self.read(place.served(), kv.key, &kv.value, kv.mod_revision)?);
-        self.turns.take(kv.value.len() >= LARGE_BYTES, read).await
+        let decoded = self.turns.take(kv.value.len() >= LARGE_BYTES, read).await;
+        if decoded.is_err() {
+            place.resource.metrics.decode_errors.inc();
+        }
+        decoded
     }
 
     /// What was written, as a GET would find it.

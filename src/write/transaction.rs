@@ -12,7 +12,11 @@ use super::{
     place::{Current, Place, StoredValue},
     tree,
 };
-use crate::{codec::stored::stored, etcd::Outcome, model::Revision};
+use crate::{
+    codec::stored::stored,
+    etcd::{EtcdError, Outcome},
+    model::Revision,
+};
 
 /// What a look at the object came to.
 #[derive(Debug, PartialEq)]
@@ -101,7 +105,6 @@ impl Writer {
         current: Option<Current>,
         is_large: bool,
     ) -> Result<Result<Done, Option<Current>>, WriteError> {
-        let key = place.key(&self.prefix);
         let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
         let mut value = Bytes::new();
         let outcome = match &decision {
@@ -109,16 +112,36 @@ impl Writer {
             Decision::Put(tree) => {
                 let lease = self.lease_for(place.served()).await?;
                 value = self.turns.take(is_large, || encoded(place, tree)).await;
-                self.etcd.put_if(key.clone(), value.clone(), expected, lease).await?
+                self.put_if(place, value.clone(), expected, lease).await?
             }
             Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),
-            Decision::Remove(_) => self.etcd.delete_if(key.clone(), expected).await?,
+            Decision::Remove(_) => self.delete_if(place, expected).await?,
         };
         Ok(match outcome {
-            Outcome::Written(revision) => Ok(done(decision, current, revision, Some(StoredValue { key, value, revision }))),
+            Outcome::Written(revision) => {
+                let stored = StoredValue { key: place.key(&self.prefix), value, revision };
+                Ok(done(decision, current, revision, Some(stored)))
+            }
             Outcome::Changed(Some(found)) => Err(Some(self.decoded(place, found).await?)),
             Outcome::Changed(None) => Err(None),
         })
+    }
+
+    /// Puts the object if it was last written at this revision; 0 means that it must not exist.
+    pub(super) async fn put_if(&self, place: &Place, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
+        let metrics = &place.resource.metrics;
+        let asking = if expected == Revision::ZERO { metrics.etcd_create() } else { metrics.etcd_update() };
+        let outcome = self.etcd.put_if(place.key(&self.prefix), value, expected, lease).await?;
+        asking.succeeded();
+        Ok(outcome)
+    }
+
+    /// Deletes the object if it was last written at this revision.
+    pub(super) async fn delete_if(&self, place: &Place, expected: Revision) -> Result<Outcome, EtcdError> {
+        let asking = place.resource.metrics.etcd_delete();
+        let outcome = self.etcd.delete_if(place.key(&self.prefix), expected).await?;
+        asking.succeeded();
+        Ok(outcome)
     }
 }
 

@@ -3,7 +3,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{
-    DEPTH_MAX,
+    MESSAGE_DEPTH_MAX,
     error::{ProtoError, Result},
     raw,
     schema::{Field, Form, How, MessageRef, MessageType, One, SCHEMA, Schema},
@@ -49,7 +49,7 @@ impl Slot {
 impl Decoder<'_> {
     /// The members of a message, and whether the next one is the first.
     fn members(&mut self, message: &'static MessageType, data: &[u8], depth: usize, mut first: bool) -> Result<bool> {
-        if depth > DEPTH_MAX {
+        if depth > MESSAGE_DEPTH_MAX {
             return Err(ProtoError::Depth);
         }
         let base = self.find(message, data)?;
@@ -321,7 +321,7 @@ impl Decoder<'_> {
 
     /// A message that has fields, but is no object.
     fn form(&mut self, message: &'static MessageType, data: &[u8], depth: usize) -> Result<()> {
-        if depth > DEPTH_MAX {
+        if depth > MESSAGE_DEPTH_MAX {
             return Err(ProtoError::Depth);
         }
         let base = self.find(message, data)?;

@@ -27,7 +27,7 @@ pub enum ProtoError {
     /// The kind or version of an envelope is not UTF-8. (Other strings may be what they like; JSON then shows U+FFFD.)
     #[error("proto: the type is not UTF-8")]
     Utf8,
-    /// More messages inside of each other, or arrays and objects, than `DEPTH_MAX`.
+    /// More messages inside of each other, or arrays and objects, than `MESSAGE_DEPTH_MAX`.
     #[error("nested too deeply")]
     Depth,
     /// A field that holds JSON holds something else.

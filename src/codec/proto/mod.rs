@@ -30,8 +30,9 @@ use schema::{KindOf, SCHEMA};
 
 use super::encode::string_into;
 
-/// How deep messages, and JSON's arrays and objects, may stand inside of each other: what the reader of JSON allows too.
-pub(crate) const DEPTH_MAX: usize = 128;
+/// Messages inside each other, and JSON's arrays and objects that stand for them: the limit of recursion that `serde_json` has by default, by which what
+/// is decoded can be read.
+pub(crate) const MESSAGE_DEPTH_MAX: usize = 128;
 
 /// The message of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A JSON text cut into its values in one pass, so that members can be visited in any order without reading them again. Knows no type.
 
 use super::{
-    DEPTH_MAX,
+    MESSAGE_DEPTH_MAX,
     error::{ProtoError, Result},
 };
 
@@ -98,7 +98,7 @@ impl Tape<'_> {
     }
 
     fn container(&mut self, kind: Kind, close: u8, depth: usize) -> Result<()> {
-        if depth >= DEPTH_MAX {
+        if depth >= MESSAGE_DEPTH_MAX {
             return Err(ProtoError::Depth);
         }
         let (index, start) = (self.nodes.len(), self.at);
@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn depth_has_a_limit() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(read(&nested(DEPTH_MAX)).is_ok());
-        assert_eq!(read(&nested(DEPTH_MAX + 1)).err(), Some(ProtoError::Depth));
+        assert!(read(&nested(MESSAGE_DEPTH_MAX)).is_ok());
+        assert_eq!(read(&nested(MESSAGE_DEPTH_MAX + 1)).err(), Some(ProtoError::Depth));
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::Value;
 
 use super::{
-    DEPTH_MAX, Message, ProtoError, envelope_into, field_into, list_meta_into, message, open,
+    MESSAGE_DEPTH_MAX, Message, ProtoError, envelope_into, field_into, list_meta_into, message, open,
     schema::{Form, How, MessageType, One, SCHEMA},
     timestamp,
     wire::{FIXED64, VARINT, varint_into},
@@ -217,13 +217,13 @@ fn depth_has_a_limit_in_both_forms() {
         let schema = r#"{"not":"#.repeat(depth) + "{}" + &"}".repeat(depth);
         format!(r#"{{"spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{schema}}}}}]}}}}"#)
     };
-    let deepest = raw(of, &nested(DEPTH_MAX - 7)).expect("deep enough");
+    let deepest = raw(of, &nested(MESSAGE_DEPTH_MAX - 7)).expect("deep enough");
     assert!(json(of, &deepest).expect("no deeper than its JSON").contains(r#""not":{"not":{"#));
-    assert_eq!(raw(of, &nested(DEPTH_MAX)), Err(ProtoError::Depth));
+    assert_eq!(raw(of, &nested(MESSAGE_DEPTH_MAX)), Err(ProtoError::Depth));
 
     // `not` is field 28 of a schema; around it are spec, versions, schema and openAPIV3Schema.
     let mut message = Vec::new();
-    for number in std::iter::repeat_n(28, DEPTH_MAX).chain([1, 4, 7, 2]) {
+    for number in std::iter::repeat_n(28, MESSAGE_DEPTH_MAX).chain([1, 4, 7, 2]) {
         let mut outer = Vec::new();
         field_into(number, &message, &mut outer);
         message = outer;

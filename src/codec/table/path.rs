@@ -38,8 +38,8 @@ pub(super) struct Slice {
     pub(super) step: Option<i64>,
 }
 
-/// Filters in filters that a path may have; an object of a definition that has more is not worth a deep stack.
-const DEPTH_MAX: usize = 16;
+/// Filters inside each other that a column's path may have. Ours: each costs stack, and a column needs one or two.
+const FILTER_DEPTH_MAX: usize = 16;
 
 /// The steps of a path as a definition writes it: `.spec.replicas`.
 ///
@@ -61,7 +61,7 @@ struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     fn nested(&self, text: &str) -> Result<Vec<Step>, Invalid> {
-        if self.depth == DEPTH_MAX {
+        if self.depth == FILTER_DEPTH_MAX {
             return Err(Invalid);
         }
         Parser { rest: text, steps: Vec::new(), depth: self.depth + 1 }.run()

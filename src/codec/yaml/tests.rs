@@ -36,10 +36,10 @@ fn answers_are_printed_as_recorded() {
 #[test]
 fn what_is_deep_or_large_is_refused() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-    assert!(yaml(nested(tree::DEPTH_MAX).as_bytes()).is_ok());
-    assert_eq!(yaml(nested(tree::DEPTH_MAX + 1).as_bytes()), Err(NoYaml::Depth));
+    assert!(yaml(nested(tree::YAML_DEPTH_MAX).as_bytes()).is_ok());
+    assert_eq!(yaml(nested(tree::YAML_DEPTH_MAX + 1).as_bytes()), Err(NoYaml::Depth));
     let maps = |depth: usize| "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth);
-    assert_eq!(yaml(maps(tree::DEPTH_MAX).as_bytes()), Err(NoYaml::Size));
+    assert_eq!(yaml(maps(tree::YAML_DEPTH_MAX).as_bytes()), Err(NoYaml::Size));
     assert!(yaml(maps(1_000).as_bytes()).is_ok());
 }
 

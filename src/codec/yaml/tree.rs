@@ -6,8 +6,8 @@ use std::{ops::Range, slice};
 
 use super::{NoYaml, number, order};
 
-/// Lists and maps in each other (go-yaml's number; kube-apiserver reads no deeper JSON either).
-pub(super) const DEPTH_MAX: usize = 10_000;
+/// Lists and maps inside each other that a YAML document may have: go-yaml's own number, and as many as Go's `encoding/json` reads of JSON.
+pub(super) const YAML_DEPTH_MAX: usize = 10_000;
 /// Characters from the beginning of a key to its colon, quotes and escapes included (YAML 1.2 §7.4.2).
 const KEY_CHARACTERS: usize = 1024;
 /// YAML's next-line character: a line break that Go's JSON leaves as it is.
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         let value = match first {
             b'{' | b'[' => {
                 let is_map = first == b'{';
-                if self.open.len() == DEPTH_MAX {
+                if self.open.len() == YAML_DEPTH_MAX {
                     return Err(NoYaml::Depth);
                 }
                 self.at += 1;

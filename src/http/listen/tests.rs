@@ -4,10 +4,11 @@ mod bodies;
 mod crowds;
 mod http2;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use futures_util::{StreamExt, stream};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -89,7 +90,7 @@ impl Papers {
 }
 
 /// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked, to `/never` not at all, to `/large` with [`LARGE`]
-/// bytes. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
+/// bytes, to `/faulty` with a body that panics after its first frame. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
 struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -149,6 +150,7 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
                 "/slow" => sleep(SLOW).await,
                 "/never" => std::future::pending().await,
                 "/livez" => info.seat.probed(),
+                "/faulty" => return Response::new(faulty()),
                 "/large" => body = "a".repeat(LARGE),
                 "/body" => {
                     let read = Whole::read(request.into_body(), &info, Instant::now() + BODY_TIME).await;
@@ -160,11 +162,20 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
                 }
                 _ => {}
             }
-            Response::builder().status(code).body(Full::new(Bytes::from(body))).expect("a response")
+            Response::builder().status(code).body(axum::body::Body::from(body)).expect("a response")
         }
     };
     let task = tokio::spawn(doors.serve(limits, shutdown, service, stopped));
     Server { address, stop, task, asked, metrics }
+}
+
+/// A frame, and then a fault of the code that makes the next one.
+fn faulty() -> axum::body::Body {
+    let frames = stream::iter(0..).map(|n| {
+        assert!(n < 1, "a test's panic");
+        Ok::<_, Infallible>(Bytes::from_static(b"begun"))
+    });
+    axum::body::Body::from_stream(frames)
 }
 
 impl Server {

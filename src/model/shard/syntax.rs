@@ -72,8 +72,9 @@ pub(super) fn parse(text: &str) -> Result<Expr, String> {
     Err(parser.wrong(alone, "<EOF>"))
 }
 
-/// Expressions inside one another, and members of members; the real server stops at 250 of its own rules, one of ours is up to two of them.
-const DEPTH_MAX: usize = 120;
+/// Expressions inside each other, and members of members, that a shard selector may have. The real server stops at 250 of its own rules; one of ours is up
+/// to two of them.
+const EXPRESSION_DEPTH_MAX: usize = 120;
 
 /// Words that name nothing.
 const RESERVED: [&str; 17] = [
@@ -169,7 +170,7 @@ impl<'a> Parser<'a> {
     /// The same, where `besides` could stand, too.
     fn expr_or(&mut self, besides: &str) -> Result<Expr, String> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
+        if self.depth > EXPRESSION_DEPTH_MAX {
             return Err("expression recursion limit exceeded: 250".to_owned());
         }
         self.starts(besides)?;
@@ -240,7 +241,7 @@ impl<'a> Parser<'a> {
         let mut members = 0;
         loop {
             members += 1;
-            if members > DEPTH_MAX {
+            if members > EXPRESSION_DEPTH_MAX {
                 return Err("max recursion depth exceeded".to_owned());
             }
             if self.takes(".") {

@@ -35,23 +35,19 @@ fn line(plan: &Result<ListPlan, Refusal>) -> String {
         let least = read.at_least.map_or(String::new(), |n| format!(" min {n}"));
         format!("etcd {at}{least}{}", limited(read.limit))
     };
-    let wait = match plan.wait {
-        Wait::Nothing => String::new(),
-        Wait::Consistent => "E → ".to_owned(),
-        Wait::AtLeast(n) => format!("{n} → "),
+    let waits = |n: &Revision| format!("{n} → ");
+    let or = |read: &EtcdRead| format!(", else {}", etcd(read));
+    let carries = |at: Option<Revision>| at.map_or("K".to_owned(), |n| n.to_string());
+    let (wait, source, at, fallback) = match &plan.source {
+        Source::Consistent { limit, late } => ("E → ".to_owned(), format!("cache{}", limited(*limit)), None, or(late)),
+        Source::Cache { at_least, limit } => {
+            (at_least.as_ref().map_or(String::new(), waits), format!("cache{}", limited(*limit)), None, String::new())
+        }
+        Source::Snapshot { at, limit, gone } => (waits(at), format!("snapshot {at}{}", limited(*limit)), Some(*at), or(gone)),
+        Source::Etcd(read) => (String::new(), etcd(read), read.at, String::new()),
     };
-    let source = match &plan.source {
-        Source::Cache { limit } => format!("cache{}", limited(*limit)),
-        Source::Snapshot { at, limit } => format!("snapshot {at}{}", limited(*limit)),
-        Source::Etcd(read) => etcd(read),
-    };
-    let carries = match plan.carries {
-        Carries::Served => "K".to_owned(),
-        Carries::Fixed(n) => n.to_string(),
-    };
-    let fallback = plan.fallback.as_ref().map_or(String::new(), |read| format!(", else {}", etcd(read)));
     let start = plan.start.as_ref().map_or(String::new(), |start| format!(" from {}", start.trim_end_matches('\0')));
-    format!("{wait}{source}{start}: rv {carries}{fallback}")
+    format!("{wait}{source}{start}: rv {}{fallback}", carries(at))
 }
 
 fn planned(query: &str, scope: Scope, state: &State) -> Result<ListPlan, Refusal> {
@@ -164,7 +160,7 @@ fn single_keys() {
     );
     check(SINGLE, &NO_PROGRESS_REQUESTS, &[("", "etcd newest: rv K"), ("rv=60", "60 → cache: rv K")]);
     let single =
-        |short: &str| ListAsk::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).single_key();
+        |short: &str| ListAsk::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).scope.single_key;
     assert!(single("rv=0") && !single("continue=PIN"));
 }
 
@@ -241,22 +237,17 @@ fn holds_for_all(query: &str, scope: Scope, state: &State, plan: &Result<ListPla
     let from_etcd = matches!(plan.source, Source::Etcd(_));
     assert!(state.ready || from_etcd, "{query}: an unready cache is not read");
     assert_eq!(plan.start.is_some(), options.continue_token.is_some(), "{query}");
-    if from_etcd {
-        assert_eq!((plan.wait, plan.fallback), (Wait::Nothing, None), "{query}: etcd is read at once");
+    if let Source::Consistent { late, .. } = plan.source {
+        assert!(state.etcd_progress && late.at.is_none() && late.at_least.is_none(), "{query}");
     }
-    if plan.wait == Wait::Consistent {
-        assert!(state.etcd_progress && plan.fallback.is_some() && plan.carries == Carries::Served, "{query}");
-    }
-    let (limit, at) = match plan.source {
-        Source::Cache { limit } => (limit, None),
-        Source::Snapshot { at, limit } => (limit, Some(at)),
-        Source::Etcd(read) => (read.limit, read.at),
-    };
-    assert_eq!(plan.carries, at.map_or(Carries::Served, Carries::Fixed), "{query}: an exact read carries its revision");
-    if let Source::Snapshot { at, .. } = plan.source {
-        assert_eq!((plan.wait, plan.fallback.and_then(|f| f.at)), (Wait::AtLeast(at), Some(at)), "{query}");
+    if let Source::Snapshot { at, gone, .. } = plan.source {
+        assert_eq!(gone.at, Some(at), "{query}");
         assert!(state.etcd_progress || at <= state.known, "{query}: the future is waited for only with progress requests");
     }
+    let limit = match plan.source {
+        Source::Consistent { limit, .. } | Source::Cache { limit, .. } | Source::Snapshot { limit, .. } => limit,
+        Source::Etcd(read) => read.limit,
+    };
     let single = scope.single_key && options.continue_token.is_none();
     let ignored = single || options.limit <= 0 || (options.resource_version == "0" && !from_etcd);
     assert_eq!(limit, (!ignored).then_some(5), "{query} {scope:?} {state:?}: limit");

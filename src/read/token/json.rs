@@ -2,8 +2,8 @@
 
 use crate::model::quote::quoted_byte;
 
-/// Deepest nesting that `encoding/json` reads.
-const DEPTH_MAX: usize = 10_000;
+/// Arrays and objects inside each other that a continue token may have: as many as Go's `encoding/json` reads.
+const TOKEN_DEPTH_MAX: usize = 10_000;
 
 /// A top-level value.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Scan<'_> {
 
     fn descend(&self, open: &mut Vec<u8>, bracket: u8) -> Result<(), String> {
         open.push(bracket);
-        if open.len() > DEPTH_MAX { Err(unexpected(bracket, "exceeded max depth")) } else { Ok(()) }
+        if open.len() > TOKEN_DEPTH_MAX { Err(unexpected(bracket, "exceeded max depth")) } else { Ok(()) }
     }
 
     /// After a value: closes what ends here, and goes on to the next value. True when nothing is left open.

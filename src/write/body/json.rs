@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Number, Value};
 
-use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, TOLD_BYTES_MAX, long_paths};
+use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, TOLD_BYTES_MAX, long_paths};
 use crate::model::quote::quoted_byte;
 
 /// A document that could be read.
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
-        if self.depth == DEPTH_MAX {
+        if self.depth == BODY_DEPTH_MAX {
             return Err(self.unexpected("exceeded max depth"));
         }
         self.depth += 1;
@@ -416,9 +416,9 @@ mod tests {
     #[test]
     fn depth_has_a_limit() {
         let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse(deep(DEPTH_MAX).as_bytes(), Twice::Last).is_ok());
-        assert!(serde_json::from_str::<Value>(&deep(DEPTH_MAX)).is_ok(), "what is written can be read back");
-        assert_eq!(parse(deep(DEPTH_MAX + 1).as_bytes(), Twice::Last).err().as_deref(), Some("invalid character '[' exceeded max depth"));
+        assert!(parse(deep(BODY_DEPTH_MAX).as_bytes(), Twice::Last).is_ok());
+        assert!(serde_json::from_str::<Value>(&deep(BODY_DEPTH_MAX)).is_ok(), "what is written can be read back");
+        assert_eq!(parse(deep(BODY_DEPTH_MAX + 1).as_bytes(), Twice::Last).err().as_deref(), Some("invalid character '[' exceeded max depth"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use self::{
     compose::{Content, Node, anchor_name, characters, compose},
     scalar::Scalar,
 };
-use super::{DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read, whole};
+use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read, whole};
 use crate::model::quote::quoted;
 
 /// Values that a document may stand for before aliases must be a small part of it (the real server's decoder: about half a megabyte of dense text).
@@ -86,7 +86,7 @@ impl Decoder<'_> {
 
     fn enter(&mut self) -> Result<(), Wrong> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX { syntax(format!("exceeded max depth of {DEPTH_MAX}")) } else { Ok(()) }
+        if self.depth > BODY_DEPTH_MAX { syntax(format!("exceeded max depth of {BODY_DEPTH_MAX}")) } else { Ok(()) }
     }
 
     fn alias(&mut self, id: usize, target: usize, at: usize) -> Result<Value, Wrong> {

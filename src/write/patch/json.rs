@@ -16,8 +16,9 @@ const COPIED_BYTES_MAX: usize = 3 << 20;
 /// Items of lists that the operations of one patch may move or measure together; ours: a list keeps its items in one piece, and ten thousand insertions
 /// before a million items would move them for half a minute. As many before ten thousand items are 150 million.
 const TOUCHED_MAX: usize = 200_000_000;
-/// Levels that an object may have while it is patched; ours, because what is deeper costs stack. What comes out is held to the limit of bodies.
-const DEPTH_MAX: usize = 512;
+/// Maps and lists inside each other that an object may have while a JSON patch is applied to it. Ours: four times what a body may have, for what is deeper
+/// costs stack; what comes out is held to the limit of bodies.
+const PATCHED_DEPTH_MAX: usize = 512;
 
 /// Applies a patch.
 ///
@@ -46,7 +47,7 @@ pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -
         }
         applied.ok_or(PatchError::Unapplicable)?;
     }
-    if depth(&document.root, &mut 0) > body::DEPTH_MAX {
+    if depth(&document.root, &mut 0) > body::BODY_DEPTH_MAX {
         return Err(PatchError::Unapplicable);
     }
     Ok((document.root, told))
@@ -145,7 +146,7 @@ impl Document {
             return None;
         }
         self.root = value;
-        self.depth_bound = self.depth_bound.max(body::DEPTH_MAX);
+        self.depth_bound = self.depth_bound.max(body::BODY_DEPTH_MAX);
         Some(())
     }
 
@@ -153,13 +154,13 @@ impl Document {
     /// at the limit are both measured.
     fn deepen(&mut self, path: &str, value: &Value) -> Option<()> {
         let steps = path.matches('/').count();
-        let mut grown = steps + self.depth_bound.max(body::DEPTH_MAX);
-        if grown > DEPTH_MAX {
+        let mut grown = steps + self.depth_bound.max(body::BODY_DEPTH_MAX);
+        if grown > PATCHED_DEPTH_MAX {
             self.depth_bound = depth(&self.root, &mut self.touched);
             grown = steps + depth(value, &mut self.touched);
         }
         self.depth_bound = self.depth_bound.max(grown);
-        (self.depth_bound <= DEPTH_MAX).then_some(())
+        (self.depth_bound <= PATCHED_DEPTH_MAX).then_some(())
     }
 
     /// The place that a path names; what stands before its first `/` counts for nothing, and its last step need not exist.

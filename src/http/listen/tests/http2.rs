@@ -96,6 +96,27 @@ async fn answers_that_h2_has_whole_and_cannot_send_end_their_connection() {
     assert_eq!(server.metrics.connections_closed.with_label_values(&["unread"]).get(), 1);
 }
 
+/// The others of its connection, which a client has for everything, go on.
+#[tokio::test]
+async fn a_body_that_panics_ends_its_stream_alone() {
+    let server = plain(limits());
+    let (sender, connection) = h2::client::handshake(connect(&server).await).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let ask = async |path: &str| {
+        let request = http::Request::get(format!("http://localhost{path}")).body(()).expect("a request");
+        let (answer, _) = sender.clone().ready().await?.send_request(request, true)?;
+        let (mut body, mut bytes) = (answer.await?.into_body(), Vec::new());
+        while let Some(data) = body.data().await {
+            bytes.extend(data?);
+        }
+        Ok::<_, h2::Error>(bytes)
+    };
+    let (slow, faulty) = timeout(LONG, async { tokio::join!(ask("/slow"), ask("/faulty")) }).await.expect("both end");
+    assert!(faulty.expect_err("it cannot come to its end").is_reset());
+    assert_eq!(slow.expect("it is not touched"), b"local");
+    assert_eq!(ask("/").await.expect("new streams are taken"), b"local");
+}
+
 #[tokio::test]
 async fn windows_of_bodies_are_small() {
     let server = plain(limits());
