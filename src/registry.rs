@@ -53,6 +53,12 @@ impl Shelf {
         self.groups.get(group)?.get(version)?.get(resource)
     }
 
+    /// Whether all is there still that `before` had of these groups.
+    fn has_all_of(&self, before: &Self, groups: &BTreeSet<String>) -> bool {
+        let had = groups.iter().filter_map(|name| before.groups.get(name)).flat_map(|group| group.values()).flat_map(BTreeMap::values);
+        had.map(|was| &was.served).all(|was| self.find(&was.group, &was.version, &was.resource).is_some())
+    }
+
     /// Every served resource, for readiness and metrics.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.values().flat_map(|group| group.values()).flat_map(BTreeMap::values)
@@ -167,7 +173,7 @@ impl Registry {
                 self.keep(id, storage).await;
             }
         }
-        let before = self.shelf.load();
+        let before = self.shelf.load_full();
         let mut groups = before.groups.clone();
         for name in changed {
             let mut group = Group::new();
@@ -181,7 +187,30 @@ impl Registry {
                 groups.insert(name.clone(), Arc::new(group));
             }
         }
-        self.shelf.store(Arc::new(Shelf { catalogue, groups }));
+        let shelf = Arc::new(Shelf { catalogue, groups });
+        self.shelf.store(shelf.clone());
+        if !shelf.has_all_of(&before, changed) {
+            self.forget(shelf).await;
+        }
+    }
+
+    /// The metrics of what is served no more go with it: names may be new ones for ever. Waits until it is done, so that nothing is taken from a resource
+    /// that comes back.
+    async fn forget(&self, shelf: Arc<Shelf>) {
+        let metrics = self.parts.metrics.clone();
+        let kept = self.keepers.values().map(|(handle, _)| (handle.storage.group.clone(), handle.storage.resource.clone()));
+        let kept: BTreeSet<(String, String)> = kept.collect();
+        let work = move || {
+            metrics.forget(|group, version, resource| match version {
+                Some(version) => shelf.find(group, version, resource).is_some(),
+                None => kept.contains(&(group.to_owned(), resource.to_owned())),
+            });
+        };
+        match self.parts.runtime.spawn_blocking(work).await {
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // Done, or the process is stopping.
+            _ => {}
+        }
     }
 
     async fn keep(&mut self, id: ResourceId, storage: Arc<Storage>) {

@@ -1,19 +1,21 @@
 //! Metric families under kube-apiserver's names (spec list-watch §8), and the log. Other rooms get handles; nothing here knows what they do.
 
+mod family;
 mod log;
 mod panics;
 mod process;
 mod request;
 mod resource;
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
     exponential_buckets,
 };
 
+use family::{Family, Labels};
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
 pub use process::open_files_limits;
@@ -45,6 +47,8 @@ pub struct Metrics {
     registry: Registry,
     process: process::Process,
     families: Families,
+    /// All families that have labels.
+    labelled: Vec<Box<dyn Family>>,
     /// `watchcache_watch_filters_bytes`: different filters that watches hold; set when it is asked for.
     pub watch_filters_bytes: IntGauge,
     /// `watchcache_unknown_keys_total`: keys under the prefix that fit no resource; the feed counts them.
@@ -107,25 +111,34 @@ struct Families {
 }
 
 /// Registers families while they are named; names are written once, here, so a clash is a mistake of this file.
-struct Catalogue<'a>(&'a Registry);
+struct Catalogue<'a> {
+    registry: &'a Registry,
+    labelled: RefCell<Vec<Box<dyn Family>>>,
+}
 
 impl Catalogue<'_> {
     fn add<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
         let family = made.expect("names and labels are constants of this file");
-        self.0.register(Box::new(family.clone())).expect("each name is used once");
+        self.registry.register(Box::new(family.clone())).expect("each name is used once");
+        family
+    }
+
+    fn add_labelled<T: MetricVecBuilder + 'static>(&self, made: prometheus::Result<MetricVec<T>>) -> MetricVec<T> {
+        let family = self.add(made);
+        self.labelled.borrow_mut().push(Box::new(family.clone()));
         family
     }
 
     fn counter(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+        self.add_labelled(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+        self.add_labelled(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
     fn histogram(&self, name: &str, help: &str, labels: &[&str], buckets: Vec<f64>) -> HistogramVec {
-        self.add(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels))
+        self.add_labelled(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels))
     }
 }
 
@@ -133,7 +146,7 @@ impl Metrics {
     /// All families, nothing counted.
     pub fn new() -> Arc<Metrics> {
         let registry = Registry::new();
-        let catalogue = Catalogue(&registry);
+        let catalogue = Catalogue { registry: &registry, labelled: RefCell::default() };
         let families = Families::new(&catalogue);
         let watch_filters_bytes = catalogue.add(IntGauge::new(
             "watchcache_watch_filters_bytes",
@@ -168,9 +181,11 @@ impl Metrics {
         );
         catalogue.add(Ok(log::DROPPED.clone()));
         let process = process::Process::new(&catalogue);
+        let labelled = catalogue.labelled.into_inner();
         Arc::new(Metrics {
             process,
             families,
+            labelled,
             watch_filters_bytes,
             unknown_keys,
             definitions_read,
@@ -193,6 +208,21 @@ impl Metrics {
     /// Handles of one served version of a resource, for requests. Resolve once and keep.
     pub fn served(self: &Arc<Metrics>, group: &str, version: &str, resource: &str) -> ServedMetrics {
         ServedMetrics::new(self, group, version, resource)
+    }
+
+    /// Forgets the series of each resource of which `is_served` (group, version where a series has one, resource) says that it is gone. Looks at every
+    /// series, which takes as long as [`Metrics::render`].
+    pub fn forget(&self, is_served: impl Fn(&str, Option<&str>, &str) -> bool) {
+        let is_gone = |labels: &Labels<'_>| {
+            let Some(resource) = labels.get("resource").filter(|resource| !resource.is_empty()) else { return false };
+            let (resource, group) = match labels.get("group") {
+                Some(group) => (*resource, *group),
+                // `apiserver_storage_objects` has both in one.
+                None => resource.split_once('.').unwrap_or((resource, "")),
+            };
+            !is_served(group, labels.get("version").copied(), resource)
+        };
+        self.labelled.iter().for_each(|family| family.forget(&is_gone));
     }
 
     /// The text format, with the process's figures of this moment.

@@ -112,7 +112,7 @@ fn from_protobuf(value: &[u8]) -> Result<String, String> {
     let message = proto::message(unknown.api_version, unknown.kind)
         .ok_or_else(|| format!("a protobuf value of a kind that is not known: {} {}", unknown.api_version, quoted(unknown.kind)))?;
     let mut json = Vec::with_capacity(value.len() * 2);
-    message.to_json(unknown.raw, &mut json).map_err(failed)?;
+    message.to_json(unknown.raw, usize::MAX, &mut json).map_err(failed)?;
     String::from_utf8(json).map_err(|_| "a protobuf value whose text is not UTF-8".to_owned())
 }
 

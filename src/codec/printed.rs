@@ -44,7 +44,7 @@ fn through_message(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> 
     let message = proto::message(text("apiVersion"), text("kind"))?;
     let (mut raw, mut printed) = (Vec::with_capacity(json.len()), Vec::with_capacity(json.len() + 64));
     message.from_json(json, &mut raw).ok()?;
-    message.to_json(&raw, &mut printed).ok()?;
+    message.to_json(&raw, usize::MAX, &mut printed).ok()?;
     if !object.values().any(has_empty_list) {
         return Some(printed);
     }

@@ -102,7 +102,7 @@ where
     let handshake = followed.lock().expect("no holder panics").take();
     if let Some(socket) = handshake.and_then(|handshake| handshake.socket()) {
         // Boxed: few connections need room for it.
-        Box::pin(socket.run(&info.unread)).await;
+        Box::pin(socket.run(&info)).await;
     }
 }
 

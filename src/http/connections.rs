@@ -69,7 +69,7 @@ pub(super) enum Reason {
     Unproven,
     /// A stranger asked [`STRANGER_REQUESTS_MAX`] times.
     Requests,
-    /// It sent more control frames than requests and answers explain.
+    /// It sent more control frames than requests and answers explain, or too many pings of a WebSocket.
     Flood,
     /// It did not read its answers.
     Unread,

@@ -1,7 +1,8 @@
 //! HTTP/2 frames that a client sends besides requests and bodies, and how many of them are too many. Knows no socket and no clock.
 //!
 //! Each SETTINGS or PING makes the server answer (7 us for 9 to 17 bytes), so a client that sends nothing else takes a core and is never refused by h2. A
-//! bucket of tokens bounds them: what a client has reason to send follows its requests and the bytes that it reads, and these fill the bucket.
+//! bucket of tokens bounds them: what a client has reason to send follows its requests and the bytes that it reads, and these fill the bucket. The pings
+//! of a WebSocket ([`super::websocket`]) take from such a bucket, too, which only time fills.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame's head.
 const HEAD: usize = 9;
 
-/// Tokens at the beginning: clients open with three or four frames.
+/// Tokens at the beginning: clients open with three or four frames of HTTP/2, and with no ping of a WebSocket.
 const START: i32 = 250;
 
 /// Tokens a second that need no reason, and how many of them are saved: clients ping every 30 s, few of them several times a second. All of it is less than
@@ -30,15 +31,50 @@ const BYTES_OF_TOKEN: usize = 256;
 /// frames they cost a tenth of a second.
 const TOKENS_MAX: i32 = 16_384;
 
+/// What a client may still make the server answer.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    left: i32,
+    /// The age of the connection when tokens were last given for time.
+    paid_until: Duration,
+}
+
+impl Tokens {
+    /// A new connection's.
+    pub(super) fn new() -> Self {
+        Self { left: START, paid_until: Duration::ZERO }
+    }
+
+    /// A frame came that takes one.
+    pub(super) fn spend(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// Whether there were enough. `age`, asked when there is nothing left, is that of the connection.
+    pub(super) fn suffice(&mut self, age: impl FnOnce() -> Duration) -> bool {
+        if self.left < 0 {
+            let age = age();
+            let earned = age.saturating_sub(self.paid_until).as_millis() * RATE / 1_000;
+            if earned > 0 {
+                self.paid_until = age;
+                self.left += i32::try_from(earned.min(SAVED_MAX)).expect("no more than are saved");
+            }
+        }
+        self.left >= 0
+    }
+
+    fn add(&mut self, tokens: i32) {
+        self.left = self.left.saturating_add(tokens).min(TOKENS_MAX);
+    }
+}
+
 /// The frames of one connection.
 #[derive(Debug)]
 pub(super) struct Frames {
     state: State,
-    tokens: i32,
+    tokens: Tokens,
     /// Bytes written that have not made a token yet.
     unpaid: usize,
-    /// The age of the connection when tokens were last given for time.
-    paid_until: Duration,
 }
 
 /// Where in the stream of bytes the next one stands.
@@ -57,7 +93,7 @@ enum State {
 impl Frames {
     /// A new connection's.
     pub(super) fn new() -> Self {
-        Self { state: State::Preface(0), tokens: START, unpaid: 0, paid_until: Duration::ZERO }
+        Self { state: State::Preface(0), tokens: Tokens::new(), unpaid: 0 }
     }
 
     /// Whether the whole preface came.
@@ -102,22 +138,14 @@ impl Frames {
                 }
             }
         }
-        if self.tokens < 0 {
-            let age = age();
-            let earned = age.saturating_sub(self.paid_until).as_millis() * RATE / 1_000;
-            if earned > 0 {
-                self.paid_until = age;
-                self.tokens += i32::try_from(earned.min(SAVED_MAX)).expect("no more than are saved");
-            }
-        }
-        self.tokens >= 0
+        self.tokens.suffice(age)
     }
 
     /// So many bytes were written.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.unpaid += bytes;
         if self.unpaid >= BYTES_OF_TOKEN {
-            self.add(i32::try_from(self.unpaid / BYTES_OF_TOKEN).unwrap_or(TOKENS_MAX));
+            self.tokens.add(i32::try_from(self.unpaid / BYTES_OF_TOKEN).unwrap_or(TOKENS_MAX));
             self.unpaid %= BYTES_OF_TOKEN;
         }
     }
@@ -129,14 +157,10 @@ impl Frames {
             // DATA: that which has some is bounded by its windows, and by h2 where it is small.
             0 if length > 0 => {}
             // HEADERS.
-            1 => self.add(OF_REQUEST),
-            _ => self.tokens = self.tokens.saturating_sub(1),
+            1 => self.tokens.add(OF_REQUEST),
+            _ => self.tokens.spend(),
         }
         self.state = if length == 0 { State::Head([0; HEAD], 0) } else { State::Payload(length) };
-    }
-
-    fn add(&mut self, tokens: i32) {
-        self.tokens = self.tokens.saturating_add(tokens).min(TOKENS_MAX);
     }
 }
 
@@ -217,7 +241,7 @@ mod tests {
             let free = kinds.iter().filter(|(kind, length)| *kind == 0 && *length > 0).count() as i32;
             let requests = kinds.iter().filter(|(kind, _)| *kind == 1).count() as i32;
             let tokens = START + requests * OF_REQUEST - (kinds.len() as i32 - free - requests);
-            prop_assert_eq!((whole.tokens, cut.tokens), (tokens, tokens));
+            prop_assert_eq!((whole.tokens.left, cut.tokens.left), (tokens, tokens));
             prop_assert!(whole.is_http2() && cut.is_http2());
         }
     }

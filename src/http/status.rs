@@ -3,7 +3,7 @@
 mod write;
 
 use crate::model::{
-    invalid::{FieldError, joined},
+    invalid::{FieldError, joined, told},
     quote::{json_quoted, quoted},
 };
 
@@ -168,8 +168,11 @@ impl Status {
         Status::new(410, Some(Reason::Expired), format!("too old resource version: {since} ({floor})"))
     }
 
-    /// 422: what is wrong with an object, or with options, whose kind is then `ListOptions` of `meta.k8s.io` (spec api-surface §9.2, §9.3).
+    /// 422: what is wrong with an object, or with options, whose kind is then `ListOptions` of `meta.k8s.io` (spec api-surface §9.2, §9.3). Of very much
+    /// only the first part is told.
     pub fn invalid(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Status {
+        let mut is_told = told();
+        let errors = &errors[..errors.iter().take_while(|error| is_told(error)).count()];
         let cause = |e: &FieldError| Cause { reason: e.kind.cause(), message: e.message.clone(), field: e.field.clone() };
         let details = Details {
             name: name.to_owned(),
@@ -321,6 +324,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::invalid::TOLD_BYTES_MAX;
 
     fn json(status: &Status) -> String {
         String::from_utf8(status.to_json()).expect("UTF-8")
@@ -387,6 +391,18 @@ mod tests {
             "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided, resourceVersionMatch: Unsupported value: \"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"]"
         );
         assert_eq!(both.details.expect("details").causes.len(), 3);
+    }
+
+    /// Whoever makes the errors.
+    #[test]
+    fn of_very_many_mistakes_the_first_are_told() {
+        let errors: Vec<_> = (0..3_000).map(|n| FieldError::invalid(format!("spec.l[{n}]"), &"x".repeat(1_000).into(), "no")).collect();
+        let status = Status::invalid("Pod", "", "p", &errors);
+        assert!((TOLD_BYTES_MAX..TOLD_BYTES_MAX + 10_000).contains(&status.message.len()), "{} bytes", status.message.len());
+        let causes = status.details.expect("details").causes;
+        assert!(causes.len() < 1_100 && causes.iter().zip(&errors).all(|(cause, error)| cause.field == error.field));
+        let few = Status::invalid("Pod", "", "p", &errors[..1_000]);
+        assert_eq!(few.details.expect("details").causes.len(), 1_000);
     }
 
     #[test]

@@ -6,8 +6,18 @@ use serde_json::Value;
 
 use super::quote::{json_quoted, quoted};
 
-/// Bytes of errors after which no more are told of one object; ours: an error may repeat a list that is as long as the body.
+/// Bytes of errors after which no more are told of one object, of options or of a selector; ours: an error may repeat a list that is as long as the body.
 pub const TOLD_BYTES_MAX: usize = 1 << 20;
+
+/// Whether an error is told, asked of one after the other: none is after [`TOLD_BYTES_MAX`].
+pub fn told() -> impl FnMut(&FieldError) -> bool {
+    let mut bytes = 0;
+    move |error| {
+        let is_told = bytes <= TOLD_BYTES_MAX;
+        bytes += error.bytes();
+        is_told
+    }
+}
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -62,3 +62,37 @@ fn resources_count_under_kube_apiservers_names() {
     #[cfg(target_os = "linux")]
     assert!(!text.contains("process_resident_memory_bytes 0\n") && text.contains("process_cpu_seconds_total"));
 }
+
+/// Definitions with ever new names left 26 series each.
+#[test]
+fn what_is_gone_is_forgotten_in_every_family() {
+    let metrics = Metrics::new();
+    let count = |of: [(&str, &str, &str); 3]| {
+        for (group, version, resource) in of {
+            let figures = metrics.resource(group, resource);
+            figures.set_objects(1);
+            figures.consistent_read(true, false);
+            figures.etcd(EtcdOperation::Get).succeeded();
+            let served = metrics.served(group, version, resource);
+            served.watch_list_duration(Scope::Cluster).observe(0.3);
+            served.request(Verb::Watch, Scope::Cluster).terminated(504);
+            served.request(Verb::List, Scope::Cluster).set_code(200);
+        }
+    };
+    count([("", "v1", "pods"), ("ex.io", "v2", "gizmos"), ("ex.io", "v2", "gizmos")]);
+    let before = text(&metrics);
+    count([("ex.io", "v1", "gizmos"), ("ex.io", "v1", "widgets"), ("", "v1", "pods")]);
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.contains("ex.io"));
+        lines.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect()
+    };
+    let (few, many) = (lines(&before), lines(&text(&metrics)));
+    assert!(few.len() > 50 && many.len() > 2 * few.len(), "{} and {}", few.len(), many.len());
+    metrics.forget(|group, version, resource| match version {
+        Some(version) => matches!((group, version, resource), ("ex.io", "v2", "gizmos") | ("", "v1", "pods")),
+        None => matches!((group, resource), ("ex.io", "gizmos") | ("", "pods")),
+    });
+    let after = text(&metrics);
+    assert_eq!(lines(&after), few);
+    assert!(after.contains("apiserver_storage_objects{resource=\"pods\"} 1") && after.contains("request_kind=\"readOnly\""));
+}

@@ -66,12 +66,15 @@ impl Writer {
         if options.unread {
             return self.delete_unread(place).await;
         }
-        if is_namespace(place.served()) {
-            self.leaving.note(&place.name, Instant::now());
-        }
         let _entered = self.enter(place, false, 0).await;
         let now = tree::now();
-        let marked = self.change(place, Look::Cache, options.dry_run, false, |current| decide(place, options, current, now)).await?;
+        let decide = |current: Option<&Current>| {
+            if let Some(namespace) = current.filter(|_| is_namespace(place.served())) {
+                self.leaving.note(namespace, Instant::now());
+            }
+            decide(place, options, current, now)
+        };
+        let marked = self.change(place, Look::Cache, options.dry_run, false, decide).await?;
         let done = match marked {
             Done::Put { tree, .. } if is_pod(place.served()) && is_finished(place.served(), &tree) => {
                 if options.dry_run {

@@ -8,11 +8,7 @@ use super::patch::PatchError;
 use crate::{
     catalogue::Served,
     etcd::EtcdError,
-    model::{
-        Broken,
-        invalid::{FieldError, TOLD_BYTES_MAX},
-        quote::quoted,
-    },
+    model::{Broken, invalid::FieldError, quote::quoted},
 };
 
 /// An object as messages name it.
@@ -137,15 +133,8 @@ impl WriteError {
         Self::Conflict { of, why: why.to_owned() }
     }
 
-    /// 422 when there is something wrong; of very much only the first part is told.
-    pub(super) fn unless_valid(of: Named, mut errors: Vec<FieldError>) -> Result<(), Self> {
-        let mut bytes = 0;
-        let told = errors.iter().take_while(|error| {
-            let fits = bytes <= TOLD_BYTES_MAX;
-            bytes += error.bytes();
-            fits
-        });
-        errors.truncate(told.count());
+    /// 422 when there is something wrong.
+    pub(super) fn unless_valid(of: Named, errors: Vec<FieldError>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self::Invalid { of, errors }) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -26,19 +26,24 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// A namespace is about to be deleted.
-    pub(super) fn note(&self, name: &str, now: Instant) {
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        since.retain(|_, at| now.saturating_duration_since(*at) < LEAVING);
+    /// This namespace is about to be deleted. It is there: of a name that a client made up nothing is kept.
+    pub(super) fn note(&self, namespace: &Current, now: Instant) {
+        let mut recent = self.recent(now);
         // The empty name, which no namespace has, stands for all.
-        let name = if since.len() < LEAVING_MAX { name } else { "" };
-        since.insert(name.to_owned(), now);
+        let name = if recent.len() < LEAVING_MAX { tree::text(&namespace.tree, &["metadata", "name"]) } else { "" };
+        recent.insert(name.to_owned(), now);
     }
 
     fn has(&self, name: &str, now: Instant) -> bool {
-        let since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_leaving = |name: &str| since.get(name).is_some_and(|at| now.saturating_duration_since(*at) < LEAVING);
-        !since.is_empty() && (is_leaving(name) || is_leaving(""))
+        let recent = self.recent(now);
+        recent.contains_key(name) || recent.contains_key("")
+    }
+
+    /// Those that are remembered still; the others are forgotten.
+    fn recent(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Instant>> {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.retain(|_, at| now.saturating_duration_since(*at) < LEAVING);
+        since
     }
 }
 
@@ -74,19 +79,27 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::model::Revision;
+
+    fn named(name: &str) -> Current {
+        Current { tree: json!({"metadata": {"name": name}}), revision: Revision(7), is_large: false }
+    }
 
     #[test]
     fn what_leaves_is_remembered_for_a_while_and_within_bounds() {
         let (leaving, now) = (Leaving::default(), Instant::now());
         assert!(!leaving.has("a", now));
-        leaving.note("a", now);
-        assert!(leaving.has("a", now) && !leaving.has("b", now) && !leaving.has("a", now + LEAVING));
+        leaving.note(&named("a"), now);
+        assert!(leaving.has("a", now) && !leaving.has("b", now));
         for n in 0..LEAVING_MAX {
-            leaving.note(&n.to_string(), now);
+            leaving.note(&named(&n.to_string()), now);
         }
         assert!(leaving.has("b", now), "all are asked about when too many leave");
-        leaving.note("c", now + LEAVING);
+        leaving.note(&named("c"), now + LEAVING);
         assert!(!leaving.has("b", now + LEAVING) && leaving.has("c", now + LEAVING));
+        assert!(!leaving.has("c", now + 2 * LEAVING) && leaving.recent(now).is_empty(), "who asks forgets");
     }
 }

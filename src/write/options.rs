@@ -4,7 +4,10 @@ use serde_json::Value;
 
 use super::body::{Syntax, go_kind, parse_options};
 use crate::{
-    model::{invalid::FieldError, quote::printable},
+    model::{
+        invalid::{FieldError, told},
+        quote::printable,
+    },
     read::options::{Query, parse_int},
 };
 
@@ -127,16 +130,14 @@ impl WriteOptions {
     }
 }
 
-fn wrong_manager(manager: &str) -> Vec<FieldError> {
-    let mut wrong = Vec::new();
-    if manager.len() > MANAGER_BYTES_MAX {
-        wrong.push(FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
-    }
-    for (at, c) in manager.char_indices().filter(|(_, c)| !printable(*c)) {
+/// Each unprintable character is told with the whole manager, which may have as many of them as the head of a request has bytes.
+fn wrong_manager(manager: &str) -> impl Iterator<Item = FieldError> {
+    let too_long = (manager.len() > MANAGER_BYTES_MAX).then(|| FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
+    let unprintable = manager.char_indices().filter(|(_, c)| !printable(*c)).map(|(at, c)| {
         let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-        wrong.push(FieldError::invalid("fieldManager", &manager.into(), &why));
-    }
-    wrong
+        FieldError::invalid("fieldManager", &manager.into(), &why)
+    });
+    too_long.into_iter().chain(unprintable).take_while(told())
 }
 
 fn wrong_dry_run(asked: &[&str]) -> Option<FieldError> {
@@ -289,7 +290,7 @@ fn mistyped(field: &str, go_type: &str, value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::invalid::joined;
+    use crate::model::invalid::{TOLD_BYTES_MAX, joined};
 
     fn write(query: &str, verb: Verb) -> Result<WriteOptions, String> {
         WriteOptions::parse(&Query::parse(query), verb).map_err(|wrong| joined(&wrong))
@@ -342,6 +343,11 @@ mod tests {
             ("dryRun", Verb::Create, r#"dryRun: Unsupported value: [""]: supported values: "All""#.to_owned()),
             ("dryRun=All&dryRun=Foo", Verb::Create, r#"dryRun: Unsupported value: ["All","Foo"]: supported values: "All""#.to_owned()),
             ("fieldManager=a%01b", Verb::Create, r#"fieldManager: Invalid value: "a\x01b": invalid character U+0001 (at position 1)"#.to_owned()),
+            (
+                "fieldManager=a%01b%02",
+                Verb::Create,
+                r#"[fieldManager: Invalid value: "a\x01b\x02": invalid character U+0001 (at position 1), fieldManager: Invalid value: "a\x01b\x02": invalid character U+0002 (at position 3)]"#.to_owned(),
+            ),
             ("fieldManager=a%E2%80%8Bb", Verb::Create, r#"fieldManager: Invalid value: "a\u200bb": invalid character U+200B (at position 1)"#.to_owned()),
             (
                 "fieldValidation=strict",
@@ -365,6 +371,16 @@ mod tests {
         for (query, verb, want) in cases {
             assert_eq!(write(query, verb), Err(want), "{query}");
         }
+    }
+
+    /// 21,800 such characters made 1 GB of errors.
+    #[test]
+    fn of_a_long_manager_not_every_character_is_told() {
+        let query = format!("fieldManager={}", "%07".repeat(21_800));
+        let wrong = WriteOptions::parse(&Query::parse(&query), Verb::Create).expect_err("refused");
+        assert_eq!(wrong[0], FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
+        let bytes: usize = wrong.iter().map(FieldError::bytes).sum();
+        assert!((TOLD_BYTES_MAX..2 * TOLD_BYTES_MAX).contains(&bytes), "{bytes} bytes");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) fn enveloped(json: &str, told: Option<(&str, &str)>) -> Option<Vec<u8
 pub(crate) fn object(body: &[u8]) -> Option<String> {
     let unknown = proto::open(body).ok()?;
     let mut json = Vec::new();
-    proto::message(unknown.api_version, unknown.kind)?.to_json(unknown.raw, &mut json).ok()?;
+    proto::message(unknown.api_version, unknown.kind)?.to_json(unknown.raw, usize::MAX, &mut json).ok()?;
     String::from_utf8(json).ok()
 }
 

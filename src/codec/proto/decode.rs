@@ -15,16 +15,20 @@ use crate::{
     model::quantity,
 };
 
-/// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null.
-pub(super) fn members_into(message: MessageRef, is_list: bool, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let mut decoder = Decoder { schema: &SCHEMA, is_list, out, slots: Vec::with_capacity(256) };
-    decoder.members(decoder.schema.message(message), raw, 0, false).map(|_| ())
+/// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null. `out` is to end
+/// before `end`.
+pub(super) fn members_into(message: MessageRef, is_list: bool, raw: &[u8], end: usize, out: &mut Vec<u8>) -> Result<()> {
+    let mut decoder = Decoder { schema: &SCHEMA, is_list, out, end, slots: Vec::with_capacity(256) };
+    decoder.members(decoder.schema.message(message), raw, 0, false)?;
+    decoder.fits()
 }
 
 struct Decoder<'o> {
     schema: &'static Schema,
     is_list: bool,
     out: &'o mut Vec<u8>,
+    /// Where `out` ends at the latest, but for one value that is as long as its bytes make it.
+    end: usize,
     /// What was found of the fields of the messages that are being written, the innermost last.
     slots: Vec<Slot>,
 }
@@ -103,7 +107,12 @@ impl Decoder<'_> {
         }
     }
 
+    fn fits(&self) -> Result<()> {
+        if self.out.len() < self.end { Ok(()) } else { Err(ProtoError::TooLarge) }
+    }
+
     fn member(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize, first: bool) -> Result<bool> {
+        self.fits()?;
         let nil = match field.how {
             How::Plain => match field.one {
                 One::Bytes => slot.seen == 0,
@@ -169,6 +178,7 @@ impl Decoder<'_> {
 
     /// A value that has a length on the wire.
     fn value(&mut self, field: &Field, data: &[u8], depth: usize) -> Result<()> {
+        self.fits()?;
         match field.one {
             One::Message(inner) => self.message(field, inner, data, depth),
             One::Bytes => {

@@ -45,7 +45,7 @@ pub enum ProtoError {
     /// A member has another type in JSON than in the message, or a value that its type does not have.
     #[error("cannot read member {0} as its type")]
     Member(&'static str),
-    /// More than 4 GiB.
+    /// More than 4 GiB, or more than was asked for.
     #[error("too large")]
     TooLarge,
 }

@@ -27,7 +27,7 @@ fn check(line: &str) -> Result<(), String> {
     let found = message(api_version, kind).ok_or_else(|| format!("no message of {api_version} {kind}"))?;
     if raw != "-" {
         let mut told = Vec::new();
-        found.to_json(&bytes(raw), &mut told).map_err(|error| format!("{api_version} {kind}: {error}\n{json}"))?;
+        found.to_json(&bytes(raw), usize::MAX, &mut told).map_err(|error| format!("{api_version} {kind}: {error}\n{json}"))?;
         let told = String::from_utf8_lossy(&told);
         if told != json {
             return Err(format!("{api_version} {kind}\n  {told}\n  {json}"));

@@ -48,16 +48,17 @@ impl Message {
     /// Appends the object as compact JSON, kind and apiVersion first, without a newline.
     ///
     /// # Errors
-    /// The bytes are no such message. What was appended by then is taken back.
-    pub fn to_json(self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
+    /// The bytes are no such message, or more JSON than `bytes_max`. What was appended by then is taken back.
+    pub fn to_json(self, raw: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), ProtoError> {
         let start = out.len();
+        let end = start.saturating_add(bytes_max);
         out.extend_from_slice(b"{\"kind\":");
         string_into(self.0.kind, out);
         if !self.0.api_version.is_empty() {
             out.extend_from_slice(b",\"apiVersion\":");
             string_into(self.0.api_version, out);
         }
-        let done = decode::members_into(self.0.message, self.0.is_list(), raw, out);
+        let done = decode::members_into(self.0.message, self.0.is_list(), raw, end, out);
         match done {
             Ok(()) => out.push(b'}'),
             Err(_) => out.truncate(start),

@@ -25,7 +25,7 @@ const EXPANSION_MAX: usize = 256;
 
 fn json(of: Message, raw: &[u8]) -> Result<String, ProtoError> {
     let mut out = Vec::new();
-    of.to_json(raw, &mut out)?;
+    of.to_json(raw, usize::MAX, &mut out)?;
     Ok(String::from_utf8(out).expect("JSON is UTF-8"))
 }
 
@@ -229,6 +229,26 @@ fn depth_has_a_limit_in_both_forms() {
         message = outer;
     }
     assert_eq!(json(of, &message), Err(ProtoError::Depth));
+}
+
+/// Empty messages are two bytes and print what their struct always has: 3 MiB of them were expanded to 180 MB before they were refused.
+#[test]
+fn what_becomes_too_long_is_given_up_on_the_way() {
+    let pod = message("v1", "Pod").expect("known");
+    let with = |containers: usize| {
+        let mut raw = Vec::new();
+        field_into(2, &[0x12, 0].repeat(containers), &mut raw);
+        raw
+    };
+    let whole = json(pod, &with(3)).expect("a pod").len();
+    let mut out = b"before".to_vec();
+    assert_eq!(pod.to_json(&with(3), whole - 1, &mut out), Err(ProtoError::TooLarge));
+    assert_eq!(out, b"before");
+    assert_eq!(pod.to_json(&with(3), whole, &mut out), Ok(()));
+    assert_eq!(out.len(), 6 + whole);
+    let mut out = Vec::new();
+    assert_eq!(pod.to_json(&with(1 << 20), 10_000, &mut out), Err(ProtoError::TooLarge));
+    assert!(out.capacity() < 100_000, "{} bytes were made", out.capacity());
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(super) const NORMAL: u16 = 1000;
 /// Close code for a client that breaks the protocol.
 pub(super) const PROTOCOL_ERROR: u16 = 1002;
 
+/// Close code for a client that does what it may, and too much of it.
+pub(super) const POLICY_VIOLATION: u16 = 1008;
+
 /// How an event goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Payload {

@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
-    sync::Arc,
     time::Duration,
 };
 
@@ -16,8 +15,8 @@ use tokio::{
 };
 
 use super::{
-    super::{body::Events, budget::Account},
-    frame::{self, Incoming, NORMAL, PROTOCOL_ERROR, Payload, Said},
+    super::{body::Events, connections::Reason, frames::Tokens, listen::ConnInfo},
+    frame::{self, Incoming, NORMAL, POLICY_VIOLATION, PROTOCOL_ERROR, Payload, Said},
 };
 
 /// What is read from a client at a time, bytes: it has little to say.
@@ -39,24 +38,32 @@ pub(in crate::http) struct Socket {
 
 impl Socket {
     /// Sends events until the watch ends or the client does. Runs in the connection's task, so that the socket counts as the connection that it is.
-    /// `unread` is the connection's account: what is taken from the watch for a client that does not read, [`super::super::body::FRAME_BYTES`] and the
-    /// event that went past them, is counted there.
-    pub(in crate::http) async fn run(self, unread: &Arc<Account>) {
+    /// What is taken from the watch for a client that does not read, [`super::super::body::FRAME_BYTES`] and the event that went past them, is counted in
+    /// the connection's account.
+    pub(in crate::http) async fn run(self, info: &ConnInfo) {
         // The connection broke before the answer was out.
         let Ok(io) = self.io.await else { return };
-        serve(TokioIo::new(io), self.events, self.payload, unread).await;
+        serve(TokioIo::new(io), self.events, self.payload, info).await;
     }
 }
 
-async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Payload, unread: &Arc<Account>) {
+async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Payload, info: &ConnInfo) {
     let (mut from, mut to) = split(io);
+    let (mut pings, began) = (Tokens::new(), Instant::now());
     let until = events.deadline() + LAST_WRITE;
     let mut client = Client::new(&mut from);
     let code = loop {
         // One of them at a time: a client whose socket is full is not read, and nothing is taken from the watch for it.
         let sent = tokio::select! {
             said = client.said() => match said {
-                Ok(Said::Ping(payload)) => send(&mut to, frame::pong(payload).into(), until).await,
+                Ok(Said::Ping(payload)) => {
+                    pings.spend();
+                    if !pings.suffice(|| began.elapsed()) {
+                        info.seat.leave(Reason::Flood);
+                        break POLICY_VIOLATION;
+                    }
+                    send(&mut to, frame::pong(payload).into(), until).await
+                }
                 Ok(Said::Unmasked) => break PROTOCOL_ERROR,
                 // A client that is gone may still read.
                 Ok(Said::End) | Err(_) => break NORMAL,
@@ -65,7 +72,7 @@ async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Events, payload: Pay
                 // What comes late, because the machine stood still, may take as long as what came in time.
                 Some(events) => {
                     let until = until.max(Instant::now() + LAST_WRITE);
-                    let _held = unread.add(events.iter().map(Bytes::len).sum());
+                    let _held = info.unread.add(events.iter().map(Bytes::len).sum());
                     send(&mut to, events.iter().flat_map(|event| payload.frame(event)).collect(), until).await
                 }
                 None => break NORMAL,

@@ -53,6 +53,16 @@ impl Expr {
         }
     }
 
+    /// How many members of members it is.
+    fn depth(&self) -> usize {
+        let mut expr = self;
+        let mut depth = 0;
+        while let Self::Select(of, _) = expr {
+            (expr, depth) = (of, depth + 1);
+        }
+        depth
+    }
+
     fn operator(name: &str) -> Self {
         Self::Call { function: name.to_owned(), arguments: Vec::new() }
     }
@@ -72,8 +82,8 @@ pub(super) fn parse(text: &str) -> Result<Expr, String> {
     Err(parser.wrong(alone, "<EOF>"))
 }
 
-/// Expressions inside each other, and members of members, that a shard selector may have. The real server stops at 250 of its own rules; one of ours is up
-/// to two of them.
+/// Expressions inside one another, and members of members, with brackets or without; the real server stops at 250 of its own rules, one of ours is up to
+/// two of them.
 const EXPRESSION_DEPTH_MAX: usize = 120;
 
 /// Words that name nothing.
@@ -238,7 +248,8 @@ impl<'a> Parser<'a> {
 
     fn member(&mut self) -> Result<Expr, String> {
         let mut expr = self.primary()?;
-        let mut members = 0;
+        // What stands in brackets goes on here.
+        let mut members = expr.depth();
         loop {
             members += 1;
             if members > EXPRESSION_DEPTH_MAX {

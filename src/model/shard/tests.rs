@@ -168,7 +168,16 @@ fn what_is_no_expression_is_refused_in_the_words_of_the_real_server() {
     for deep in ["(".repeat(300) + "a" + &")".repeat(300), "[".repeat(100_000), "-(".repeat(100_000)] {
         assert_eq!(Shard::parse(&deep), Err("CEL parse error: expression recursion limit exceeded: 250".to_owned()));
     }
-    assert_eq!(Shard::parse(&"a.".repeat(300)), Err("CEL parse error: max recursion depth exceeded".to_owned()));
+    // Brackets around members made 14,000 expressions inside of each other.
+    let bracketed = |members: &str| "(".repeat(100) + "a" + &members.repeat(100);
+    for deep in ["a.".repeat(300), bracketed(&(".b".repeat(100) + ")")), bracketed(".b.b)")] {
+        assert_eq!(Shard::parse(&deep), Err("CEL parse error: max recursion depth exceeded".to_owned()));
+    }
+    assert_eq!(
+        Shard::parse(&bracketed(".b)")),
+        Err("unexpected expression kind 7; expected shardRange() call or || operator".to_owned()),
+        "as deep as without brackets"
+    );
     assert!(Shard::parse(&vec![spelled("{R}"); 900].join(" || ")).is_ok());
 }
 

@@ -1,7 +1,7 @@
 //! Protobuf bodies become the JSON that they stand for. Knows no field.
 
 use super::super::JSON_BYTES_MAX;
-use crate::codec::proto::{self, Message};
+use crate::codec::proto::{self, Message, ProtoError};
 
 /// The first bytes of every protobuf body, as Go prints them.
 const PREFIX: &str = "[107 56 115 0]";
@@ -48,16 +48,16 @@ pub(super) fn json(bytes: &[u8], default: (&str, &str)) -> Result<Vec<u8>, Wrong
     let told = Some(unknown.api_version).filter(|version| version.matches('/').count() < 2).unwrap_or_default();
     let (api_version, kind) = (or(told, default.0), or(unknown.kind, default.1));
     let mut json = Vec::with_capacity(bytes.len() * 2);
-    let read = match message(&api_version, &kind, default.1) {
-        Some(message) => message.to_json(unknown.raw, &mut json).map_err(|error| error.to_string()),
-        None => Err(no_kind(&api_version, &kind)),
+    let Some(message) = message(&api_version, &kind, default.1) else {
+        let cause = no_kind(&api_version, &kind);
+        return Err(Wrong::Message { api_version, kind, cause });
     };
-    match read {
-        Ok(()) if json.len() > JSON_BYTES_MAX => {
-            Err(Wrong::Envelope(format!("the message stands for {} bytes of JSON, limit is {JSON_BYTES_MAX}", json.len())))
-        }
+    match message.to_json(unknown.raw, JSON_BYTES_MAX, &mut json) {
         Ok(()) => Ok(json),
-        Err(cause) => Err(Wrong::Message { api_version, kind, cause }),
+        Err(ProtoError::TooLarge) => {
+            Err(Wrong::Envelope(format!("the message stands for too many bytes of JSON, limit is {JSON_BYTES_MAX}")))
+        }
+        Err(error) => Err(Wrong::Message { api_version, kind, cause: error.to_string() }),
     }
 }
 

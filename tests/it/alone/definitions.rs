@@ -72,6 +72,49 @@ async fn a_change_is_work_on_one_definition() -> Outcome {
     Ok(())
 }
 
+/// The series of a definition's resource stayed for ever, and so did those of a version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_go_with_their_resource() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    let object = format!("{DEFINITIONS}/things.gone.ex.io");
+    asked(&client, ("POST", DEFINITIONS), Some(&definition("gone.ex.io", "things", "v1", 0)), 201).await?;
+    served(&client, "/apis/gone.ex.io/v1/things").await?;
+    let (all, of_version) = (r#"group="gone.ex.io""#, r#"group="gone.ex.io",resource="things",version="v1""#);
+    assert!(series(&client, all).await? > 20 && series(&client, of_version).await? > 0, "they are there while it is");
+    let mut versions = ["v1", "v2"].map(|version| definition("gone.ex.io", "things", version, 0)["spec"]["versions"][0].clone());
+    versions[0]["served"] = json!(false);
+    versions[1]["storage"] = json!(false);
+    asked(&client, ("PATCH", &object), Some(&json!({"spec": {"versions": versions}})), 200).await?;
+    served(&client, "/apis/gone.ex.io/v2/things").await?;
+    gone(&client, of_version).await?;
+    assert!(series(&client, all).await? > 20, "its other version is served");
+    asked(&client, ("DELETE", &object), None, 200).await?;
+    gone(&client, "gone.ex.io").await?;
+    // What comes back is counted again.
+    asked(&client, ("POST", DEFINITIONS), Some(&definition("gone.ex.io", "things", "v1", 0)), 201).await?;
+    served(&client, "/apis/gone.ex.io/v1/things").await?;
+    assert!(series(&client, all).await? > 20);
+    Ok(())
+}
+
+/// Lines of `/metrics` in which this stands.
+async fn series(client: &Client, text: &str) -> Result<usize, Failure> {
+    let answer = client.fetch("/metrics").await?;
+    Ok(String::from_utf8_lossy(&answer.body).lines().filter(|line| line.contains(text)).count())
+}
+
+/// Waits until there are no such lines.
+async fn gone(client: &Client, text: &str) -> Outcome {
+    let began = Instant::now();
+    while series(client, text).await? > 0 {
+        assert!(began.elapsed() < PATIENCE, "{text} stays");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
 /// After one POST, lists of the built-in were 500 for good. As kube-apiserver 1.36.3 answers: the definition is taken, its resource is nowhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_in_a_built_in_group_has_no_resource() -> Outcome {

@@ -342,6 +342,30 @@ async fn who_does_not_read_waits_alone() -> Outcome {
     Ok(())
 }
 
+/// Each ping of six bytes is a write, and nothing bounded them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sends_pings_and_nothing_else_is_sent_away() -> Outcome {
+    const PINGS: usize = 5_000;
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let client = server.client();
+    prepare(&client).await?;
+    let mut socket = client.socket(&target("timeoutSeconds=300"), &[]).await?.opened()?;
+    expect_added(&mut socket).await?;
+    let ping = [0x89, 0x80, 1, 2, 3, 4];
+    socket.raw(&ping.repeat(200)).await?;
+    for _ in 0..200 {
+        assert_eq!(socket.frame().await?.map(|frame| show(&frame)).as_deref(), Some("pong "), "some are answered");
+    }
+    socket.raw(&ping.repeat(PINGS)).await?;
+    let rest = socket.rest().await?;
+    assert_eq!(rest.last().map(show).as_deref(), Some("close 1008"));
+    assert!(rest.len() < PINGS, "{} were answered", rest.len());
+    let metrics = String::from_utf8(client.fetch("/metrics").await?.body.to_vec())?;
+    assert!(metrics.contains("watchcache_connections_closed_total{reason=\"flood\"} 1"), "{metrics}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sockets_count_as_connections_and_end_with_the_server() -> Outcome {
     let dir = tempfile::tempdir()?;

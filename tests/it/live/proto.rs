@@ -198,7 +198,7 @@ impl Tally {
             return self.wrong.push(format!("{path}: no message of {} {}", unknown.api_version, unknown.kind));
         };
         let (mut told, mut made) = (Vec::new(), Vec::new());
-        if let Err(error) = of.to_json(unknown.raw, &mut told).and_then(|()| of.from_json(text.as_bytes(), &mut made)) {
+        if let Err(error) = of.to_json(unknown.raw, usize::MAX, &mut told).and_then(|()| of.from_json(text.as_bytes(), &mut made)) {
             return self.wrong.push(format!("{path}: {error}"));
         }
         if told != text.as_bytes() {
@@ -228,7 +228,7 @@ impl Tally {
             };
             seen += 1;
             let mut text = Vec::new();
-            match of.to_json(unknown.raw, &mut text) {
+            match of.to_json(unknown.raw, usize::MAX, &mut text) {
                 Ok(()) => {
                     let text = String::from_utf8_lossy(&text);
                     self.compare(path, pair.value(), &unknown, &text);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::lexer::{END, Kind, Token, tokens};
 use crate::model::{
+    invalid::TOLD_BYTES_MAX,
     legal::{wrong_key, wrong_value},
     quote::quoted,
     selector::{LabelOp, LabelRequirement, LabelSelector},
@@ -161,7 +162,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The operation, if its values are legal. Every complaint is told, in brackets when there are several.
+/// The operation, if its values are legal. Every complaint is told, in brackets when there are several; of very many the first.
 fn checked(key: &str, operator: Kind, values: Values) -> Result<LabelOp, String> {
     let compares = matches!(operator, Kind::Greater | Kind::Less);
     let bound = values.first().and_then(|v| v.parse::<i64>().ok());
@@ -169,10 +170,13 @@ fn checked(key: &str, operator: Kind, values: Values) -> Result<LabelOp, String>
     if let (true, None, Some(value)) = (compares, bound, values.first()) {
         wrong.push(format!("values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer", quoted(value)));
     }
+    let mut told_bytes = 0;
     for (index, value) in values.iter().enumerate() {
         let complaints = wrong_value(value);
-        if !complaints.is_empty() {
-            wrong.push(format!("values[{index}][{key}]: Invalid value: {}: {}", quoted(value), complaints.join("; ")));
+        if !complaints.is_empty() && told_bytes <= TOLD_BYTES_MAX {
+            let complaint = format!("values[{index}][{key}]: Invalid value: {}: {}", quoted(value), complaints.join("; "));
+            told_bytes += complaint.len();
+            wrong.push(complaint);
         }
     }
     match &wrong[..] {
@@ -277,6 +281,17 @@ mod tests {
         assert_eq!(
             labels(&long).expect_err("too long"),
             format!("{req}<nil>: Invalid value: \"{long}\": name part must be no more than 63 bytes")
+        );
+    }
+
+    /// Each has a complaint that is a hundred times as long.
+    #[test]
+    fn of_very_many_illegal_values_the_first_are_told() {
+        let values: Vec<String> = (0..16_000).map(|n| format!("-{n:x}")).collect();
+        let error = labels(&format!("a in ({})", values.join(","))).expect_err("refused");
+        assert!((TOLD_BYTES_MAX..TOLD_BYTES_MAX + 20_000).contains(&error.len()), "{} bytes", error.len());
+        assert!(
+            error.starts_with(r#"unable to parse requirement: [values[0][a]: Invalid value: "-0": a valid label"#) && error.ends_with(']')
         );
     }
 
