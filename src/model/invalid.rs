@@ -29,10 +29,8 @@ pub enum FieldErrorKind {
     NotSupported,
     Forbidden,
     Duplicate,
-    NotFound,
     TooLong,
     TooMany,
-    Internal,
 }
 
 impl FieldErrorKind {
@@ -45,10 +43,8 @@ impl FieldErrorKind {
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
-            Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
-            Self::Internal => "InternalError",
         }
     }
 }
