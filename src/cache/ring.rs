@@ -122,12 +122,6 @@ impl Ring {
     pub fn at(&self, index: usize) -> Option<&Arc<Event>> {
         self.events.get(index)
     }
-
-    /// Revision of the oldest event kept.
-    #[must_use]
-    pub fn oldest(&self) -> Option<Revision> {
-        self.events.front().map(|e| e.revision)
-    }
 }
 
 #[cfg(test)]

@@ -95,8 +95,8 @@ impl Catalogue {
     }
 
     /// The resource that a path names, if it is served.
-    #[must_use]
-    pub fn served(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
+    #[cfg(test)]
+    pub(crate) fn served(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
         self.version(group, version)?.resources.get(resource)
     }
 

@@ -127,7 +127,8 @@ impl TypeRef {
     }
 
     /// Every type, by name.
-    pub fn all() -> impl Iterator<Item = Self> {
+    #[cfg(test)]
+    fn all() -> impl Iterator<Item = Self> {
         (0..TYPES.structs.len()).filter_map(|index| u16::try_from(index).ok().map(Self))
     }
 

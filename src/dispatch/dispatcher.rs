@@ -106,15 +106,9 @@ impl Dispatcher {
     }
 
     /// Number of groups.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
         self.groups.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
     }
 }
 
@@ -245,7 +239,7 @@ mod tests {
         assert!(Arc::ptr_eq(&dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1)), seat.group()));
         drop(seat);
         dispatcher.tidy(Revision(1), Revision::ZERO);
-        assert!(dispatcher.is_empty());
+        assert_eq!(dispatcher.len(), 0);
     }
 
     #[test]
@@ -255,7 +249,7 @@ mod tests {
         let seats = [Filter::default(), in_namespace()].map(|filter| live(&mut dispatcher, key("v1/configmaps", filter), &form));
         assert!(seats.iter().all(|seat| heard(seat).is_empty()));
         assert_eq!(dispatcher.end_all().0.len(), 2);
-        assert!(seats.iter().all(Seat::is_ended) && dispatcher.is_empty());
+        assert!(seats.iter().all(Seat::is_ended) && dispatcher.len() == 0);
         let again = dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1));
         assert!(!again.sit().is_ended());
     }

@@ -162,12 +162,6 @@ impl Subscription {
         std::mem::take(&mut self.processed)
     }
 
-    /// The group.
-    #[must_use]
-    pub fn group(&self) -> &Arc<Group> {
-        self.seat.group()
-    }
-
     /// Shows objects of the picture; whether there is something to send. `None` when the picture was taken back.
     fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<bool> {
         let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Some(false) };

@@ -228,12 +228,12 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
 
 /// On a thread that may compute: the first request of a catalogue makes its documents. Its connection has room for one at a time.
 async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
-    let Arrived { unread, limit, at, .. } = arrived(&request);
+    let Arrived { line, unread, limit, at, .. } = arrived(&request);
     let shelf = api.shelf.load_full();
     let failed = reply.clone();
     let answer = async {
         let hold = unread.take(OPENAPI_BYTES).await;
-        let mut answer = aside(move || openapi::answer(&reply, &request, &shelf.catalogue, &rest)).await;
+        let mut answer = aside(move || openapi::answer(&reply, (&request, &line.query), &shelf.catalogue, &rest)).await;
         answer.extensions_mut().insert(Arc::new(hold));
         whole(answer)
     };

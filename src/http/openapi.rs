@@ -13,10 +13,11 @@ use http::{
 };
 use http_body_util::Full;
 
-use super::{api::arrived, respond::Reply};
+use super::respond::Reply;
 use crate::{
     catalogue::{Catalogue, openapi::Document},
     model::calendar::civil,
+    read::options::Query,
 };
 
 const JSON: &str = "application/json";
@@ -26,27 +27,26 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const KEPT: Duration = Duration::from_secs(365 * 86_400);
 
 /// Answers what follows `/openapi/`. Any method is answered as GET, as by kube-apiserver. Makes documents on first need: some 100 ms of computing.
-pub(super) fn answer(reply: &Reply, request: &Request, catalogue: &Catalogue, rest: &str) -> Response<Full<Bytes>> {
+pub(super) fn answer(reply: &Reply, (request, query): (&Request, &Query), catalogue: &Catalogue, rest: &str) -> Response<Full<Bytes>> {
     match rest.split_once('/') {
         None if rest == "v3" => reply.whole(StatusCode::OK, TEXT, catalogue.openapi_index().clone()),
         Some(("v3", path)) => match catalogue.openapi(path) {
-            Some(found) => document(reply, request, path, found),
+            Some(found) => document(reply, (request, query), path, found),
             None => bare(reply, StatusCode::NOT_FOUND),
         },
         _ => reply.page_not_found(),
     }
 }
 
-fn document(reply: &Reply, request: &Request, path: &str, document: &Document) -> Response<Full<Bytes>> {
+fn document(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document) -> Response<Full<Bytes>> {
     let mut response =
-        if accepts_json(request.headers()) { tagged(reply, request, path, document) } else { bare(reply, StatusCode::NOT_ACCEPTABLE) };
+        if accepts_json(request.headers()) { tagged(reply, (request, query), path, document) } else { bare(reply, StatusCode::NOT_ACCEPTABLE) };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-fn tagged(reply: &Reply, request: &Request, path: &str, document: &Document) -> Response<Full<Bytes>> {
-    let line = arrived(request).line;
-    let asked = line.query.first("hash").filter(|hash| !hash.is_empty());
+fn tagged(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document) -> Response<Full<Bytes>> {
+    let asked = query.first("hash").filter(|hash| !hash.is_empty());
     let etag = header(&format!("\"{}\"", document.hash));
     let mut response = match asked {
         Some(hash) if hash != document.hash => {
@@ -119,7 +119,8 @@ mod tests {
         let request = request.body(Body::empty()).expect("a request");
         let reply = Reply::new(&Method::GET, request.headers(), None);
         let rest = request.uri().path().strip_prefix("/openapi/").expect("its route");
-        answer(&reply, &request, &Catalogue::new(&[]), rest)
+        let query = Query::parse(request.uri().query().unwrap_or(""));
+        answer(&reply, (&request, &query), &Catalogue::new(&[]), rest)
     }
 
     fn told(response: &Response<Full<Bytes>>, name: HeaderName) -> &str {

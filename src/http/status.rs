@@ -212,11 +212,6 @@ impl Status {
         Status::new(503, Some(Reason::ServiceUnavailable), message).with(Details { retry_after: seconds, ..Details::default() })
     }
 
-    /// 504 with this text after `Timeout: `.
-    pub fn timeout(message: &str, seconds: u32) -> Status {
-        Status::new(504, Some(Reason::Timeout), format!("Timeout: {message}")).with(Details { retry_after: seconds, ..Details::default() })
-    }
-
     /// 504 of a revision that is not there yet (spec list-watch §2.6); `retry_after` is 1 from the cache and absent from etcd.
     pub fn too_large_revision(asked: u64, current: u64, retry_after: Option<u32>) -> Status {
         let cause = Cause { reason: "ResourceVersionTooLarge", message: "Too large resource version".to_owned(), field: String::new() };

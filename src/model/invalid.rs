@@ -39,10 +39,8 @@ pub enum FieldErrorKind {
     NotSupported,
     Forbidden,
     Duplicate,
-    NotFound,
     TooLong,
     TooMany,
-    Internal,
 }
 
 impl FieldErrorKind {
@@ -55,10 +53,8 @@ impl FieldErrorKind {
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
-            Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
-            Self::Internal => "InternalError",
         }
     }
 }

@@ -407,7 +407,7 @@ impl World {
         let keeper = &mut self.keepers[wish.resource];
         let key = GroupKey { form: "v1/configmaps".into(), filter: filter(&wish).into() };
         let group = keeper.state.subscribe(key, self.form.clone());
-        let epoch = keeper.state.epoch();
+        let epoch = keeper.published.known().view.epoch;
         if self.random.below(3) == 0 {
             // Things happen between the group and the picture.
             let many = 1 + self.random.below(3);
@@ -415,7 +415,7 @@ impl World {
         }
         let keeper = &self.keepers[wish.resource];
         let known = keeper.published.known();
-        if known.view.epoch != epoch || known.view.epoch != keeper.state.epoch() {
+        if known.view.epoch != epoch {
             return;
         }
         let k = known.revision.0;

@@ -74,16 +74,4 @@ impl Message {
     pub fn from_json(self, json: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
         encode::message_into(self.0.message, json, out)
     }
-
-    /// The kind, as found.
-    #[must_use]
-    pub fn kind(self) -> &'static str {
-        self.0.kind
-    }
-
-    /// Group and version, as found.
-    #[must_use]
-    pub fn api_version(self) -> &'static str {
-        self.0.api_version
-    }
 }

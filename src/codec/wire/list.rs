@@ -52,18 +52,6 @@ impl Messages {
         self.kept.as_slice().iter().map(Bytes::len).sum()
     }
 
-    /// Of how many bytes the items of the list are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
     /// Appends the next one, that of this object, as an item of a list.
     ///
     /// # Errors

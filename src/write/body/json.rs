@@ -418,7 +418,10 @@ mod tests {
         let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(deep(BODY_DEPTH_MAX).as_bytes(), Twice::Last).is_ok());
         assert!(serde_json::from_str::<Value>(&deep(BODY_DEPTH_MAX)).is_ok(), "what is written can be read back");
-        assert_eq!(parse(deep(BODY_DEPTH_MAX + 1).as_bytes(), Twice::Last).err().as_deref(), Some("invalid character '[' exceeded max depth"));
+        assert_eq!(
+            parse(deep(BODY_DEPTH_MAX + 1).as_bytes(), Twice::Last).err().as_deref(),
+            Some("invalid character '[' exceeded max depth")
+        );
     }
 
     #[test]

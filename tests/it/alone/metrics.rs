@@ -47,7 +47,8 @@ async fn every_family_has_a_writer() -> Outcome {
     let mut watch = client.watch(&format!("{MAPS}?{target}")).await?.map_err(|refused| format!("{refused:?}"))?;
     watch.next().await?.ok_or("no initial event")?;
     let mut half = TcpStream::connect(server.address).await?;
-    let head = format!("POST {MAPS} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n", server.address);
+    let head =
+        format!("POST {MAPS} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n", server.address);
     half.write_all(head.as_bytes()).await?;
 
     let (mut moved, began) = (BTreeSet::new(), Instant::now());
