@@ -186,6 +186,6 @@ mod tests {
         ring.evict(&limits, 200);
         assert_eq!(ring.floor(), Revision(99), "events of the last 100 ms stay");
         ring.evict(&limits, 1 << 40);
-        assert!(ring.bytes() <= RING_BYTES_KEPT && ring.len() > 100, "{} events", ring.len());
+        assert!(ring.bytes <= RING_BYTES_KEPT && ring.len() > 100, "{} events", ring.len());
     }
 }

@@ -72,7 +72,7 @@ fn what_is_gone_is_forgotten_in_every_family() {
             let figures = metrics.resource(group, resource);
             figures.set_objects(1);
             figures.consistent_read(true, false);
-            figures.etcd(EtcdOperation::Get).succeeded();
+            figures.etcd_get().succeeded();
             let served = metrics.served(group, version, resource);
             served.watch_list_duration(Scope::Cluster).observe(0.3);
             served.request(Verb::Watch, Scope::Cluster).terminated(504);
