@@ -11,6 +11,7 @@ mod definitions;
 mod forms;
 mod gzip;
 mod large;
+mod odd;
 mod refusals;
 mod restart;
 mod shards;
