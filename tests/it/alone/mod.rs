@@ -14,6 +14,7 @@ mod large;
 mod odd;
 mod refusals;
 mod restart;
+mod secure;
 mod shards;
 pub(crate) mod socket;
 mod trouble;
