@@ -163,6 +163,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         writer,
         authenticator,
         metrics,
+        strict_transport: config.doors.secure.as_ref().and_then(|door| door.strict_transport.clone()),
         times: config.times.clone(),
         gates: config.gates,
         loaded: AtomicBool::new(false),

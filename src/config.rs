@@ -1,7 +1,7 @@
 //! `Args` as typed become a checked `Config`, once; every limit, default and unit is here. Opens no socket and reads only the password file.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use clap::Parser;
 
 mod args;
 mod gates;
+mod secure;
 mod store;
 
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use gates::Gates;
+pub use secure::SecureDoor;
 pub use store::{Embedded, StoreAlone};
 
 /// What the command line asks for.
@@ -76,17 +78,6 @@ pub struct Doors {
     pub insecure_port: Option<u16>,
     /// The TLS door.
     pub secure: Option<SecureDoor>,
-}
-
-/// The TLS door.
-#[derive(Clone, Debug)]
-pub struct SecureDoor {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// PEM file: certificate, then intermediates.
-    pub cert_file: PathBuf,
-    /// PEM file: private key.
-    pub key_file: PathBuf,
 }
 
 /// Authenticators of the TLS door; it is open only if at least one is set.
@@ -327,16 +318,7 @@ fn doors(args: &ServeArgs, etcd: &Etcd, auth: &Auth, warnings: &mut Vec<String>)
         (None, Some(_)) => None,
         (None, None) => Some(8001),
     };
-    let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
-    let secure = match (args.secure_port, files) {
-        (0, None) => None,
-        (0, Some(_)) => return Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
-        (_, None) => return Err("--secure-port needs --tls-cert-file and --tls-private-key-file".to_owned()),
-        (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() => {
-            return Err("--secure-port needs an authenticator: --client-ca-file or --token-auth-file".to_owned());
-        }
-        (port, Some((cert_file, key_file))) => Some(SecureDoor { address: SocketAddr::new(args.bind_address, port), cert_file, key_file }),
-    };
+    let secure = secure::check(args, auth)?;
     match (insecure_port, &secure) {
         (None, None) => Err(match exposed.filter(|_| args.insecure_port.is_none()) {
             Some(why) => format!("no door is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),

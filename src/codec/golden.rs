@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::{collection, prelude::*};
 use serde_json::Value;
 
-use super::{Form, ListMeta, MetaVersion, ingest};
+use super::{Form, ListMeta, MetaVersion, ingest, object_meta};
 use crate::model::{Broken, FieldPath, Kind, Object, Revision, Shape, Storage};
 
 /// A recorded case: lines of `what apiVersion payload`.
@@ -391,6 +391,10 @@ proptest! {
         };
         let mut text = format!("{head},\"metadata\":{metadata},\"spec\":{spec}}}").into_bytes();
         let mut wanted: Value = serde_json::from_slice(&text).expect("valid");
+        // What no ObjectMeta has is left out of a custom resource.
+        if let (true, Some(metadata)) = (custom, wanted["metadata"].as_object_mut()) {
+            object_meta::coerce(metadata);
+        }
         wanted["metadata"]["resourceVersion"] = Value::from(revision.to_string());
         if pretty {
             text = super::pretty::indent(&text);

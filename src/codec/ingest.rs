@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     defaults, definition, encode, field,
     members::Members,
-    pretty,
+    object_meta, pretty,
     proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
@@ -20,7 +20,8 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 /// Makes the value of `key`, written at `revision`, servable. `prefix_len`: bytes of the key before the namespace or name
 /// (`/registry/configmaps/`).
 ///
-/// A value written by kube-apiserver is spliced as it is, in one pass. Others (another member order, line breaks) are written anew first.
+/// A value written by kube-apiserver is spliced as it is, in one pass. Others (another member order, line breaks, a custom resource with metadata that is
+/// none) are written anew first.
 /// A `resourceVersion` in the value is replaced. Name and namespace are the key's, whatever the value's metadata says: the key is where
 /// clients found it.
 ///
@@ -197,7 +198,11 @@ fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
     }
     let written = match head {
         Head::BuiltIn { .. } => encode::builtin_order(&object),
-        Head::Custom { .. } => encode::custom_order(&object),
+        Head::Custom { .. } => {
+            let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+            object_meta::coerce(metadata.ok_or("not a Kubernetes object: its metadata is no object: write the object again")?);
+            encode::custom_order(&object)
+        }
     };
     String::from_utf8(written).map_err(|_| "not UTF-8".to_owned())
 }
@@ -205,10 +210,13 @@ fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
 /// One pass and one copy; `None` when the value is not canonical.
 fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], revision: Revision) -> Result<Option<Body>, String> {
     let Some(head_len) = head.len_in(text) else { return Ok(None) };
-    let scan = scan::scan(text, head.order(), paths).map_err(|e| invalid(&e))?;
-    if scan.odd {
-        return Ok(None);
-    }
+    let scan = match scan::scan(text, head.order(), paths) {
+        Ok(scan) if !scan.odd => scan,
+        Ok(_) => return Ok(None),
+        // Of its metadata goes what does not fit.
+        Err(e) if e.is_data() && matches!(head, Head::Custom { .. }) => return Ok(None),
+        Err(e) => return Err(invalid(&e)),
+    };
     if let Head::Custom { kind, .. } = head
         && scan.kind.as_ref().is_none_or(|found| found.0 != kind)
     {
@@ -330,6 +338,19 @@ mod early_tests {
         for none in ["", r#","uid":null"#, r#","uid":7"#] {
             assert_eq!(hashed(none), hash(""), "{none}");
         }
+    }
+
+    /// It made the whole resource unreadable, until somebody mended the value in etcd.
+    #[test]
+    fn metadata_of_a_custom_resource_that_is_none_is_left_out() {
+        let stored = br#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"labels":{"a":1,"b":"c"},"name":"t","new":true,"uid":"u"},"spec":{"x":1}}"#;
+        let key = Bytes::from_static(b"/registry/ex.io/things/t");
+        let object = ingest(&things(), "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
+        let mut body = Vec::new();
+        Form::custom("ex.io/v1", "Thing", "ThingList").object_into(&object, &mut body);
+        let want = r#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"},"spec":{"x":1}}"#;
+        assert_eq!(String::from_utf8_lossy(&body), want);
+        assert_eq!(object.labels.len(), 0);
     }
 
     fn things() -> Storage {

@@ -23,6 +23,7 @@ pub mod ingest;
 mod job;
 pub mod media;
 mod members;
+pub(crate) mod object_meta;
 mod partial;
 pub mod pretty;
 mod printed;

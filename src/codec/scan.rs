@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use super::{encode::OBJECT_META, members::Text};
+use super::{encode::OBJECT_META, members::Text, object_meta::Check};
 
 /// What the pass found.
 #[derive(Debug, Default)]
@@ -23,7 +23,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) labels: Vec<(Box<str>, Box<str>)>,
     /// The text of each asked path, in the order asked; `None` when there is none.
     pub(crate) found: Vec<Option<&'a str>>,
-    /// `metadata` is missing, null or doubled, or a type member is doubled: the value must be written anew before it can be spliced.
+    /// `metadata` is missing, null or doubled, or a type member is doubled: the value must be written anew before it can be spliced. So must one that is
+    /// refused for the type of something in it, if it is a custom resource.
     pub(crate) odd: bool,
 }
 
@@ -199,9 +200,14 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
                     let start = value.as_ptr().addr() - self.base;
                     self.scan.place = Place::Instead(start, start + value.len());
                 }
+                "labels" => self.scan.labels = map.next_value::<Option<Labels>>()?.unwrap_or_default().0,
+                "uid" if self.order == Order::Sorted => self.scan.uid = map.next_value()?,
                 // Whatever else it is, it is shown as it is, and hashed as if it were missing.
                 "uid" => self.scan.uid = serde_json::from_str(map.next_value::<&RawValue>()?.get()).ok(),
-                "labels" => self.scan.labels = map.next_value::<Option<Labels>>()?.unwrap_or_default().0,
+                name if self.order == Order::Sorted => {
+                    let check = Check::of(name).ok_or_else(|| A::Error::custom(format_args!("no ObjectMeta has {name:?}")))?;
+                    map.next_value_seed(check)?;
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -322,7 +328,7 @@ fn step<'a, A: MapAccess<'a>>(
         }
     }
     if mask != ends {
-        run(raw, walk(found)).map_err(serde::de::Error::custom)?;
+        run(raw, walk(found)).map_err(Error::custom)?;
     }
     Ok(())
 }
@@ -343,12 +349,13 @@ mod tests {
 
     #[test]
     fn finds_paths_that_end_together_and_go_through_each_other() {
-        let text = r#"{"metadata":{"name":"n","x":{"y":7}},"spec":{"a":{"b":{"c":1},"d":[1, 2]},"e":null,"f":"\u0041"},"spec2":3}"#;
+        let text = r#"{"metadata":{"name":"n"},"spec":{"a":{"b":{"c":1},"d":[1, 2]},"e":null,"f":"\u0041"},"spec2":3}"#;
         assert_eq!(
             found(text, &["spec.a.b.c", "spec.a.b", "spec.a.d", "spec.e", "spec.f", "spec2", "spec2.x", "spec.a.d.q", "no"]),
             [Some("1"), Some(r#"{"c":1}"#), Some("[1, 2]"), Some("null"), Some(r#""\u0041""#), Some("3"), None, None, None]
         );
-        assert_eq!(found(text, &["metadata.name", "spec2", "metadata.x.y"]), [Some("\"n\""), Some("3"), Some("7")]);
+        let text = r#"{"metadata":{"name":"n","labels":{"y":"7"}},"spec2":3}"#;
+        assert_eq!(found(text, &["metadata.name", "spec2", "metadata.labels.y"]), [Some("\"n\""), Some("3"), Some("\"7\"")]);
         let many: Vec<String> = (0..150).map(|i| format!("spec.p{i}")).collect();
         let spec = (0..150).map(|i| format!("\"p{i}\":{i}")).collect::<Vec<_>>().join(",");
         let text = format!("{{\"metadata\":{{}},\"spec\":{{{spec}}}}}");

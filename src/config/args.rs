@@ -89,6 +89,9 @@ pub(super) struct ServeArgs {
     /// PEM file with the key of --tls-cert-file
     #[arg(long, value_name = "FILE", help_heading = "Doors")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// What the TLS door tells browsers in Strict-Transport-Security, comma separated: max-age=SECONDS, includeSubDomains, preload
+    #[arg(long, value_delimiter = ',', value_name = "DIRECTIVE,...", help_heading = "Doors")]
+    pub(super) strict_transport_security_directives: Vec<String>,
 
     /// PEM file with authorities of client certificates: CN becomes the user, each O a group
     #[arg(long, value_name = "FILE", help_heading = "Who may enter")]

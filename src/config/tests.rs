@@ -65,10 +65,34 @@ fn every_error_is_one_line_that_names_the_flag() {
             "--feature-gates: invalid value of ShardedListAndWatch: \"1\" is not true or false",
         ),
         (&[LOCAL, "--max-header-bytes=1"], "--max-header-bytes 1: must be from 8192 to 67108864"),
+        (&[LOCAL, "--strict-transport-security-directives=max-age=1,,preload"], "empty value in strict-transport-security-directives"),
+        (&[LOCAL, "--strict-transport-security-directives=max-age=1=2"], NO_DIRECTIVE),
+        (&[LOCAL, "--strict-transport-security-directives=max-age=1,Preload"], NO_DIRECTIVE),
+        (&[LOCAL, "--strict-transport-security-directives=preload"], FOR_TLS),
     ];
     for (flags, line) in cases {
         assert_eq!(wrong(flags), *line, "{flags:?}");
     }
+}
+
+const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see \
+                            https://tools.ietf.org/html/rfc6797#section-6.1 for more information";
+const FOR_TLS: &str = "--strict-transport-security-directives is for the TLS door: give --secure-port too";
+
+/// The TLS door with these flags besides.
+fn secure(flags: &[&str]) -> SecureDoor {
+    let all: Vec<&str> = TLS.iter().chain(flags).copied().collect();
+    serve(&all).expect("valid").doors.secure.expect("it is open")
+}
+
+#[test]
+fn browsers_are_told_what_the_flag_says() {
+    let told = |flags: &[&str]| secure(flags).strict_transport.map(|value| value.to_str().expect("a text").to_owned());
+    assert_eq!(
+        told(&["--strict-transport-security-directives=max-age=31536000,includeSubDomains,preload"]).as_deref(),
+        Some("max-age=31536000; includeSubDomains; preload")
+    );
+    assert_eq!((told(&[]), told(&["--strict-transport-security-directives="])), (None, None));
 }
 
 #[test]

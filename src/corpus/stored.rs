@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Subject;
 use crate::{
-    codec::{Form, MetaVersion, ingest},
+    codec::{Form, MetaVersion, ingest, object_meta},
     model::{FieldPath, Kind, Object, Revision, Shape, Storage},
 };
 
@@ -128,6 +128,10 @@ fn is_the_value(value: &[u8], object: &Object, shown: &Value, version: &str) {
     let metadata = stored.entry("metadata").or_insert(Value::Null);
     if metadata.is_null() {
         *metadata = json!({});
+    }
+    // A custom resource shows no metadata that is none.
+    if let (Value::Object(members), "ex.io/v2") = (&mut *metadata, version) {
+        object_meta::coerce(members);
     }
     metadata["resourceVersion"] = REVISION.to_string().into();
     for (key, label) in metadata["labels"].as_object().unwrap_or(&Map::new()) {

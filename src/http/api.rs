@@ -18,7 +18,10 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header::IF_NONE_MATCH};
+use http::{
+    HeaderValue, Method, StatusCode,
+    header::{CACHE_CONTROL, IF_NONE_MATCH, STRICT_TRANSPORT_SECURITY},
+};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -67,6 +70,8 @@ pub struct Api {
     pub authenticator: Arc<Authenticator>,
     /// Metric families.
     pub metrics: Arc<Metrics>,
+    /// What browsers are told at the TLS door.
+    pub strict_transport: Option<HeaderValue>,
     /// Time limits.
     pub times: Times,
     /// What is served only when asked for.
@@ -95,12 +100,28 @@ pub(super) struct Arrived {
 
 /// The service of both doors. Layers run outermost first: arrival, guard, identity.
 pub fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let strict_transport = api.strict_transport.clone();
+    let router = Router::new()
         .fallback(route)
         .layer(from_fn_with_state(api.clone(), identify))
         .layer(from_fn_with_state(api.clone(), protect))
         .layer(from_fn_with_state(api.clone(), arrive))
-        .with_state(api)
+        .with_state(api);
+    match strict_transport {
+        Some(directives) => router.layer(from_fn_with_state(directives, keep_to_tls)),
+        None => router,
+    }
+}
+
+/// Tells browsers of the TLS door to come through no other. Of kube-apiserver's filters it is the neighbour of the one that forbids caches to keep what is
+/// answered: an answer has both headers or none.
+async fn keep_to_tls(State(directives): State<HeaderValue>, request: Request, next: Next) -> Response {
+    let is_secure = connection(&request).door == Door::Secure;
+    let mut response = next.run(request).await;
+    if is_secure && response.headers().contains_key(CACHE_CONTROL) {
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, directives);
+    }
+    response
 }
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).

@@ -105,8 +105,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         return whole(call.arrived.reply.status(&status));
     }
     if let (Some(name), false) = (&path.name, is_watch) {
-        // A GET has one option; list options that are none of its are not looked at.
-        return Box::pin(call.get(name, line.query.first("resourceVersion").unwrap_or(""))).await;
+        return Box::pin(call.get(name, &line.query)).await;
     }
     let options = match ListOptions::of(&line.query) {
         Ok(options) => options,
@@ -168,8 +167,13 @@ impl Call<'_> {
         }
     }
 
-    async fn get(&self, name: &str, resource_version: &str) -> Response {
+    /// A GET has one option; list options that are none of its are not looked at.
+    async fn get(&self, name: &str, query: &Query) -> Response {
         let mut timer = self.resource.requests.request(Verb::Get, Scope::Resource);
+        if query.is_true("export") {
+            return self.failed(&Status::bad_request(NO_EXPORT), &mut timer);
+        }
+        let resource_version = query.first("resourceVersion").unwrap_or("");
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
         let is_scale = self.is_scale();
         // A Scale is made of the whole object.
@@ -536,6 +540,9 @@ fn held(mut response: Response, hold: Option<Hold>) -> Response {
     hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
     response
 }
+
+/// What an old client is told that asks for an object without what the server has put into it.
+const NO_EXPORT: &str = "the export parameter, deprecated since v1.14, is no longer supported";
 
 /// What is made for an answer without asking for room first, bytes.
 const SMALL_BYTES: usize = 64 << 10;

@@ -108,7 +108,8 @@ impl Sent {
             body::identified(&mut tree, expected);
         }
         let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
-        let told: Vec<String> = unknown.iter().map(|path| format!("unknown field {}", quoted(path))).chain(told).collect();
+        // What is wrong with the patch itself comes first.
+        let told: Vec<String> = told.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
         match options.validation {
             FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
             FieldValidation::Strict if !told.is_empty() => {
@@ -170,5 +171,28 @@ fn misidentified(error: IdentifyError, tree: &Value) -> WriteError {
             let name = tree.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("").to_owned();
             WriteError::Invalid { of: Named { group, kind, name }, errors: vec![error] }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_patch_is_told_before_what_it_made() {
+        let expected = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});
+        let told = |kind, bytes: &[u8]| {
+            let patch = Patch { kind, bytes, validation: FieldValidation::Warn };
+            Sent::patched(&expected, &WriteOptions::default(), &patch, &object).expect("a patch").warnings
+        };
+        let twice = br#"{"aaa":1,"data":{"a":"1","a":"2"}}"#;
+        for kind in [PatchKind::Merge, PatchKind::Strategic] {
+            assert_eq!(told(kind, twice), [r#"duplicate field "data.a""#, r#"unknown field "aaa""#]);
+        }
+        let operations = br#"[{"op":"add","path":"/aaa","value":1,"x":2}]"#;
+        assert_eq!(told(PatchKind::Json, operations), [r#"json patch unknown field "[0].x""#, r#"unknown field "aaa""#]);
     }
 }

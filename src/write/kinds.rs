@@ -11,7 +11,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{definition, metadata, strategy::Part, tree};
+use super::{definition, metadata, scale, strategy::Part, tree};
 use crate::{catalogue::Served, model::invalid::FieldError};
 
 /// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).
@@ -172,6 +172,7 @@ pub(super) fn with_finalizers(old: &Value, mut wanted: Value) -> Value {
 /// What is wrong with a new object besides its metadata.
 pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError> {
     match id(served) {
+        _ if served.custom => scale::validate(served.scale.as_ref(), Part::Main, object),
         "configmaps" | "secrets" => data_size(object),
         DEFINITIONS => definition::validate_create(object),
         "apiregistration.k8s.io/apiservices" => {
@@ -184,6 +185,7 @@ pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError
 /// What is wrong with a change besides that of the metadata.
 pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Value) -> Vec<FieldError> {
     match (id(served), part) {
+        _ if served.custom => scale::validate(served.scale.as_ref(), part, new),
         ("configmaps" | "secrets", _) => {
             immutable_data(old, new).into_iter().chain(secret_type(served, old, new)).chain(data_size(new)).collect()
         }

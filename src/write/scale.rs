@@ -1,4 +1,4 @@
-//! `/scale`: an `autoscaling/v1` Scale over the replicas of its parent (spec api-surface §6.3, §11.3).
+//! `/scale`: an `autoscaling/v1` Scale over the replicas of its parent, and what these may be (spec api-surface §6.3, §11.3).
 
 use serde_json::{Map, Value, json};
 
@@ -8,13 +8,17 @@ use super::{
     decode::Sent,
     failure::{Named, WriteError},
     in_namespace, is_large, is_large_patch, is_named,
+    patch::printed::{go_type, printed},
     patched::{Patch, PatchKind},
     place::{Current, Place},
-    strategy,
+    strategy::{self, Part},
     transaction::{Decision, Look},
     tree, written,
 };
-use crate::{catalogue::Served, model::invalid::FieldError};
+use crate::{
+    catalogue::{ScalePaths, Served},
+    model::invalid::FieldError,
+};
 
 const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false };
 
@@ -99,19 +103,70 @@ fn scaled(place: &Place, current: &Current, scale: &Value) -> Result<Decision, W
         strategy::check_revision(place, sent, current)?;
     }
     let replicas = tree::integer(scale, &["spec", "replicas"]).unwrap_or(0);
-    if replicas < 0 && place.served().custom {
-        let path = format!(".{}", Paths::of(place.served()).spec.join("."));
-        let error = FieldError::invalid(path, &replicas.into(), "should be a non-negative integer");
-        return Err(WriteError::Invalid { of: place.kind(), errors: vec![error] });
-    }
-    if replicas < 0 {
+    // Of a custom resource the whole is judged.
+    if replicas < 0 && !place.served().custom {
         let of = Named { group: SCALE.group.to_owned(), kind: SCALE.kind.to_owned(), name: place.name.clone() };
         let error = FieldError::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
         return Err(WriteError::Invalid { of, errors: vec![error] });
     }
     let mut object = current.tree.clone();
     tree::set(&mut object, &Paths::of(place.served()).spec, replicas.into());
-    Ok(strategy::update(place, strategy::Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
+    Ok(strategy::update(place, Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
+}
+
+/// What is wrong with the numbers and the selector of a custom resource whose definition says where they are. `/status` is not judged by the spec.
+pub(super) fn validate(paths: Option<&ScalePaths>, part: Part, object: &Value) -> Vec<FieldError> {
+    let Some(paths) = paths else { return Vec::new() };
+    let spec = (part != Part::Status).then(|| wrong_replicas(object, &paths.spec)).flatten();
+    let selector = paths.selector.as_ref().and_then(|path| wrong_selector(object, path));
+    spec.into_iter().chain(wrong_replicas(object, &paths.status)).chain(selector).collect()
+}
+
+fn wrong_replicas(object: &Value, path: &[String]) -> Option<FieldError> {
+    let (replicas, why) = match nested(object, path) {
+        Err(why) => (0, why),
+        Ok(None) => return None,
+        Ok(Some(value)) => match value.as_i64() {
+            None => (0, unfit(value, path, "int64")),
+            Some(replicas) if replicas < 0 => (replicas, "should be a non-negative integer".to_owned()),
+            Some(replicas) if replicas > i64::from(i32::MAX) => (replicas, format!("should be less than or equal to {}", i32::MAX)),
+            Some(_) => return None,
+        },
+    };
+    Some(FieldError::invalid(dotted(path), &replicas.into(), &why))
+}
+
+fn wrong_selector(object: &Value, path: &[String]) -> Option<FieldError> {
+    let why = match nested(object, path) {
+        Err(why) => why,
+        Ok(value) => value.filter(|value| !value.is_string()).map(|value| unfit(value, path, "string"))?,
+    };
+    Some(FieldError::invalid(dotted(path), &"".into(), &why))
+}
+
+/// What is at a path, as Go's unstructured helpers look for it: a null at its end is something.
+fn nested<'a>(object: &'a Value, path: &[String]) -> Result<Option<&'a Value>, String> {
+    let mut value = object;
+    for (i, name) in path.iter().enumerate() {
+        match value {
+            Value::Object(members) => match members.get(name) {
+                Some(member) => value = member,
+                None => return Ok(None),
+            },
+            Value::Null => return Ok(None),
+            other => return Err(unfit(other, &path[..=i], "map[string]interface{}")),
+        }
+    }
+    Ok(Some(value))
+}
+
+fn unfit(value: &Value, path: &[String], expected: &str) -> String {
+    let found = if value.is_null() { "<nil>" } else { go_type(value) };
+    format!("{} accessor error: {} is of the type {found}, expected {expected}", dotted(path), printed(value))
+}
+
+fn dotted(path: &[String]) -> String {
+    format!(".{}", path.join("."))
 }
 
 /// Where the numbers are.
@@ -152,4 +207,56 @@ fn selector(selector: &Value) -> String {
     }
     terms.sort_by(|a, b| a.trim_start_matches('!').cmp(b.trim_start_matches('!')));
     terms.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(part: Part, object: &Value) -> Vec<String> {
+        let path = |text: &str| text.split('.').map(str::to_owned).collect();
+        let paths = ScalePaths { spec: path("spec.replicas"), status: path("status.replicas"), selector: Some(path("status.selector")) };
+        validate(Some(&paths), part, object).into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn replicas_are_judged_in_the_words_of_their_paths() {
+        let above = "should be less than or equal to 2147483647";
+        for (replicas, why) in [
+            (json!(i64::MAX), format!("9223372036854775807: {above}")),
+            (json!(i64::from(i32::MAX) + 1), format!("2147483648: {above}")),
+            (json!(-1), "-1: should be a non-negative integer".to_owned()),
+            (json!("x"), "0: .spec.replicas accessor error: x is of the type string, expected int64".to_owned()),
+            (json!(1.5), "0: .spec.replicas accessor error: 1.5 is of the type float64, expected int64".to_owned()),
+            (json!(null), "0: .spec.replicas accessor error: <nil> is of the type <nil>, expected int64".to_owned()),
+            (
+                json!({"a": 1}),
+                "0: .spec.replicas accessor error: map[a:1] is of the type map[string]interface {}, expected int64".to_owned(),
+            ),
+        ] {
+            let object = json!({"spec": {"replicas": replicas}});
+            assert_eq!(wrong(Part::Main, &object), [format!(".spec.replicas: Invalid value: {why}")]);
+            assert_eq!(wrong(Part::Status, &object), [""; 0], "the spec is not looked at");
+        }
+        let text = "0: .spec.replicas accessor error: text is of the type string, expected map[string]interface{}";
+        assert_eq!(wrong(Part::Main, &json!({"spec": "text"})), [format!(".spec.replicas: Invalid value: {text}")]);
+        for fine in
+            [json!({}), json!({"spec": null}), json!({"spec": {"replicas": i32::MAX}, "status": {"replicas": 0, "selector": "a=b"}})]
+        {
+            assert_eq!(wrong(Part::Main, &fine), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn the_status_is_judged_with_its_selector() {
+        let object = json!({"status": {"replicas": -1, "selector": 5}});
+        let want = [
+            ".status.replicas: Invalid value: -1: should be a non-negative integer",
+            ".status.selector: Invalid value: \"\": .status.selector accessor error: 5 is of the type int64, expected string",
+        ];
+        for part in [Part::Status, Part::Main] {
+            assert_eq!(wrong(part, &object), want);
+        }
+    }
 }

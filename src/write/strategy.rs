@@ -75,7 +75,12 @@ pub(super) fn update(
         Part::Finalizers => kinds::with_finalizers(old, wanted),
         Part::Server => wanted,
     };
-    keep_server_set(tree::member(&mut new, "metadata"), tree::metadata(old));
+    let metadata = tree::member(&mut new, "metadata");
+    keep_server_set(metadata, tree::metadata(old));
+    // A client may give a namespace to what has none (measured).
+    if place.namespace.is_none() {
+        metadata.remove("namespace");
+    }
     kinds::prepare_update(served, part, old, &mut new);
     normalize(&mut new);
     warnings.extend(metadata::dedup_owners(tree::member(&mut new, "metadata")));
@@ -294,6 +299,20 @@ mod tests {
         let labelled = update(&place, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
         assert_eq!(update(&place, Part::Status, &old, wanted, &mut Vec::new()), Ok(None), "the status door of Deployments takes no labels");
+    }
+
+    #[test]
+    fn what_has_no_namespace_gets_none() {
+        let place = test_place("", "nodes", None, "n");
+        let node = |namespace: &str, label: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "namespace": namespace, "labels": {"l": label}}});
+        let old = current(json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "labels": {"l": "1"}}}));
+        for part in [Part::Main, Part::Status] {
+            let new = update(&place, part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
+            assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
+            assert_eq!(update(&place, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
+        }
+        let new = create(&place, node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
+        assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
     }
 
     #[test]

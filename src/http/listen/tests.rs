@@ -59,7 +59,12 @@ impl Papers {
 
     fn door(&self) -> SecureDoor {
         let path = |name: &str| self.dir.path().join(name);
-        SecureDoor { address: "127.0.0.1:0".parse().expect("an address"), cert_file: path("server.pem"), key_file: path("server.key") }
+        SecureDoor {
+            address: "127.0.0.1:0".parse().expect("an address"),
+            cert_file: path("server.pem"),
+            key_file: path("server.key"),
+            strict_transport: None,
+        }
     }
 
     fn authenticator(&self) -> Arc<Authenticator> {

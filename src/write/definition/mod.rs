@@ -16,6 +16,7 @@ mod conversion;
 mod json_path;
 mod lifecycle;
 mod names;
+mod pattern;
 mod prepare;
 mod schema;
 mod shown;

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text};
+use super::{
+    pattern,
+    tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
+};
 use crate::model::invalid::FieldError;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -142,8 +145,8 @@ impl Errors {
         }
     }
 
-    /// The junctors of a node. `int_or_string` and `first` tell that `anyOf`, or that of the first `allOf`, is the pattern that may name types.
-    /// A `pattern` is not compiled: what is refused there depends on the language of the engine.
+    /// The pattern and the junctors of a node. `int_or_string` and `first` tell that `anyOf`, or that of the first `allOf`, is of the form that may name
+    /// types.
     fn values(&mut self, s: &Value, path: &str, int_or_string: bool, first: bool) {
         for (i, inner) in list(s, "anyOf").iter().enumerate().filter(|_| !int_or_string) {
             self.nested(inner, &at(&child(path, "anyOf"), i), false);
@@ -156,6 +159,10 @@ impl Errors {
         }
         if let Some(inner) = member(s, "not") {
             self.nested(inner, &child(path, "not"), false);
+        }
+        let said = text(s, "pattern");
+        if let Some(why) = pattern::wrong(said) {
+            self.refuse(child(path, "pattern"), said, &format!("must be a valid regular expression, but isn't: {why}"));
         }
     }
 

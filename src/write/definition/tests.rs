@@ -12,8 +12,7 @@ use super::{
 use crate::{catalogue::Definition, codec::definition::to_stored, model::invalid::FieldError};
 
 /// Cases in which we answer something else, and why.
-const DEVIATIONS: [(&str, &str); 3] = [
-    ("a pattern that is none", "patterns are not compiled: accepted"),
+const DEVIATIONS: [(&str, &str); 2] = [
     ("a default of a wrong type", "defaults are not validated against their schema: accepted"),
     ("a rule that does not compile", "CEL rules are not compiled: accepted"),
 ];

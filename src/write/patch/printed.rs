@@ -38,7 +38,7 @@ pub(super) fn printed_as_string(value: &Value) -> String {
 }
 
 /// The Go type of a decoded JSON value, as `reflect` names it.
-pub(super) fn go_type(value: &Value) -> &'static str {
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
@@ -50,10 +50,10 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Go's shortest form, with an exponent below 10^-4 and from 10^21 on.
+/// Go's shortest form; a float has an exponent below 10^-4 and from 10^6 on.
 fn printed_number(number: &Number) -> String {
     let Some(value) = number.as_f64().filter(|_| !number.is_i64()) else { return number.to_string() };
-    if value == 0.0 || (1e-4..1e21).contains(&value.abs()) {
+    if value == 0.0 || (1e-4..1e6).contains(&value.abs()) {
         return value.to_string();
     }
     let text = format!("{value:e}");
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn values_are_printed_as_go_prints_them() {
-        let value = json!({"b": ["x", null, true], "a": {"n": 1, "f": 1.5}, "c": 1e21, "d": 0.00001, "e": 100_000_000.0});
-        assert_eq!(printed(&value), "map[a:map[f:1.5 n:1] b:[x <nil> true] c:1e+21 d:1e-05 e:100000000]");
+        let value = json!({"b": ["x", null, true], "a": {"n": 1, "f": 1.5}, "c": 1e21, "d": 0.00001, "e": 100_000_000.0, "g": 123_456.7, "h": u64::MAX});
+        assert_eq!(printed(&value), "map[a:map[f:1.5 n:1] b:[x <nil> true] c:1e+21 d:1e-05 e:1e+08 g:123456.7 h:1.8446744073709552e+19]");
         assert_eq!(printed_as_string(&json!([1, null, "a", false])), "[%!s(int64=1) %!s(<nil>) a %!s(bool=false)]");
     }
 }
