@@ -20,6 +20,7 @@ use tokio::{
 };
 use tower::ServiceExt;
 
+mod advertised;
 mod alone;
 mod backend;
 mod files;
@@ -154,6 +155,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         permit,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
+        advertised: advertised::find(&config.doors),
     };
     let upkeep = tokio::spawn(upkeep.run(told));
     let api = Arc::new(Api {

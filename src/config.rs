@@ -15,7 +15,7 @@ mod store;
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use gates::Gates;
-pub use secure::SecureDoor;
+pub use secure::{Advertised, SecureDoor};
 pub use store::{Embedded, StoreAlone};
 
 /// What the command line asks for.
@@ -318,7 +318,7 @@ fn doors(args: &ServeArgs, etcd: &Etcd, auth: &Auth, warnings: &mut Vec<String>)
         (None, Some(_)) => None,
         (None, None) => Some(8001),
     };
-    let secure = secure::check(args, auth)?;
+    let secure = secure::check(args, auth, warnings)?;
     match (insecure_port, &secure) {
         (None, None) => Err(match exposed.filter(|_| args.insecure_port.is_none()) {
             Some(why) => format!("no door is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),

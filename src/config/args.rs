@@ -92,6 +92,13 @@ pub(super) struct ServeArgs {
     /// What the TLS door tells browsers in Strict-Transport-Security, comma separated: max-age=SECONDS, includeSubDomains, preload
     #[arg(long, value_delimiter = ',', value_name = "DIRECTIVE,...", help_heading = "Doors")]
     pub(super) strict_transport_security_directives: Vec<String>,
+    /// Address under which other hosts find the TLS door, for the endpoints of the Service default/kubernetes
+    /// [default: --bind-address; when that is every address, the one of the default route]
+    #[arg(long, value_name = "IP", help_heading = "Doors")]
+    pub(super) advertise_address: Option<IpAddr>,
+    /// Range of the addresses of Services; its first one is that of the Service default/kubernetes
+    #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR", help_heading = "Doors")]
+    pub(super) service_cluster_ip_range: String,
 
     /// PEM file with authorities of client certificates: CN becomes the user, each O a group
     #[arg(long, value_name = "FILE", help_heading = "Who may enter")]

@@ -1,6 +1,6 @@
-//! The TLS door: where it is, and what it tells browsers.
+//! The TLS door: where it is, what it tells browsers, and how the clients inside of a cluster find it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use http::HeaderValue;
@@ -19,15 +19,27 @@ pub struct SecureDoor {
     pub key_file: PathBuf,
     /// The header `Strict-Transport-Security` of its answers.
     pub strict_transport: Option<HeaderValue>,
+    /// What the Service `default/kubernetes` says; none where nobody else could reach the door.
+    pub advertised: Option<Advertised>,
+}
+
+/// How clients inside of a cluster find the TLS door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    /// The door as other hosts see it; none: at the address of the default route.
+    pub address: Option<IpAddr>,
+    /// Address of the Service.
+    pub service: IpAddr,
 }
 
 /// The door that the flags ask for.
-pub(super) fn check(args: &ServeArgs, auth: &Auth) -> Result<Option<SecureDoor>, String> {
+pub(super) fn check(args: &ServeArgs, auth: &Auth, warnings: &mut Vec<String>) -> Result<Option<SecureDoor>, String> {
     let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
     let strict_transport = strict_transport(&args.strict_transport_security_directives)?;
+    let service = first_of(&args.service_cluster_ip_range)?;
     match (args.secure_port, files) {
-        (0, None) if strict_transport.is_some() => {
-            Err("--strict-transport-security-directives is for the TLS door: give --secure-port too".to_owned())
+        (0, None) if strict_transport.is_some() || args.advertise_address.is_some() => {
+            Err("--strict-transport-security-directives and --advertise-address are for the TLS door: give --secure-port too".to_owned())
         }
         (0, None) => Ok(None),
         (0, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
@@ -36,7 +48,8 @@ pub(super) fn check(args: &ServeArgs, auth: &Auth) -> Result<Option<SecureDoor>,
             Err("--secure-port needs an authenticator: --client-ca-file or --token-auth-file".to_owned())
         }
         (port, Some((cert_file, key_file))) => {
-            Ok(Some(SecureDoor { address: SocketAddr::new(args.bind_address, port), cert_file, key_file, strict_transport }))
+            let advertised = advertised(args, service, warnings);
+            Ok(Some(SecureDoor { address: SocketAddr::new(args.bind_address, port), cert_file, key_file, strict_transport, advertised }))
         }
     }
 }
@@ -58,4 +71,43 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, String
         }
     }
     HeaderValue::from_str(&directives.join("; ")).map(Some).map_err(|_| WRONG.to_owned())
+}
+
+/// As kube-apiserver chooses it, but for a door on loopback, which nobody else can reach.
+fn advertised(args: &ServeArgs, service: IpAddr, warnings: &mut Vec<String>) -> Option<Advertised> {
+    let address = match args.advertise_address.filter(|address| !address.is_unspecified()) {
+        Some(address) => Some(address),
+        None if args.bind_address.is_loopback() => return None,
+        None => Some(args.bind_address).filter(|address| !address.is_unspecified()),
+    };
+    if address.is_some_and(|address| address.is_ipv4() != service.is_ipv4()) {
+        warnings.push(
+            "--service-cluster-ip-range is of another IP family than --advertise-address or --bind-address: no Service default/kubernetes is made"
+                .to_owned(),
+        );
+        return None;
+    }
+    Some(Advertised { address, service })
+}
+
+/// The first address of a range that a Service may have. Of two ranges, for both families, the first counts.
+fn first_of(ranges: &str) -> Result<IpAddr, String> {
+    let first = ranges.split(',').next().unwrap_or_default();
+    let parts = first.split_once('/').and_then(|(address, bits)| Some((address.parse::<IpAddr>().ok()?, bits.parse::<u32>().ok()?)));
+    let (width, address) = match parts {
+        Some((IpAddr::V4(address), bits)) if bits <= 32 => {
+            let network = address.to_bits() & u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            (32 - bits, IpAddr::from(Ipv4Addr::from_bits(network | 1)))
+        }
+        Some((IpAddr::V6(address), bits)) if bits <= 128 => {
+            let network = address.to_bits() & u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            (128 - bits, IpAddr::from(Ipv6Addr::from_bits(network | 1)))
+        }
+        _ => return Err(format!("--service-cluster-ip-range: {first:?} is not a valid cidr")),
+    };
+    if width < 3 {
+        Err("--service-cluster-ip-range: the service cluster IP range must be at least 8 IP addresses".to_owned())
+    } else {
+        Ok(address)
+    }
 }

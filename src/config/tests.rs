@@ -69,6 +69,13 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--strict-transport-security-directives=max-age=1=2"], NO_DIRECTIVE),
         (&[LOCAL, "--strict-transport-security-directives=max-age=1,Preload"], NO_DIRECTIVE),
         (&[LOCAL, "--strict-transport-security-directives=preload"], FOR_TLS),
+        (&[LOCAL, "--advertise-address=192.0.2.7"], FOR_TLS),
+        (&[LOCAL, "--service-cluster-ip-range=10.0.0.0"], "--service-cluster-ip-range: \"10.0.0.0\" is not a valid cidr"),
+        (&[LOCAL, "--service-cluster-ip-range=10.0.0.0/33"], "--service-cluster-ip-range: \"10.0.0.0/33\" is not a valid cidr"),
+        (
+            &[LOCAL, "--service-cluster-ip-range=10.0.0.0/30"],
+            "--service-cluster-ip-range: the service cluster IP range must be at least 8 IP addresses",
+        ),
     ];
     for (flags, line) in cases {
         assert_eq!(wrong(flags), *line, "{flags:?}");
@@ -77,7 +84,7 @@ fn every_error_is_one_line_that_names_the_flag() {
 
 const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see \
                             https://tools.ietf.org/html/rfc6797#section-6.1 for more information";
-const FOR_TLS: &str = "--strict-transport-security-directives is for the TLS door: give --secure-port too";
+const FOR_TLS: &str = "--strict-transport-security-directives and --advertise-address are for the TLS door: give --secure-port too";
 
 /// The TLS door with these flags besides.
 fn secure(flags: &[&str]) -> SecureDoor {
@@ -93,6 +100,24 @@ fn browsers_are_told_what_the_flag_says() {
         Some("max-age=31536000; includeSubDomains; preload")
     );
     assert_eq!((told(&[]), told(&["--strict-transport-security-directives="])), (None, None));
+}
+
+#[test]
+fn a_door_that_others_reach_is_advertised() {
+    let advertised = |flags: &[&str]| {
+        let advertised = secure(flags).advertised?;
+        Some((advertised.address.map_or("?".to_owned(), |address| address.to_string()), advertised.service.to_string()))
+    };
+    let is = |address: &str, service: &str| Some((address.to_owned(), service.to_owned()));
+    assert_eq!(advertised(&[]), is("?", "10.0.0.1"));
+    assert_eq!(advertised(&["--bind-address=192.0.2.7"]), is("192.0.2.7", "10.0.0.1"));
+    assert_eq!(advertised(&["--bind-address=127.0.0.1"]), None);
+    let behind = ["--bind-address=127.0.0.1", "--advertise-address=192.0.2.8", "--service-cluster-ip-range=10.96.17.5/12"];
+    assert_eq!(advertised(&behind), is("192.0.2.8", "10.96.0.1"));
+    assert_eq!(advertised(&["--bind-address=::", "--service-cluster-ip-range=fd00::/108,10.0.0.0/16"]), is("?", "fd00::1"));
+    assert_eq!(advertised(&["--advertise-address=2001:db8::7"]), None, "of another family");
+    let warned = serve(&[&TLS[..], &["--advertise-address=2001:db8::7"]].concat()).expect("valid").warnings;
+    assert!(warned.iter().any(|line| line.contains("no Service default/kubernetes is made")), "{warned:?}");
 }
 
 #[test]

@@ -1,12 +1,18 @@
-//! What a server does unasked when it is the only one on its etcd: compact, make the first namespaces, accept definitions and clean up after them.
+//! What a server does unasked when it is the only one on its etcd: compact, make the first namespaces and the Service by which it is found, accept
+//! definitions and clean up after them.
 //! And how it finds out that it is not the only one. Knows no HTTP.
 
 mod compaction;
 mod definitions;
 mod guard;
+mod kubernetes;
 mod namespaces;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
@@ -38,6 +44,17 @@ pub struct Upkeep {
     pub compaction_interval: Duration,
     /// Writes are allowed whoever else is there.
     pub allow_writes: bool,
+    /// What the Service `default/kubernetes` says; without it there is none.
+    pub advertised: Option<Advertised>,
+}
+
+/// How clients inside of a cluster find this server.
+#[derive(Clone, Copy, Debug)]
+pub struct Advertised {
+    /// The TLS door as other hosts see it.
+    pub endpoint: SocketAddr,
+    /// Address of the Service.
+    pub service: IpAddr,
 }
 
 impl Upkeep {
@@ -51,7 +68,7 @@ impl Upkeep {
         if neighbour == Neighbour::KubeApiserver {
             tracing::warn!(
                 writes = self.allow_writes,
-                "a kube-apiserver uses this etcd: compaction, namespaces and definitions are left to it"
+                "a kube-apiserver uses this etcd: compaction, namespaces, definitions and the Service kubernetes are left to it"
             );
             return;
         }
@@ -62,6 +79,7 @@ impl Upkeep {
             guard::watch(&self),
             compaction::run(&self.etcd, self.compaction_interval),
             namespaces::run(&self),
+            kubernetes::run(&self),
             definitions::run(&self),
         );
     }

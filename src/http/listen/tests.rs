@@ -64,6 +64,7 @@ impl Papers {
             cert_file: path("server.pem"),
             key_file: path("server.key"),
             strict_transport: None,
+            advertised: None,
         }
     }
 

@@ -1,12 +1,22 @@
-//! The TLS door as others see it: what browsers are told.
+//! The TLS door as others see it: what browsers are told, and how clients inside of a cluster find it.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
-use super::{Alone, Failure, Outcome};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{Alone, Failure, Outcome, asked};
 use crate::{
     client::Client,
     live::{free_address, peers::Site},
 };
+
+/// How long the three objects may take to be there.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
 
 /// A server with a TLS door here, and these flags.
 async fn start(dir: &Path, site: &Site, door: SocketAddr, flags: &[&str]) -> Result<Alone, Failure> {
@@ -44,5 +54,68 @@ async fn browsers_are_told_to_keep_to_tls() -> Outcome {
         assert_eq!(told(&site.client(door), target).await?, (status, vec!["max-age=31536000; includeSubDomains".to_owned()]), "{target}");
         assert_eq!(told(&server.client(), target).await?, (status, Vec::new()), "{target}");
     }
+    Ok(())
+}
+
+/// The three objects as kube-apiserver 1.36.3 has them with `--advertise-address=192.0.2.7 --secure-port=6443 --service-cluster-ip-range=10.0.0.0/24`;
+/// the port is this one.
+fn recorded(port: u16) -> Result<Value, Failure> {
+    Ok(serde_json::from_str(&include_str!("../../data/kubernetes.json").replace("6443", &port.to_string()))?)
+}
+
+/// What is there, without what no two servers have in common.
+async fn found(client: &Client) -> Result<Value, Failure> {
+    let mut all = Vec::new();
+    for target in [SERVICE, ENDPOINTS, SLICE] {
+        let mut object: Value = serde_json::from_slice(&client.fetch(target).await?.body)?;
+        for member in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            object["metadata"].as_object_mut().map(|metadata| metadata.remove(member));
+        }
+        all.push(object);
+    }
+    Ok(all.into())
+}
+
+async fn expect(client: &Client, wanted: &Value) -> Outcome {
+    let all_there = async {
+        loop {
+            let found = found(client).await?;
+            if found == *wanted {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    match timeout(PATIENCE, all_there).await {
+        Ok(there) => there,
+        Err(_) => Err(format!("{:#} and not {wanted:#}", found(client).await?).into()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_inside_of_a_cluster_find_the_server() -> Outcome {
+    let (dir, door, other) = (tempfile::tempdir()?, free_address()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let server = start(dir.path(), &site, door, &["--advertise-address=192.0.2.7"]).await?;
+    let mut wanted = recorded(door.port())?;
+    expect(&server.client(), &wanted).await?;
+    server.kill()?;
+    // The Service stays what it is, the endpoints follow the door.
+    let server = start(dir.path(), &site, other, &["--advertise-address=192.0.2.7"]).await?;
+    let client = server.client();
+    for object in [1, 2] {
+        wanted[object] = recorded(other.port())?[object].clone();
+    }
+    wanted[2]["metadata"]["generation"] = json!(2);
+    expect(&client, &wanted).await?;
+    // What somebody changes or deletes is mended, at the next look.
+    asked(&client, ("PATCH", ENDPOINTS), Some(&json!({"subsets": null})), 200).await?;
+    asked(&client, ("DELETE", SERVICE), None, 200).await?;
+    wanted[0] = recorded(other.port())?[0].clone();
+    expect(&client, &wanted).await?;
+    server.kill()?;
+    // Nobody else reaches a door on loopback: then what is there is somebody else's.
+    let server = start(dir.path(), &site, door, &[]).await?;
+    assert_eq!(found(&server.client()).await?, wanted);
     Ok(())
 }

@@ -1,0 +1,138 @@
+//! The Service `default/kubernetes` with its Endpoints and its EndpointSlice, by which clients inside of a cluster find this server.
+//!
+//! Several of ours on one etcd should advertise one address, that of what is before them: each writes its own and takes away what it finds.
+
+use std::{net::IpAddr, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Advertised, Upkeep};
+use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
+
+/// How often we look whether they are as they should be, as kube-apiserver does.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Wait before another try when a look has failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Where they are, and what they are called.
+const NAMESPACE: &str = "default";
+const NAME: &str = "kubernetes";
+
+/// Port of the Service.
+const PORT: u16 = 443;
+
+/// One of the three.
+struct Wanted {
+    group: &'static str,
+    resource: &'static str,
+    object: Value,
+    /// It is kept like this; the Service is only made, and then somebody else's to change.
+    kept: bool,
+}
+
+pub(super) async fn run(upkeep: &Upkeep) {
+    let Some(advertised) = &upkeep.advertised else { return };
+    let all = wanted(advertised);
+    // A kube-apiserver that comes later keeps its own.
+    while upkeep.permit.now() == Permission::Granted {
+        let wait = match keep(upkeep, &all).await {
+            Ok(()) => LOOK_EVERY,
+            Err(error) => {
+                tracing::debug!(%error, "the Service kubernetes is not as it should be yet");
+                RETRY
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn keep(upkeep: &Upkeep, all: &[Wanted]) -> Result<(), WriteError> {
+    for Wanted { group, resource, object, kept } in all {
+        let Some(resource) = upkeep.shelf.load().find(group, "v1", resource).cloned() else { continue };
+        let known = resource.handle.published.known();
+        if !known.is_ready() {
+            return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
+        }
+        let key = format!("{}{}/{NAMESPACE}/{NAME}", upkeep.prefix, resource.served.storage.id);
+        let found = known.view.store.find(key.as_bytes()).map(|found| [b"{", &found.tail[..]].concat());
+        let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
+        let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default() };
+        let body = object.to_string();
+        let written = match found {
+            None => upkeep.writer.create(&ask(""), Syntax::Json, body.as_bytes(), &mut Vec::new()).await,
+            Some(found) if *kept && !serde_json::from_slice(&found).is_ok_and(|found: Value| holds(&found, object)) => {
+                upkeep.writer.replace(&ask(NAME), Syntax::Json, body.as_bytes(), &mut Vec::new()).await
+            }
+            Some(_) => continue,
+        };
+        match written {
+            Ok(_) => tracing::info!(resource = %resource.served.resource, "wrote how clients inside of a cluster find this server"),
+            // The cache is behind.
+            Err(WriteError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// As kube-apiserver makes them.
+fn wanted(advertised: &Advertised) -> [Wanted; 3] {
+    let (address, port, service) = (advertised.endpoint.ip(), advertised.endpoint.port(), advertised.service);
+    let family = |address: IpAddr| if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    let service = json!({
+        "metadata": {"name": NAME, "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "ports": [{"name": "https", "protocol": "TCP", "port": PORT, "targetPort": port}],
+            "clusterIP": service, "clusterIPs": [service], "type": "ClusterIP", "sessionAffinity": "None",
+            "ipFamilies": [family(service)], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster",
+        },
+    });
+    // The slice is not made from the Endpoints by a controller.
+    let endpoints = json!({
+        "metadata": {"name": NAME, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
+    });
+    let slice = json!({
+        "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
+        "addressType": family(address),
+        "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
+        "ports": ports,
+    });
+    [
+        Wanted { group: "", resource: "services", object: service, kept: false },
+        Wanted { group: "", resource: "endpoints", object: endpoints, kept: true },
+        Wanted { group: "discovery.k8s.io", resource: "endpointslices", object: slice, kept: true },
+    ]
+}
+
+/// Whether an object says all that is wanted: the same labels and more, the same members.
+fn holds(found: &Value, wanted: &Value) -> bool {
+    let members = |object: &Value| object.as_object().cloned().unwrap_or_default();
+    let all = |wanted: &Value, found: &Value| members(wanted).iter().all(|(name, value)| name == "metadata" || found[name] == *value);
+    all(wanted, found) && all(&wanted["metadata"]["labels"], &found["metadata"]["labels"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_seen() {
+        let advertised =
+            |address: &str| Advertised { endpoint: address.parse().expect("an address"), service: "10.0.0.1".parse().expect("an address") };
+        let [service, endpoints, slice] = wanted(&advertised("192.0.2.7:6443"));
+        for Wanted { object, .. } in [&service, &endpoints, &slice] {
+            let mut found = object.clone();
+            found["metadata"]["uid"] = json!("u");
+            found["metadata"]["labels"]["another"] = json!("label");
+            assert!(holds(&found, object), "{found}");
+            found["metadata"]["labels"] = json!({});
+            assert!(!holds(&found, object), "{found}");
+        }
+        let [_, moved, elsewhere] = wanted(&advertised("[2001:db8::7]:6443"));
+        assert!(!holds(&moved.object, &endpoints.object) && !holds(&elsewhere.object, &slice.object));
+        assert_eq!(elsewhere.object["addressType"], "IPv6");
+    }
+}
