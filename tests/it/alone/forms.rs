@@ -97,7 +97,7 @@ async fn a_write_answers_as_a_get_does() -> Outcome {
     let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
     let scaler =
         json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}});
-    let role = json!({"metadata": {"name": "a", "labels": {"z": "1", "a": "<2>"}}, "rules": []});
+    let role = json!({"metadata": {"name": "a", "labels": {"z": "1", "a": "2"}, "annotations": {"b": "<3>"}}, "rules": []});
     for (collection, object) in [
         (SECRETS, json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}})),
         ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", role),
