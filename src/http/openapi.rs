@@ -39,8 +39,11 @@ pub(super) fn answer(reply: &Reply, (request, query): (&Request, &Query), catalo
 }
 
 fn document(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document) -> Response<Full<Bytes>> {
-    let mut response =
-        if accepts_json(request.headers()) { tagged(reply, (request, query), path, document) } else { bare(reply, StatusCode::NOT_ACCEPTABLE) };
+    let mut response = if accepts_json(request.headers()) {
+        tagged(reply, (request, query), path, document)
+    } else {
+        bare(reply, StatusCode::NOT_ACCEPTABLE)
+    };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
