@@ -8,19 +8,19 @@ import os, shutil, subprocess, sys
 
 # (name, file, what stands there, what the bug makes of it)
 BUGS = [
-    ("a watch below the floor is let in", "src/cache/ring.rs", "if seen < self.floor {", "if seen.next() < self.floor {"),
-    ("eviction forgets to raise the floor", "src/cache/ring.rs", "self.floor = oldest.revision;\n", "\n"),
-    ("an idle picture claims to know what was handed but not applied", "src/cache/view.rs",
+    ("a watch below the floor is let in", "src/watch/cache/ring.rs", "if seen < self.floor {", "if seen.next() < self.floor {"),
+    ("eviction forgets to raise the floor", "src/watch/cache/ring.rs", "self.floor = oldest.revision;\n", "\n"),
+    ("an idle picture claims to know what was handed but not applied", "src/watch/cache/view.rs",
      "applied if applied.0 >= handed =>", "applied if applied.0 >= handed || fed > 0 =>"),
-    ("a picture of an etcd that is no more is taken for fresh", "src/cache/view.rs",
+    ("a picture of an etcd that is no more is taken for fresh", "src/watch/cache/view.rs",
      "_ if view.epoch.0 < void_before => Revision::ZERO,", ""),
-    ("an exact read undoes one event too few", "src/cache/view.rs",
+    ("an exact read undoes one event too few", "src/watch/cache/view.rs",
      "(self.ring.after(revision)..self.ring.after(from)).rev()", "(self.ring.after(revision) + 1..self.ring.after(from).max(1)).rev()"),
-    ("a revision is cut in two by the budget", "src/dispatch/group.rs",
+    ("a revision is cut in two by the budget", "src/watch/dispatch/group.rs",
      "if bytes >= budget && frame.revision > *seen {", "if bytes >= budget {"),
-    ("a member that fell behind does not notice", "src/dispatch/group.rs", "if cursor < log.first {", "if false {"),
-    ("a member sleeps without leaving its waker", "src/dispatch/group.rs", "member.waker = Some(waker.clone());", "let _ = waker;"),
-    ("an object that leaves a label's selection is not looked up by its old label", "src/dispatch/interest.rs",
+    ("a member that fell behind does not notice", "src/watch/dispatch/group.rs", "if cursor < log.first {", "if false {"),
+    ("a member sleeps without leaving its waker", "src/watch/dispatch/group.rs", "member.waker = Some(waker.clone());", "let _ = waker;"),
+    ("an object that leaves a label's selection is not looked up by its old label", "src/watch/dispatch/interest.rs",
      "labels(old).chain(after)", "labels(old.filter(|_| false)).chain(after)"),
     ("streams live on across a reset", "src/keeper.rs",
      "self.published.publish(self.replica.view());\n                    wakes.push(self.dispatcher.end_all());",
@@ -35,7 +35,7 @@ BUGS = [
      "let ids: Vec<Vec<u8>> = self.resources.keys().filter(|key| range.contains(key) && key.is_empty()).cloned().collect();"),
     ("after a restored backup, smaller revisions are taken for duplicates", "src/source/machine.rs",
      "resource.upto = Revision::ZERO;\n        out.push(Out::Withhold", "out.push(Out::Withhold"),
-    ("a bookmark may be older than the one before", "src/dispatch/subscription.rs", "            self.start = revision;\n", ""),
+    ("a bookmark may be older than the one before", "src/watch/dispatch/subscription.rs", "            self.start = revision;\n", ""),
 ]
 
 

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::{oneshot, watch},
+    sync::{self, oneshot},
 };
 use tower::ServiceExt;
 
@@ -28,30 +28,28 @@ mod signals;
 
 pub use alone::run_store;
 
-use crate::{
-    auth::{AuthError, Authenticator},
-    cache::{ring::RingLimits, view::Fed},
-    catalogue::Offer,
-    codec::Blocks,
-    config::Config,
-    etcd,
-    http::{
-        api::{Api, router},
-        listen::{DoorError, Doors},
-    },
-    read::serve::Reader,
-    registry::{Parts, Registry, Shelf},
-    source::driver::{Driver, SourceConfig},
-    store::StoreError,
-    telemetry::Metrics,
-    upkeep::Upkeep,
-    write::{
-        Writer,
-        permit::{Permission, Permit},
-    },
+use crate::auth::{AuthError, Authenticator};
+use crate::config::Config;
+use crate::http::{
+    api::{Api, router},
+    listen::{DoorError, Doors},
+};
+use crate::read::serve::Reader;
+use crate::registry::{Parts, Registry, Shelf};
+use crate::source::driver::{Driver, SourceConfig};
+use crate::telemetry::Metrics;
+use crate::upkeep::Upkeep;
+use crate::write::{
+    Writer,
+    permit::{Permission, Permit},
 };
 use backend::Backend;
+use codec::Blocks;
+use etcd;
+use kube::Offer;
 use signals::Signals;
+use store::StoreError;
+use watch::cache::{ring::RingLimits, view::Fed};
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -174,7 +172,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         store_failed: OnceLock::new(),
     });
     tokio::spawn(readiness(api.clone(), shelf));
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = sync::watch::channel(false);
     for (door, address) in doors.addresses() {
         tracing::info!(?door, %address, "serving");
     }
@@ -248,7 +246,7 @@ async fn readiness(api: Arc<Api>, shelf: Arc<ArcSwap<Shelf>>) {
     let began = tokio::time::Instant::now();
     let resources: Vec<_> = shelf.load().resources().cloned().collect();
     for resource in resources {
-        while resource.handle.published.wait_until(crate::cache::view::Known::is_ready, READY_LOOK).await.is_err() {
+        while resource.handle.published.wait_until(watch::cache::view::Known::is_ready, READY_LOOK).await.is_err() {
             tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);

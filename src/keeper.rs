@@ -17,17 +17,15 @@ use tokio::{
     task::block_in_place,
 };
 
-use crate::{
-    cache::{
-        replica::Replica,
-        ring::RingLimits,
-        view::{Fed, Published},
-    },
-    codec::{form::Form, ingest::ingest},
-    dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake},
-    model::{Batch, Change, Epoch, Event, Feed, Storage},
-    telemetry::ResourceMetrics,
+use crate::telemetry::ResourceMetrics;
+use codec::{form::Form, ingest::ingest};
+use model::{Batch, Change, Epoch, Event, Feed, Storage};
+use watch::cache::{
+    replica::Replica,
+    ring::RingLimits,
+    view::{Fed, Published},
 };
+use watch::dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake};
 
 /// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
 pub const ASKS_WAITING_MAX: usize = 1_024;
@@ -308,11 +306,9 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{
-        cache::replica::test_object,
-        dispatch::{Start, Step, Subscription},
-        model::{Broken, Change, Filter, Revision, Stored},
-    };
+    use model::test_object;
+    use model::{Broken, Change, Filter, Revision, Stored};
+    use watch::dispatch::{Start, Step, Subscription};
 
     struct Bench {
         state: State,
@@ -446,9 +442,9 @@ mod tests {
         let mut bench = Bench::live();
         let watch = bench.watch(10);
         bench.state.apply(Action::Tick, 0);
-        assert_eq!(bench.state.dispatcher.len(), 1);
+        assert_eq!(bench.state.dispatcher.groups(), 1);
         drop(watch);
         bench.state.apply(Action::Tick, 0);
-        assert_eq!(bench.state.dispatcher.len(), 0);
+        assert_eq!(bench.state.dispatcher.groups(), 0);
     }
 }

@@ -9,22 +9,15 @@
 
 pub mod app;
 pub mod auth;
-pub mod cache;
-pub mod catalogue;
-pub mod codec;
 pub mod config;
-pub mod dispatch;
-pub mod etcd;
 pub mod http;
 pub mod keeper;
-pub mod model;
 pub mod read;
 pub mod registry;
 pub mod source;
-pub mod store;
 pub mod telemetry;
 pub mod upkeep;
 pub mod write;
 
 #[cfg(test)]
-mod corpus;
+mod laws;

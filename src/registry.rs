@@ -16,22 +16,20 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
-use crate::{
-    cache::{
-        ring::RingLimits,
-        store::Store,
-        view::{Fed, Known},
-    },
-    catalogue::{Catalogue, Offer, Served},
-    codec::form::Form,
-    etcd::Etcd,
-    keeper::{Handle, keeper},
-    model::{Epoch, ResourceId, Revision, Storage},
-    read::{shown::Forms, target::Resource},
-    source::{driver::Command, load::load, machine::LoadAt},
-    telemetry::{Metrics, ResourceMetrics},
-};
+use crate::keeper::{Handle, keeper};
+use crate::read::{shown::Forms, target::Resource};
+use crate::source::{driver::Command, load::load, machine::LoadAt};
+use crate::telemetry::{Metrics, ResourceMetrics};
+use codec::form::Form;
 use definitions::Definitions;
+use etcd::Etcd;
+use kube::{Catalogue, Offer, Served};
+use model::{Epoch, ResourceId, Revision, Storage};
+use watch::cache::{
+    ring::RingLimits,
+    store::Store,
+    view::{Fed, Known},
+};
 
 /// The keeper of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";

@@ -4,12 +4,12 @@
 # OUT/rootfs          the root file system: the program, its user, its data directory, nothing else
 # OUT/watchcache.tar  the same as an OCI image layout (for `podman load`, `skopeo copy oci-archive:…`, `ctr image import`)
 #
-# Without --binary the program is built here (profile release unless told otherwise), with glibc's static library. A --binary that is linked
+# Without --binary the program is built here (profile dist unless told otherwise), with glibc's static library. A --binary that is linked
 # dynamically gets its libraries copied in. Needs GNU tar, gzip and coreutils.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 uid=65532 # no user of a host; the number that images without a shell commonly use
-profile=release
+profile=dist
 binary=
 while [ $# -gt 1 ]; do
   case $1 in

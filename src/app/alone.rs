@@ -5,10 +5,8 @@ use std::time::Duration;
 use tokio::{runtime::Builder, sync::watch};
 
 use super::{StartError, signals::Signals};
-use crate::{
-    config::StoreAlone,
-    store::{Store, StoreConfig},
-};
+use crate::config::StoreAlone;
+use store::{Store, StoreConfig};
 
 /// From SIGTERM until open streams are cut: watches do not end by themselves.
 const DRAIN_MAX: Duration = Duration::from_secs(1);

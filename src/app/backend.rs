@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::StartError;
 use crate::config::Config;
-use crate::etcd::{ConfigError, Etcd, EtcdConfig};
-use crate::store::{Store, StoreConfig};
+use etcd::{ConfigError, Etcd, EtcdConfig};
+use store::{Store, StoreConfig};
 
 /// What [`Etcd`] handles lead to.
 pub(super) struct Backend {

@@ -11,7 +11,7 @@ use std::{
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
-use crate::model::{Epoch, Object};
+use model::{Epoch, Object};
 
 /// A block ends after about one object of this many, whichever is listed: by its uid, which never changes. A power of two. With 16 objects of 1.5 KB a list is
 /// 4 % longer than with 64 (docs/performance.md, Forms), and a change costs a quarter.
@@ -188,7 +188,7 @@ mod tests {
     use proptest::{prelude::*, sample::Index};
 
     use super::*;
-    use crate::codec::gzip_list::tests::object;
+    use crate::gzip_list::tests::object;
 
     fn stretch(at: u64) -> Stretch {
         Stretch { objects: 1, name: (at, at) }

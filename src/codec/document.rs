@@ -10,7 +10,7 @@ use super::{
     pretty::Indenter,
     yaml::{NoYaml, yaml},
 };
-use crate::model::Object;
+use model::Object;
 
 /// How a document is written.
 #[derive(Debug)]
@@ -262,10 +262,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        codec::{Media, MetaVersion, ingest::test_config_map},
-        model::{Revision, Storage},
-    };
+    use crate::{Media, MetaVersion, ingest::test_config_map};
+    use model::{Revision, Storage};
 
     fn forms() -> [Arc<Form>; 2] {
         [

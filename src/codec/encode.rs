@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Number, Value};
 
-pub use crate::model::quote::json_into as string_into;
+pub use model::quote::json_into as string_into;
 
 /// Members of Go's `ObjectMeta`, in the order in which it prints them (apimachinery `meta/v1/types.go`).
-pub(crate) const OBJECT_META: [&str; 16] = [
+pub const OBJECT_META: [&str; 16] = [
     "name",
     "generateName",
     "namespace",
@@ -96,7 +96,7 @@ fn number_into(number: &Number, out: &mut Vec<u8>) {
 }
 
 /// Appends a float by that rule.
-pub(crate) fn float_into(f: f64, out: &mut Vec<u8>) {
+pub fn float_into(f: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(go_float(f).as_bytes());
 }
 
@@ -114,12 +114,12 @@ pub(super) fn go_float(f: f64) -> String {
 }
 
 /// Digits of a revision, as many bytes as [`revision_into`] appends.
-pub(crate) fn revision_len(revision: u64) -> usize {
+pub fn revision_len(revision: u64) -> usize {
     revision.checked_ilog10().map_or(1, |digits| digits as usize + 1)
 }
 
 /// Appends the decimal digits, without an allocation.
-pub(crate) fn revision_into(revision: u64, out: &mut Vec<u8>) {
+pub fn revision_into(revision: u64, out: &mut Vec<u8>) {
     let start = out.len();
     let mut rest = revision;
     loop {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::members::{Members, Text};
-use crate::model::FieldPath;
+use model::FieldPath;
 
 /// Every path the fields read, in the order in which [`rendered`] takes what was found there.
 pub(crate) fn paths(fields: &[FieldPath]) -> Vec<&[String]> {

@@ -15,7 +15,7 @@ use super::{
     versions::{Version, type_head},
     wire::{self, Wire},
 };
-use crate::model::{Kind, Object, Revision, Storage};
+use model::{Kind, Object, Revision, Storage};
 
 mod list;
 

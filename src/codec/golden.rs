@@ -5,7 +5,7 @@ use proptest::{collection, prelude::*};
 use serde_json::Value;
 
 use super::{Form, ListMeta, MetaVersion, ingest, object_meta};
-use crate::model::{Broken, FieldPath, Kind, Object, Revision, Shape, Storage};
+use model::{Broken, FieldPath, Kind, Object, Revision, Shape, Storage};
 
 /// A recorded case: lines of `what apiVersion payload`.
 struct Case(Vec<(&'static str, &'static str, &'static str)>);
@@ -174,7 +174,7 @@ fn events_in_both_groups() {
     let zero = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
     let forms = [
         ("v1", Form::built_in("v1", "Event", "EventList", zero)),
-        ("events.k8s.io/v1", Form::built_in("events.k8s.io/v1", "Event", "EventList", crate::codec::event_v1::ZERO)),
+        ("events.k8s.io/v1", Form::built_in("events.k8s.io/v1", "Event", "EventList", crate::event_v1::ZERO)),
     ];
     let mut events = built_in("Event", "v1");
     let path = |dotted: &str| dotted.split('.').map(str::to_owned).collect::<Vec<_>>();

@@ -10,7 +10,7 @@ use super::{
     proto::ENVELOPE_TAIL,
     wire::{Messages, WireList},
 };
-use crate::model::{Epoch, Object};
+use model::{Epoch, Object};
 
 /// As kube-apiserver begins its own: deflate, no name, no time, the fastest level, no operating system told.
 const HEAD: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 4, 255];
@@ -195,15 +195,13 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        codec::{MetaVersion, ingest::test_config_map},
-        model::{Revision, Storage},
-    };
+    use crate::{MetaVersion, ingest::test_config_map};
+    use model::{Revision, Storage};
 
     const EPOCH: Epoch = Epoch(1);
 
     /// A ConfigMap of about so many bytes.
-    pub(in crate::codec) fn object(name: &str, revision: u64, bytes: usize) -> Arc<Object> {
+    pub(crate) fn object(name: &str, revision: u64, bytes: usize) -> Arc<Object> {
         test_config_map(name, revision, &format!("{revision} {}", "data ".repeat(bytes / 5)))
     }
 

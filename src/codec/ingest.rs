@@ -12,7 +12,7 @@ use super::{
     proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
-use crate::model::{Broken, Labels, Object, Revision, Shape, Storage, quote::quoted, shard::hash};
+use model::{Broken, Labels, Object, Revision, Shape, Storage, quote::quoted, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -295,8 +295,8 @@ pub(crate) fn invalid(e: &serde_json::Error) -> String {
 }
 
 /// The ConfigMap `default/NAME` with a uid made of its name; for tests.
-#[cfg(test)]
-pub(crate) fn test_config_map(name: &str, revision: u64, data: &str) -> std::sync::Arc<Object> {
+#[cfg(any(test, feature = "testing"))]
+pub fn test_config_map(name: &str, revision: u64, data: &str) -> std::sync::Arc<Object> {
     let metadata = format!(r#"{{"name":"{name}","namespace":"default","uid":"{name}-uid"}}"#);
     let value = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{{"a":"{data}"}}}}"#);
     let key = format!("/registry/configmaps/default/{name}").into();
@@ -307,7 +307,7 @@ pub(crate) fn test_config_map(name: &str, revision: u64, data: &str) -> std::syn
 #[cfg(test)]
 mod early_tests {
     use super::*;
-    use crate::codec::Form;
+    use crate::Form;
 
     #[test]
     fn members_before_api_version_come_first() {

@@ -5,7 +5,7 @@ use super::{
     proto::{self, ProtoError},
     yaml::{self, NoYaml},
 };
-use crate::model::Object;
+use model::Object;
 
 /// How an answer is encoded (spec api-surface §3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -85,7 +85,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 
 /// A string, borrowed when it has no escapes. (`Cow<str>` itself always owns when serde reads it as an element.)
 #[derive(Debug)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+pub(crate) struct Text<'a>(pub Cow<'a, str>);
 
 impl<'a> Text<'a> {
     /// The slice of the input, if the text is one.

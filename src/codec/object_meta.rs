@@ -10,10 +10,10 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::members::Text;
-use crate::model::time;
+use model::time;
 
 /// Leaves out of a custom resource's metadata what Go would not read.
-pub(crate) fn coerce(metadata: &mut Map<String, Value>) {
+pub fn coerce(metadata: &mut Map<String, Value>) {
     metadata.retain(|name, value| Check::of(name).is_some_and(|check| check.deserialize(&*value).is_ok()));
 }
 

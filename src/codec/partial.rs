@@ -8,7 +8,7 @@ use super::{
     encode::{self, OBJECT_META},
     members::{Members, Writer},
 };
-use crate::model::{Object, Revision, Shape, Storage};
+use model::{Object, Revision, Shape, Storage};
 
 /// The versions of `meta.k8s.io` that `PartialObjectMetadata` has; they differ in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,7 +205,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::codec::{Form, ingest};
+    use crate::{Form, ingest};
 
     /// Shows the metadata of a value that was stored by somebody else than kube-apiserver.
     fn shown(shape: Shape, value: &Value) -> String {

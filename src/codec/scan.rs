@@ -14,18 +14,18 @@ use super::{encode::OBJECT_META, members::Text, object_meta::Check};
 #[derive(Debug, Default)]
 pub(crate) struct Scan<'a> {
     /// `kind`, when it is a string.
-    pub(crate) kind: Option<Text<'a>>,
+    pub kind: Option<Text<'a>>,
     /// Where `resourceVersion` goes.
-    pub(crate) place: Place,
+    pub place: Place,
     /// `metadata.uid`, when it is a string.
-    pub(crate) uid: Option<Text<'a>>,
+    pub uid: Option<Text<'a>>,
     /// `metadata.labels`, in stored order.
-    pub(crate) labels: Vec<(Box<str>, Box<str>)>,
+    pub labels: Vec<(Box<str>, Box<str>)>,
     /// The text of each asked path, in the order asked; `None` when there is none.
-    pub(crate) found: Vec<Option<&'a str>>,
+    pub found: Vec<Option<&'a str>>,
     /// `metadata` is missing, null or doubled, or a type member is doubled: the value must be written anew before it can be spliced. So must one that is
     /// refused for the type of something in it, if it is a custom resource.
-    pub(crate) odd: bool,
+    pub odd: bool,
 }
 
 /// Where `resourceVersion` goes; byte offsets in the scanned text.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{definition, encode, partial::MetaVersion, printed::built_in};
-use crate::model::{Shape, Storage};
+use model::{Shape, Storage};
 
 /// The stored value of an object: another `apiVersion` where the storage has one, no `resourceVersion` and no `selfLink`, the member order of its kind
 /// and a newline, as kube-apiserver ends its JSON values. `stored_as` is the apiVersion of new values: the tree has the members of that version.
@@ -55,10 +55,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{
-        codec::{ingest::ingest, versions::Version},
-        model::Revision,
-    };
+    use crate::{ingest::ingest, versions::Version};
+    use model::Revision;
 
     fn storage(shape: Shape) -> Storage {
         Storage { id: "things".into(), group: String::new(), resource: "things".into(), namespaced: true, shape, fields: Vec::new() }

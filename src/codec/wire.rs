@@ -9,8 +9,8 @@ use super::{
 
 mod list;
 
-use crate::model::{Kind, Object};
 pub use list::{Messages, WireList};
+use model::{Kind, Object};
 
 /// Messages that are longer, bytes, are not kept with their objects: a list of a thousand objects of 1.4 MB in protobuf doubled the server's memory for good.
 const KEPT_BYTES_EACH: usize = 64 << 10;

@@ -199,7 +199,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::etcd::config::EtcdConfig;
+    use crate::config::EtcdConfig;
 
     fn endpoint() -> Endpoint {
         let config = EtcdConfig { endpoints: vec!["http://127.0.0.1:1".into()], ..EtcdConfig::default() };

@@ -5,7 +5,7 @@ use etcd_client::GetOptions;
 use etcd_client::proto::{PbRangeResponse, PbResponseHeader};
 
 use super::EtcdError;
-use crate::model::Revision;
+use model::Revision;
 
 /// What to read. The default is nothing: name at least a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

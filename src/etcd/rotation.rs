@@ -130,7 +130,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::etcd::config::EtcdConfig;
+    use crate::config::EtcdConfig;
 
     fn three() -> Rotation {
         let endpoints = ["http://a:1", "http://b:1", "http://c:1"].map(str::to_owned).to_vec();

@@ -6,7 +6,7 @@ use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn
 
 use super::endpoint::Connected;
 use super::{Etcd, EtcdError, Header, KeyValue, RangeAnswer};
-use crate::model::Revision;
+use model::Revision;
 
 /// What became of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq)]

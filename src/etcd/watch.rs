@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::endpoint::Endpoint;
 use super::rotation::Rotation;
 use super::{EtcdError, Header};
-use crate::model::Revision;
+use model::Revision;
 
 /// How long etcd may take to answer a new stream, or to take a request on an open one. It answers at once, or after a lagging
 /// watch's turn under its store lock (0.8 s seen); keepalive finds a dead connection only after 40 s.

@@ -5,7 +5,7 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
 
 use super::status::Status;
-use crate::codec::{Media, MetaVersion};
+use codec::{Media, MetaVersion};
 
 /// What is being asked for; decides which clauses fit and which 406 text is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,20 +41,18 @@ use super::{
     status::Status,
     websocket,
 };
-use crate::{
-    auth::{Authenticator, Identity, impersonates},
-    catalogue::{
-        Catalogue,
-        discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
-    },
-    codec::Blocks,
-    config::{Gates, Times},
-    model::duration,
-    read::{options::Query, serve::Reader},
-    registry::Shelf,
-    telemetry::{CONTENT_TYPE, Metrics},
-    write::Writer,
+use crate::auth::{Authenticator, Identity, impersonates};
+use crate::config::{Gates, Times};
+use crate::read::{options::Query, serve::Reader};
+use crate::registry::Shelf;
+use crate::telemetry::{CONTENT_TYPE, Metrics};
+use crate::write::Writer;
+use codec::Blocks;
+use kube::{
+    Catalogue,
+    discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
 };
+use model::duration;
 
 /// What every request may use.
 pub struct Api {

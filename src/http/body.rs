@@ -17,12 +17,10 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::{counted::LongRunning, status::Status};
-use crate::{
-    codec::Form,
-    dispatch::{Step, Subscription},
-    read::{failure::ReadError, serve::List, target::Resource},
-    telemetry::{RequestTimer, Scope},
-};
+use crate::read::{failure::ReadError, serve::List, target::Resource};
+use crate::telemetry::{RequestTimer, Scope};
+use codec::Form;
+use watch::dispatch::{Step, Subscription};
 
 /// Looks at what is pending when a watch's time is over: at the picture, at its bookmark, at the ring and at the log.
 const LAST_STEPS: usize = 4;
@@ -353,7 +351,9 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::{dispatch::test_subscription, read::target::test_resource, telemetry::Verb};
+    use crate::read::target::test_resource;
+    use crate::telemetry::Verb;
+    use watch::dispatch::test_subscription;
 
     /// The frames of a watch whose time was over before anybody had looked at it, as text.
     async fn frames_of_a_late_watch(objects: usize, annotated: bool) -> Vec<String> {

@@ -1,13 +1,11 @@
 //! A read's failure becomes a `Status` (spec list-watch §2.6–2.8, §2.12, §3, §4.7).
 
 use super::status::Status;
-use crate::{
-    etcd::EtcdError,
-    read::{
-        failure::ReadError,
-        plan::{Refusal, retry_after},
-    },
+use crate::read::{
+    failure::ReadError,
+    plan::{Refusal, retry_after},
 };
+use etcd::EtcdError;
 
 impl From<ReadError> for Status {
     fn from(error: ReadError) -> Self {
@@ -48,7 +46,7 @@ impl From<Refusal> for Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::filters::NoRoom;
+    use watch::dispatch::filters::NoRoom;
 
     #[test]
     fn too_many_selectors_are_too_many_requests() {

@@ -5,7 +5,7 @@ use http::uri::{Authority, Uri};
 use http::{HeaderMap, HeaderName};
 
 use super::status::Status;
-use crate::model::quote::quoted;
+use model::quote::quoted;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

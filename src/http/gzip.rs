@@ -24,7 +24,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
 use super::budget::{Account, Hold};
-use crate::codec::blocks::{LEVEL, PIECE_BYTES};
+use codec::blocks::{LEVEL, PIECE_BYTES};
 
 /// Larger answers are compressed, bytes (kube-apiserver's `defaultGzipThresholdBytes`).
 pub(super) const LARGE_BYTES: usize = 128 << 10;

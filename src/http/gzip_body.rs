@@ -12,10 +12,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use super::{budget::Hold, gzip::FRAME_BYTES};
-use crate::{
-    codec::{GzipList, Wrote},
-    telemetry::{Metrics, RequestTimer},
-};
+use crate::telemetry::{Metrics, RequestTimer};
+use codec::{GzipList, Wrote};
 
 /// A list, piece by piece.
 pub(super) struct GzipBody {
@@ -81,11 +79,9 @@ mod tests {
     use futures_util::task::noop_waker_ref;
 
     use super::*;
-    use crate::{
-        codec::{Blocks, Document, Form, ListMeta, ingest::test_config_map},
-        model::{Epoch, Object},
-        telemetry::{Scope, Verb},
-    };
+    use crate::telemetry::{Scope, Verb};
+    use codec::{Blocks, Document, Form, ListMeta, ingest::test_config_map};
+    use model::{Epoch, Object};
 
     fn objects() -> Vec<Arc<Object>> {
         let mut state = 1_u32;

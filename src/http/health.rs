@@ -1,7 +1,8 @@
 //! `/healthz`, `/livez`, `/readyz`: which checks there are, and what they say (spec api-surface §1.5).
 
 use super::path::Health;
-use crate::{model::quote::quoted, read::options::Query};
+use crate::read::options::Query;
+use model::quote::quoted;
 
 /// A check and what is wrong, if anything.
 pub(super) type Check = (&'static str, Option<Wrong>);

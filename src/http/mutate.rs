@@ -15,20 +15,18 @@ use super::{
     resource::{Call, sent},
     status::Status,
 };
-use crate::{
-    model::quote::quoted,
-    read::{
-        options::{ListOptions, Query},
-        serve::List,
-    },
-    telemetry::{RequestTimer, Scope, Verb},
-    write::{
-        Ask, Deletion, Part, PatchKind, Syntax, Written,
-        failure::{Named, WriteError},
-        options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
-        place::Place,
-    },
+use crate::read::{
+    options::{ListOptions, Query},
+    serve::List,
 };
+use crate::telemetry::{RequestTimer, Scope, Verb};
+use crate::write::{
+    Ask, Deletion, Part, PatchKind, Syntax, Written,
+    failure::{Named, WriteError},
+    options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
+    place::Place,
+};
+use model::quote::quoted;
 
 /// Media types of a body that is an object.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -14,11 +14,9 @@ use http::{
 use http_body_util::Full;
 
 use super::respond::Reply;
-use crate::{
-    catalogue::{Catalogue, openapi::Document},
-    model::calendar::civil,
-    read::options::Query,
-};
+use crate::read::options::Query;
+use kube::{Catalogue, openapi::Document};
+use model::calendar::civil;
 
 const JSON: &str = "application/json";
 /// What kube-apiserver says of the index, which is JSON.

@@ -2,7 +2,8 @@
 //! that are none.
 
 use super::{accept::Shape, status::Status};
-use crate::{catalogue::Served, model::quote::quoted};
+use kube::Served;
+use model::quote::quoted;
 
 /// The failure of an answer that is there, but is not of the kind that was asked for. It comes after every other failure: kube-apiserver finds out
 /// when it converts the answer. Its texts name its Go types.
@@ -43,7 +44,9 @@ fn go_type(served: &Served) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalogue::Catalogue, codec::MetaVersion, http::accept::Partial};
+    use crate::http::accept::Partial;
+    use codec::MetaVersion;
+    use kube::Catalogue;
 
     /// Recorded from kube-apiserver 1.36.3.
     #[test]

@@ -10,10 +10,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use super::{body::FRAME_BYTES, budget::Hold};
-use crate::{
-    codec::{Document, Unencodable, WireList},
-    telemetry::RequestTimer,
-};
+use crate::telemetry::RequestTimer;
+use codec::{Document, Unencodable, WireList};
 
 /// What is written piece by piece.
 pub(super) trait Pieces {

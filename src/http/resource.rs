@@ -26,21 +26,19 @@ use super::{
     status::Status,
     websocket::{Handshake, Upgrade},
 };
-use crate::{
-    catalogue::Conversion,
-    codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored},
-    model::{Epoch, Object},
-    read::{
-        failure::ReadError,
-        options::{ListOptions, Query},
-        plan::Refusal,
-        serve::{List, Watching},
-        shown::{self, Shown},
-        target::{Resource, Target, Wanted},
-    },
-    telemetry::{RequestTimer, Scope, Verb},
-    write::{failure::WriteError, scale},
+use crate::read::{
+    failure::ReadError,
+    options::{ListOptions, Query},
+    plan::Refusal,
+    serve::{List, Watching},
+    shown::{self, Shown},
+    target::{Resource, Target, Wanted},
 };
+use crate::telemetry::{RequestTimer, Scope, Verb};
+use crate::write::{failure::WriteError, scale};
+use codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored};
+use kube::Conversion;
+use model::{Epoch, Object};
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {

@@ -11,7 +11,7 @@ use super::{
     gzip::{self, Offer},
     status::{Status, TIMED_OUT_BODY},
 };
-use crate::codec::Media;
+use codec::Media;
 
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";

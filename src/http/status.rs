@@ -2,7 +2,7 @@
 
 mod write;
 
-use crate::model::{
+use model::{
     invalid::{FieldError, joined, told},
     quote::{json_quoted, quoted},
 };
@@ -319,7 +319,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::invalid::TOLD_BYTES_MAX;
+    use model::invalid::TOLD_BYTES_MAX;
 
     fn json(status: &Status) -> String {
         String::from_utf8(status.to_json()).expect("UTF-8")

@@ -42,7 +42,7 @@ impl From<Vec<(Box<str>, Box<str>)>> for Labels {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl From<&[(&str, &str)]> for Labels {
     fn from(labels: &[(&str, &str)]) -> Self {
         labels.iter().map(|(key, value)| (Box::from(*key), Box::from(*value))).collect::<Vec<_>>().into()

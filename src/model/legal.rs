@@ -9,10 +9,10 @@ const SUBDOMAIN_BYTES_MAX: usize = 253;
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 /// What a text that is no subdomain is told.
-pub(crate) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+pub const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// Why a text is no qualified name (`name` or `prefix/name`), as keys of labels and annotations are; nothing when it is one.
-pub(crate) fn wrong_key(key: &str) -> Vec<String> {
+pub fn wrong_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split_once('/') {
         None => key,
@@ -45,7 +45,7 @@ pub(crate) fn wrong_key(key: &str) -> Vec<String> {
 }
 
 /// Why a text is no value of a label; nothing when it is one.
-pub(crate) fn wrong_value(value: &str) -> Vec<String> {
+pub fn wrong_value(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > NAME_BYTES_MAX {
         wrong.push(format!("must be no more than {NAME_BYTES_MAX} bytes"));
@@ -57,7 +57,7 @@ pub(crate) fn wrong_value(value: &str) -> Vec<String> {
 }
 
 /// Why a text is no DNS subdomain (RFC 1123); nothing when it is one.
-pub(crate) fn wrong_subdomain(text: &str) -> Vec<String> {
+pub fn wrong_subdomain(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > SUBDOMAIN_BYTES_MAX {
         wrong.push(format!("must be no more than {SUBDOMAIN_BYTES_MAX} characters"));
@@ -69,12 +69,12 @@ pub(crate) fn wrong_subdomain(text: &str) -> Vec<String> {
 }
 
 /// DNS labels with dots between, of whatever length.
-pub(crate) fn is_subdomain(text: &str) -> bool {
+pub fn is_subdomain(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
 /// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
-pub(crate) fn is_label(text: &str) -> bool {
+pub fn is_label(text: &str) -> bool {
     let letters = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
     letters && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
 }

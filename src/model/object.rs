@@ -124,3 +124,31 @@ impl Event {
         size_of::<Self>() + self.old.as_ref().map_or(0, |o| o.weight()) + self.new.as_ref().map_or(0, |o| o.weight())
     }
 }
+
+/// An object for tests: a ConfigMap `ns/name` at a revision.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_object(name: &str, revision: u64) -> Object {
+    test_object_with(name, revision, &[], &[])
+}
+
+/// The same with labels and declared fields.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_object_with(name: &str, revision: u64, labels: &[(&str, &str)], fields: &[&str]) -> Object {
+    let key = format!("/registry/configmaps/ns/{name}");
+    let tail = format!("\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"ns\",\"resourceVersion\":\"{revision}\"}}}}");
+    let digits = revision.to_string().len();
+    let at = tail.len() - 3 - digits;
+    Object {
+        key: Bytes::from(key),
+        revision: Revision(revision),
+        head_at: 0,
+        rv_at: (at as u32, (at + digits) as u32),
+        uid_hash: 0,
+        message: std::sync::OnceLock::new(),
+        tail: Bytes::from(tail),
+        scope_at: "/registry/configmaps/".len() as u16,
+        name_at: "/registry/configmaps/ns/".len() as u16,
+        labels: labels.into(),
+        fields: fields.iter().map(|f| (*f).into()).collect(),
+    }
+}

@@ -212,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::corpus::Subject;
+    use corpus::Subject;
 
     /// Recorded from kube-apiserver 1.36.3: `capacity` of a CSIStorageCapacity.
     #[test]

@@ -24,10 +24,10 @@ pub struct Storage {
     pub fields: Vec<FieldPath>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Storage {
     /// ConfigMaps, for tests.
-    pub(crate) fn test_config_maps() -> Self {
+    pub fn test_config_maps() -> Self {
         Self {
             id: "configmaps".into(),
             group: String::new(),

@@ -154,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::corpus::Subject;
+    use corpus::Subject;
 
     /// Recorded from kube-apiserver 1.36.3: `metadata.creationTimestamp` and a Lease's `spec.renewTime`.
     #[test]

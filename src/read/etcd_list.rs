@@ -10,11 +10,9 @@ use super::{
     target::Target,
     token::{Token, TokenRevision},
 };
-use crate::{
-    codec::ingest::ingest,
-    etcd::{EtcdError, KeyValue, RangeRequest},
-    model::{Broken, KeyRange, Object, Revision},
-};
+use codec::ingest::ingest;
+use etcd::{EtcdError, KeyValue, RangeRequest};
+use model::{Broken, KeyRange, Object, Revision};
 
 /// Largest page asked of etcd when selectors drop items (spec list-watch §0.2).
 const PAGE_MAX: u32 = 10_000;

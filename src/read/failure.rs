@@ -5,7 +5,11 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::plan::Refusal;
-use crate::{cache::view::View, dispatch::filters::NoRoom, etcd::EtcdError, keeper::Gone, model::Revision};
+use crate::keeper::Gone;
+use etcd::EtcdError;
+use model::Revision;
+use watch::cache::view::View;
+use watch::dispatch::filters::NoRoom;
 
 /// Why a read ended without its data.
 #[derive(Clone, Debug, Error)]

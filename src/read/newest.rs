@@ -14,10 +14,8 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    etcd::{Etcd, EtcdError},
-    model::Revision,
-};
+use etcd::{Etcd, EtcdError};
+use model::Revision;
 
 /// A question that is not answered for so long does not hold up the next one: its connection may be dead.
 const PATIENCE: Duration = Duration::from_millis(50);

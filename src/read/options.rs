@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use crate::model::{Revision, invalid::FieldError, quote::quoted};
+use model::{Revision, invalid::FieldError, quote::quoted};
 
 /// What a LIST or WATCH asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{
     options::{EXACT, ListOptions, NOT_OLDER_THAN, Rv},
     token::{self, TokenRevision},
 };
-use crate::model::{Revision, invalid::FieldError};
+use model::{Revision, invalid::FieldError};
 
 /// What a plan needs to know of the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

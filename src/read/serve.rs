@@ -14,13 +14,11 @@ use super::{
     target::Target,
     token,
 };
-use crate::{
-    cache::{store::Store, view::Known},
-    codec::{form::ListMeta, ingest::ingest},
-    dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX},
-    etcd::{Etcd, RangeRequest},
-    model::{Epoch, Object, Revision},
-};
+use codec::{form::ListMeta, ingest::ingest};
+use etcd::{Etcd, RangeRequest};
+use model::{Epoch, Object, Revision};
+use watch::cache::{store::Store, view::Known};
+use watch::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 
 /// Objects whose mean tells how large the others are.
 const OBJECTS_SAMPLED: usize = 64;
@@ -359,13 +357,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        cache::replica::test_object_with,
-        read::{
-            pace::SCAN_TIME,
-            target::{Wanted, test_resource},
-        },
+    use crate::read::{
+        pace::SCAN_TIME,
+        target::{Wanted, test_resource},
     };
+    use model::test_object_with;
 
     const OBJECTS: u64 = 20_000;
 

@@ -2,11 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::{
-    catalogue::Served,
-    codec::{Clock, Form, Include, MetaVersion, Table},
-    model,
-};
+use codec::{Clock, Form, Include, MetaVersion, Table};
+use kube::Served;
+use model;
 
 /// As what the objects of a request are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

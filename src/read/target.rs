@@ -8,18 +8,16 @@ use super::{
     plan::{Refusal, Scope},
     shown::{Forms, Named, Shown},
 };
-use crate::{
-    catalogue::Served,
-    codec::Form,
-    dispatch::{GroupKey, SharedFilter},
-    keeper::Handle,
-    model::{
-        Filter,
-        selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
-        shard::Shard,
-    },
-    telemetry::{ResourceMetrics, ServedMetrics},
+use crate::keeper::Handle;
+use crate::telemetry::{ResourceMetrics, ServedMetrics};
+use codec::Form;
+use kube::Served;
+use model::{
+    Filter,
+    selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
+    shard::Shard,
 };
+use watch::dispatch::{GroupKey, SharedFilter};
 
 /// A served resource with all that serving it takes; made once, when the catalogue changes.
 pub struct Resource {
@@ -188,12 +186,10 @@ fn is_segment(value: &str) -> bool {
 /// A built-in resource with a keeper that nobody runs, for tests.
 #[cfg(test)]
 pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
-    use crate::{
-        cache::{ring::RingLimits, view::Fed},
-        catalogue::Catalogue,
-        keeper::keeper,
-        telemetry::Metrics,
-    };
+    use crate::keeper::keeper;
+    use crate::telemetry::Metrics;
+    use kube::Catalogue;
+    use watch::cache::{ring::RingLimits, view::Fed};
     let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
     let metrics = Metrics::new();
     let figures = Arc::new(metrics.resource(group, resource));

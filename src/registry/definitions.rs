@@ -8,7 +8,9 @@ use std::{
 use bytes::Bytes;
 use prometheus::IntCounter;
 
-use crate::{cache::store::Store, catalogue::Definition, model::Object};
+use kube::Definition;
+use model::Object;
+use watch::cache::store::Store;
 
 /// What is known of the definitions of one picture.
 pub(super) struct Definitions {
@@ -100,10 +102,8 @@ impl Definitions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        codec::ingest::ingest,
-        model::{Revision, Shape, Storage},
-    };
+    use codec::ingest::ingest;
+    use model::{Revision, Shape, Storage};
 
     const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 

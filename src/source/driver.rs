@@ -16,13 +16,11 @@ use super::{
     machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
     ranges::{WATCHED_ALONE, cover},
 };
-use crate::{
-    cache::view::Fed,
-    etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender},
-    keeper::Inbox,
-    model::{KeyRange, ResourceId, Revision, Storage},
-    telemetry::Metrics,
-};
+use crate::keeper::Inbox;
+use crate::telemetry::Metrics;
+use etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender};
+use model::{KeyRange, ResourceId, Revision, Storage};
+use watch::cache::view::Fed;
 
 /// Pause between two progress requests while somebody waits (spec list-watch §2.9).
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);

@@ -12,12 +12,10 @@ use super::{
     driver::COMPLAIN_EVERY,
     machine::{LoadAt, Loaded},
 };
-use crate::{
-    codec::ingest::ingest,
-    etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest},
-    model::{KeyRange, Revision, Storage},
-    telemetry::ResourceMetrics,
-};
+use crate::telemetry::ResourceMetrics;
+use codec::ingest::ingest;
+use etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest};
+use model::{KeyRange, Revision, Storage};
 
 /// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
 pub const LOAD_PAGE_KEYS: u32 = 10_000;

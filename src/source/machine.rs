@@ -11,11 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::witness::Witness;
-use crate::{
-    codec::ingest::ingest,
-    etcd::{WatchEvent, WatchKind, WatchMessage},
-    model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage, Stored},
-};
+use codec::ingest::ingest;
+use etcd::{WatchEvent, WatchKind, WatchMessage};
+use model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage, Stored};
 
 /// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";

@@ -1,4 +1,4 @@
-//! etcd's answers become a [`Feed`](crate::model::Feed): `machine` decides and is pure, `driver` does the I/O.
+//! etcd's answers become a [`Feed`](model::Feed): `machine` decides and is pure, `driver` does the I/O.
 
 pub mod driver;
 pub mod load;

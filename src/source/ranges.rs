@@ -3,7 +3,7 @@
 //! Resources that are busy or large in most clusters get a range of their own, the rest lies between them: etcd re-reads a lagging watch's whole gap
 //! under its store lock and sends at most 1,000 revisions per 100 ms and watch, so one watch for all would starve.
 
-use crate::model::KeyRange;
+use model::KeyRange;
 
 /// Resource prefixes that are watched alone (decision 0004): what changes most, or weighs most, in the clusters people run.
 pub const WATCHED_ALONE: &[&str] = &["configmaps", "events", "leases", "minions", "pods", "replicasets", "secrets"];

@@ -2,10 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::{
-    etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest},
-    model::Revision,
-};
+use etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest};
+use model::Revision;
 
 /// The last change that came from etcd: while etcd still tells it, etcd has the past that we know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +59,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use crate::store::{Store, StoreConfig};
+    use store::{Store, StoreConfig};
 
     /// An etcd with one past: `=key value` puts, `-key` deletes, each at the next revision, the first at 2.
     async fn etcd(past: &[&str]) -> (Store, Etcd) {

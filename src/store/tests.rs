@@ -7,7 +7,7 @@ use redb::backends::InMemoryBackend;
 use tonic::Code;
 
 use super::{Store, StoreConfig};
-use crate::etcd::Etcd;
+use etcd::Etcd;
 
 mod lives;
 mod model;

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{
-    etcd::{Etcd, EtcdError, Versioned},
-    model::Revision,
-};
+use etcd::{Etcd, EtcdError, Versioned};
+use model::Revision;
 
 /// At etcd's root, not under the prefix.
 const KEY: &[u8] = b"compact_rev_key";

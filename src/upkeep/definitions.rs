@@ -14,17 +14,15 @@ use serde_json::Value;
 use tokio::time::sleep_until;
 
 use super::Upkeep;
-use crate::{
-    etcd::RangeRequest,
-    model::Object,
-    read::target::Resource,
-    write::{
-        definition::{Names, Step, Taken, next},
-        failure::WriteError,
-        options::DeleteOptions,
-        place::Place,
-    },
+use crate::read::target::Resource;
+use crate::write::{
+    definition::{Names, Step, Taken, next},
+    failure::WriteError,
+    options::DeleteOptions,
+    place::Place,
 };
+use etcd::RangeRequest;
+use model::Object;
 use queue::{After, Queue};
 
 /// Pause between two lines of the log about definitions that cannot be brought further.

@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Upkeep;
-use crate::{
-    etcd::{Etcd, EtcdError, RangeRequest},
-    write::permit::Permission,
-};
+use crate::write::permit::Permission;
+use etcd::{Etcd, EtcdError, RangeRequest};
 
 /// How often we look whether a kube-apiserver has come. Its lease lives 15 s, so it is seen before it has served for long.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

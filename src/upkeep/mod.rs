@@ -19,14 +19,12 @@ use tokio::sync::oneshot;
 
 use guard::Neighbour;
 
-use crate::{
-    etcd::Etcd,
-    registry::Shelf,
-    write::{
-        Writer,
-        permit::{Permission, Permit},
-    },
+use crate::registry::Shelf;
+use crate::write::{
+    Writer,
+    permit::{Permission, Permit},
 };
+use etcd::Etcd;
 
 /// What upkeep works with.
 pub struct Upkeep {

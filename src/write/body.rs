@@ -251,7 +251,7 @@ fn looks_like_json(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::proto;
+    use codec::proto;
 
     fn error(syntax: Syntax, body: &str) -> String {
         parse(syntax, body.as_bytes(), &WIDGET).expect_err("must be refused").0

@@ -1,4 +1,4 @@
-//! The laws of what a write brings: bodies, patches, names, quantities, times, paths of definitions (`crate::corpus`).
+//! The laws of what a write brings: bodies, patches, names, quantities, times, paths of definitions (`corpus`).
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -13,13 +13,11 @@ use super::{
     patched::{Patch, PatchKind},
     typed,
 };
-use crate::{
-    catalogue::{Definition, NameRule, types::TypeRef},
-    codec::{Form, definition::to_stored, ingest},
-    corpus::Subject,
-    model::{Revision, Shape, Storage},
-    read::options::Query,
-};
+use crate::read::options::Query;
+use codec::{Form, definition::to_stored, ingest};
+use corpus::Subject;
+use kube::{Definition, NameRule, types::TypeRef};
+use model::{Revision, Shape, Storage};
 
 const POD: Expected<'_> = Expected { group: "", version: "v1", kind: "Pod", custom: false };
 const DEFINITION: Expected<'_> = Expected { group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition", custom: false };

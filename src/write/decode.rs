@@ -12,14 +12,12 @@ use super::{
     place::Place,
     tree, typed,
 };
-use crate::{
-    catalogue::types::TypeRef,
-    codec::{
-        normalize,
-        versions::{TooLong, Version},
-    },
-    model::{invalid::FieldError, quote::quoted},
+use codec::{
+    normalize,
+    versions::{TooLong, Version},
 };
+use kube::types::TypeRef;
+use model::{invalid::FieldError, quote::quoted};
 
 /// A body, read.
 #[derive(Debug)]

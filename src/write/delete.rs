@@ -15,12 +15,10 @@ use super::{
     transaction::{Decision, Done, Look, at_revision},
     tree,
 };
-use crate::{
-    catalogue::Served,
-    etcd::{Outcome, RangeRequest},
-    model::{Object, invalid::FieldError},
-    read::target::Resource,
-};
+use crate::read::target::Resource;
+use etcd::{Outcome, RangeRequest};
+use kube::Served;
+use model::{Object, invalid::FieldError};
 
 /// Finalizers of the garbage collector: what they stand for is asked for anew by every DELETE.
 const ORPHAN: &str = "orphan";
@@ -280,7 +278,8 @@ fn shorten(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Revision, write::place::test_place};
+    use crate::write::place::test_place;
+    use model::Revision;
 
     fn decided(place: &Place, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
         let now = tree::parsed("2026-01-01T00:00:00Z").expect("a time");

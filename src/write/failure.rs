@@ -5,11 +5,9 @@ use std::fmt;
 use thiserror::Error;
 
 use super::patch::PatchError;
-use crate::{
-    catalogue::Served,
-    etcd::EtcdError,
-    model::{Broken, invalid::FieldError, quote::quoted},
-};
+use etcd::EtcdError;
+use kube::Served;
+use model::{Broken, invalid::FieldError, quote::quoted};
 
 /// An object as messages name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

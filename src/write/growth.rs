@@ -14,7 +14,7 @@ use super::{
     place::{Place, test_place},
     strategy, tree,
 };
-use crate::model::invalid::joined;
+use model::invalid::joined;
 
 /// Bytes of the shorter of two bodies.
 const BYTES: usize = 16 << 10;

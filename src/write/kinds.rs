@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
 use super::{definition, metadata, scale, strategy::Part, tree};
-use crate::{catalogue::Served, model::invalid::FieldError};
+use kube::Served;
+use model::invalid::FieldError;
 
 /// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).
 const DATA_BYTES_MAX: usize = 1_048_576;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Writer, failure::WriteError};
-use crate::catalogue::Served;
+use kube::Served;
 
 /// How long an Event lives after its last write (`--event-ttl`).
 pub(super) const EVENT_TTL: Duration = Duration::from_secs(3600);

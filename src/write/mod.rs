@@ -42,15 +42,13 @@ pub use delete::Deletion;
 pub use patched::PatchKind;
 pub use strategy::Part;
 
-use crate::{
-    etcd::Etcd,
-    model::{Revision, quote::quoted},
-    read::options::Query,
-    registry::Shelf,
-};
+use crate::read::options::Query;
+use crate::registry::Shelf;
 use body::Expected;
 use decode::Sent;
+use etcd::Etcd;
 use failure::{Named, WriteError};
+use model::{Revision, quote::quoted};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use place::{Current, Place, StoredValue};
 use transaction::{Decision, Done, Look, at_revision};
@@ -346,9 +344,9 @@ impl Writer {
         let lease = self.lease_for(place.served()).await?;
         let value = self.turns.take(is_large, || transaction::encoded(place, object)).await;
         match self.put_if(place, value.clone(), Revision::ZERO, lease).await? {
-            crate::etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: place.key(&self.prefix), value, revision })),
-            crate::etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
-            crate::etcd::Outcome::Changed(None) => {
+            etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: place.key(&self.prefix), value, revision })),
+            etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
+            etcd::Outcome::Changed(None) => {
                 Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&place.name))))
             }
         }

@@ -82,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::Revision;
+    use model::Revision;
 
     fn named(name: &str) -> Current {
         Current { tree: json!({"metadata": {"name": name}}), revision: Revision(7), is_large: false }

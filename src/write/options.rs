@@ -3,12 +3,10 @@
 use serde_json::Value;
 
 use super::body::{Syntax, go_kind, parse_options};
-use crate::{
-    model::{
-        invalid::{FieldError, told},
-        quote::printable,
-    },
-    read::options::{Query, parse_int},
+use crate::read::options::{Query, parse_int};
+use model::{
+    invalid::{FieldError, told},
+    quote::printable,
 };
 
 /// Bytes of a field manager.
@@ -290,7 +288,7 @@ fn mistyped(field: &str, go_type: &str, value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::invalid::{TOLD_BYTES_MAX, joined};
+    use model::invalid::{TOLD_BYTES_MAX, joined};
 
     fn write(query: &str, verb: Verb) -> Result<WriteOptions, String> {
         WriteOptions::parse(&Query::parse(query), verb).map_err(|wrong| joined(&wrong))

@@ -8,7 +8,7 @@ use super::{
     options::FieldValidation,
     patch::{PatchError, json, merge, printed::printed, strategic},
 };
-use crate::catalogue::types::TypeRef;
+use kube::types::TypeRef;
 
 /// The media types of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

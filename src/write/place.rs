@@ -10,13 +10,11 @@ use super::{
     failure::{Named, WriteError},
     turns::{Entered, LARGE_BYTES},
 };
-use crate::{
-    catalogue::Served,
-    codec::ingest::ingest,
-    etcd::{KeyValue, RangeRequest},
-    model::{Broken, Object, Revision},
-    read::target::Resource,
-};
+use crate::read::target::Resource;
+use codec::ingest::ingest;
+use etcd::{KeyValue, RangeRequest};
+use kube::Served;
+use model::{Broken, Object, Revision};
 
 /// One object of one served resource, there or not.
 #[derive(Clone)]

@@ -15,10 +15,8 @@ use super::{
     transaction::{Decision, Look},
     tree, written,
 };
-use crate::{
-    catalogue::{ScalePaths, Served},
-    model::invalid::FieldError,
-};
+use kube::{ScalePaths, Served};
+use model::invalid::FieldError;
 
 const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false };
 

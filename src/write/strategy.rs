@@ -11,10 +11,8 @@ use super::{
     place::{Current, Place},
     tree,
 };
-use crate::{
-    catalogue::Served,
-    model::{invalid::FieldError, quote::quoted},
-};
+use kube::Served;
+use model::{invalid::FieldError, quote::quoted};
 
 /// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
 const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
@@ -229,7 +227,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{model::Revision, write::place::test_place};
+    use crate::write::place::test_place;
+    use model::Revision;
 
     fn current(tree: Value) -> Current {
         Current { tree, revision: Revision(7), is_large: false }

@@ -12,11 +12,9 @@ use super::{
     place::{Current, Place, StoredValue},
     tree,
 };
-use crate::{
-    codec::stored::stored,
-    etcd::{EtcdError, Outcome},
-    model::Revision,
-};
+use codec::stored::stored;
+use etcd::{EtcdError, Outcome};
+use model::Revision;
 
 /// What a look at the object came to.
 #[derive(Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! Protobuf answers as JSON, so that revisions and tokens, which differ between two right answers, can be found in them; and JSON as protobuf, to be
 //! sent. That the bytes are right is shown by `tests/data/proto`.
 
+use codec::proto;
 use serde_json::Value;
-use watchcache::codec::proto;
 
 /// What Kubernetes calls it; parameters may follow.
 pub(crate) const MEDIA: &str = "application/vnd.kubernetes.protobuf";

@@ -10,10 +10,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use watchcache::{
-    dispatch::{Step, Subscription},
-    model::Revision,
-};
+use model::Revision;
+use watch::dispatch::{Step, Subscription};
 
 use crate::truth::{Change, Line, Version};
 

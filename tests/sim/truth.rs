@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use watchcache::{etcd::WatchEvent, model::Revision};
+use etcd::WatchEvent;
+use model::Revision;
 
 /// One version of an object, as far as the histories care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,23 +3,21 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
-use watchcache::{
-    cache::{
-        ring::RingLimits,
-        view::{Fed, Published},
-    },
-    codec::{Form, ingest},
-    dispatch::{GroupKey, GroupLimits, Start, Subscription},
-    etcd::{Header, WatchEvent, WatchKind, WatchMessage},
-    keeper::{Action, State},
-    model::{
-        Broken, Feed, Filter, Object, Revision, Shape, Storage,
-        selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
-    },
-    source::{
-        machine::{Generation, LoadAt, Loaded, Machine, Out},
-        ranges::cover,
-    },
+use codec::{Form, ingest};
+use etcd::{Header, WatchEvent, WatchKind, WatchMessage};
+use model::{
+    Broken, Feed, Filter, Object, Revision, Shape, Storage,
+    selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
+};
+use watch::cache::{
+    ring::RingLimits,
+    view::{Fed, Published},
+};
+use watch::dispatch::{GroupKey, GroupLimits, Start, Subscription};
+use watchcache::keeper::{Action, State};
+use watchcache::source::{
+    machine::{Generation, LoadAt, Loaded, Machine, Out},
+    ranges::cover,
 };
 
 use crate::{
@@ -480,7 +478,7 @@ impl World {
         if !known.is_ready() {
             return;
         }
-        let picture = |store: &watchcache::cache::store::Store| -> Vec<(String, u64)> {
+        let picture = |store: &watch::cache::store::Store| -> Vec<(String, u64)> {
             store.scan(b"/", b"").map(|o| (String::from_utf8_lossy(&o.key).into_owned(), o.revision.0)).collect()
         };
         let truth = |revision: u64| -> Vec<(String, u64)> {

@@ -4,10 +4,8 @@
 
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::{
-    codec::members::{Members, Writer},
-    model::{quantity, time},
-};
+use crate::members::{Members, Writer};
+use model::{quantity, time};
 
 /// A field of a struct.
 pub(super) struct Field {

@@ -40,7 +40,7 @@ const AFTER_ANNOTATIONS: [&str; 3] = ["ownerReferences", "finalizers", "managedF
 const NOTHING: &str = r#"{"kind":"","name":""}"#;
 
 /// Takes away the annotations that carry what v1 has no field for.
-pub(crate) fn drop_carriers(autoscaler: &mut Map<String, Value>) {
+pub fn drop_carriers(autoscaler: &mut Map<String, Value>) {
     let Some(Value::Object(metadata)) = autoscaler.get_mut("metadata") else { return };
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.retain(|name, _| !CARRIERS.contains(&name.as_str()));

@@ -6,11 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    codec::{Form, Include, MetaVersion, Table, ingest, versions::Version},
-    corpus::Subject,
-    model::{Object, Revision, Shape, Storage},
-};
+use crate::{Form, Include, MetaVersion, Table, ingest, versions::Version};
+use corpus::Subject;
+use model::{Object, Revision, Shape, Storage};
 
 const PREFIX: &str = "/registry/horizontalpodautoscalers/";
 
@@ -30,7 +28,7 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/autoscaling/autoscalers.jsonl");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/autoscaling/autoscalers.jsonl");
     let text = fs::read_to_string(path).expect("the record is there");
     let cases: Vec<Case> = text.lines().map(|line| Case(serde_json::from_str(line).expect("a line is JSON"))).collect();
     assert!(cases.len() > 10);

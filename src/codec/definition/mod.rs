@@ -28,7 +28,7 @@ const PER_VERSION: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// Invalid JSON, or members of a wrong type.
-pub(crate) fn converted(text: &str) -> Result<Option<String>, String> {
+pub fn converted(text: &str) -> Result<Option<String>, String> {
     let top = Members::read(text).map_err(|e| invalid(&e))?;
     let words = (top.text("kind"), top.text("apiVersion"));
     if !matches!(words, (Ok(Some(kind)), Ok(Some(version))) if kind == "CustomResourceDefinition" && version == STORED) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::codec::encode::{string_into, value_into};
+use crate::encode::{string_into, value_into};
 
 /// What a JSON value is decoded into.
-pub(crate) enum Shape {
+pub(super) enum Shape {
     Text,
     Flag,
     Number,
@@ -26,10 +26,10 @@ pub(crate) enum Shape {
 }
 
 /// One member of a struct.
-pub(crate) struct Member {
-    pub(crate) name: &'static str,
+pub(super) struct Member {
+    pub name: &'static str,
     keep: Keep,
-    pub(crate) shape: &'static Shape,
+    pub shape: &'static Shape,
 }
 
 /// When Go writes a member.
@@ -46,7 +46,7 @@ enum Keep {
 impl Shape {
     /// The value as Go holds it after decoding: members that the struct does not have are gone, empty ones too where Go leaves them out, `null`
     /// is the zero. A value of a wrong JSON type stays as it is: refusing it is the decoder's part.
-    pub(crate) fn normal(&self, value: &Value) -> Value {
+    pub(super) fn normal(&self, value: &Value) -> Value {
         match (self, value) {
             (_, Value::Null) => self.zero(),
             (Self::List(of), Value::Array(items)) => items.iter().map(|item| of.normal(item)).collect(),
@@ -61,7 +61,7 @@ impl Shape {
     }
 
     /// What Go has when nothing was said.
-    pub(crate) fn zero(&self) -> Value {
+    pub(super) fn zero(&self) -> Value {
         match self {
             Self::Text => Value::String(String::new()),
             Self::Flag => Value::Bool(false),
@@ -72,7 +72,7 @@ impl Shape {
     }
 
     /// Appends a normal value in the order of the structs.
-    pub(crate) fn write(&self, value: &Value, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, value: &Value, out: &mut Vec<u8>) {
         match (self, value) {
             (Self::List(of), Value::Array(items)) => list_into(of, items, out),
             (Self::SchemaOrList, Value::Array(items)) => list_into(&SCHEMA, items, out),
@@ -172,7 +172,7 @@ static TEXTS: Shape = Shape::List(&TEXT);
 static TEXT_MAP: Shape = Shape::Map(&TEXT);
 
 /// The definition in v1 (apiextensions `v1/types.go`).
-pub(crate) static V1: Shape = Shape::Struct(&[
+pub(super) static V1: Shape = Shape::Struct(&[
     filled("kind", &TEXT),
     filled("apiVersion", &TEXT),
     always("metadata", &METADATA),
@@ -181,7 +181,7 @@ pub(crate) static V1: Shape = Shape::Struct(&[
 ]);
 
 /// The definition in v1beta1, the form in etcd (apiextensions `v1beta1/types.go`).
-pub(crate) static V1BETA1: Shape = Shape::Struct(&[
+pub(super) static V1BETA1: Shape = Shape::Struct(&[
     filled("kind", &TEXT),
     filled("apiVersion", &TEXT),
     always("metadata", &METADATA),

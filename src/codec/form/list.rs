@@ -1,7 +1,8 @@
 //! Around the items of a list: what it says about itself, before them or after them. Knows no item.
 
 use super::{Form, Style, columns_into, revision_member_into};
-use crate::{codec::encode, model::Revision};
+use crate::encode;
+use model::Revision;
 
 /// What a list says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +103,8 @@ fn remaining_into(remaining: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{codec::MetaVersion, model::Storage};
+    use crate::MetaVersion;
+    use model::Storage;
 
     #[test]
     fn an_empty_custom_page_with_more_to_come() {

@@ -10,10 +10,8 @@ use super::{
     timestamp,
     wire::{FIXED64, LEN, Reader, VARINT},
 };
-use crate::{
-    codec::encode::{float_into, revision_into, string_into},
-    model::quantity,
-};
+use crate::encode::{float_into, revision_into, string_into};
+use model::quantity;
 
 /// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null. `out` is to end
 /// before `end`.

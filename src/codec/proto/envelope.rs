@@ -4,7 +4,7 @@ use super::{
     error::{ProtoError, Result},
     wire::{LEN, Reader, field_into, varint_into, varint_len},
 };
-use crate::codec::{ListMeta, encode::revision_into};
+use crate::{ListMeta, encode::revision_into};
 
 /// The first bytes of everything that Kubernetes writes as protobuf (spec api-surface §10.3).
 pub const PREFIX: &[u8] = b"k8s\0";

@@ -9,7 +9,7 @@ const OURS: [&str; 3] = ["go.tsv", "odd.tsv", "kube.tsv"];
 
 #[test]
 fn both_directions_are_those_of_go() {
-    let ours = OURS.map(|name| format!("{}/tests/data/proto/{name}", env!("CARGO_MANIFEST_DIR")));
+    let ours = OURS.map(|name| format!("{}/../../tests/data/proto/{name}", env!("CARGO_MANIFEST_DIR")));
     let more = std::env::var("WATCHCACHE_PROTO_GOLDEN").unwrap_or_default();
     let files = more.split(':').filter(|file| !file.is_empty()).map(str::to_owned).chain(ours);
     for file in files {

@@ -32,7 +32,7 @@ use super::encode::string_into;
 
 /// Messages inside each other, and JSON's arrays and objects that stand for them: the limit of recursion that `serde_json` has by default, by which what
 /// is decoded can be read.
-pub(crate) const MESSAGE_DEPTH_MAX: usize = 128;
+pub const MESSAGE_DEPTH_MAX: usize = 128;
 
 /// The message of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt::Write};
 
 use super::{age::Moment, node::Node};
-use crate::codec::encode;
+use crate::encode;
 
 /// A missing value, as most printers tell it.
 pub(super) const NONE: &str = "<none>";

@@ -7,7 +7,8 @@ use super::{
     path::{self, Step},
     walk::walk,
 };
-use crate::{codec::encode, model::PrinterColumn};
+use crate::encode;
+use model::PrinterColumn;
 
 /// The columns of one served version.
 #[derive(Debug)]

@@ -7,10 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Include, Table};
-use crate::{
-    codec::{Form, ListMeta, MetaVersion, ingest, versions::Version},
-    model::{Kind, Object, PrinterColumn, Revision, Shape, Storage},
-};
+use crate::{Form, ListMeta, MetaVersion, ingest, versions::Version};
+use model::{Kind, Object, PrinterColumn, Revision, Shape, Storage};
 
 /// What a case says of its resource.
 #[derive(Deserialize)]
@@ -217,7 +215,7 @@ fn written(case: &Case, what: &str, include: Include) {
 
 #[test]
 fn tables_are_those_of_kube_apiserver() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/table");
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/table");
     let files = fs::read_dir(cases).expect("cases").map(|entry| entry.expect("a file").path());
     let (mut seen, mut writes) = (0, 0);
     for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "case")) {

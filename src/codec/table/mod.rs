@@ -33,7 +33,7 @@ use super::{
     partial::MetaVersion,
     stored::{only_metadata, shown},
 };
-use crate::model::{Object, PrinterColumn, Revision, Shape, Storage};
+use model::{Object, PrinterColumn, Revision, Shape, Storage};
 
 /// The time since 1970-01-01 UTC, to the nanosecond: ages are truncated, so seconds alone would tell some of them wrong.
 pub type Clock = fn() -> Duration;
@@ -255,7 +255,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::codec::form::error_event;
+    use crate::form::error_event;
 
     fn form(include: Include) -> Form {
         let shape = Shape::BuiltIn { kind: "ConfigMap".to_owned(), api_version: "v1".to_owned() };

@@ -7,7 +7,7 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::codec::{encode, members::Text};
+use crate::{encode, members::Text};
 
 /// One value. What a printer asks for and does not find is the zero value of its Go type, as after decoding in kube-apiserver.
 #[derive(Clone, Debug, Default, PartialEq)]

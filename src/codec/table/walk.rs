@@ -167,7 +167,7 @@ fn compare(left: &Node<'_>, operator: &str, right: &Node<'_>) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::table::{node::Want, path::parse};
+    use crate::table::{node::Want, path::parse};
 
     const OBJECT: &str = r#"{"a":[{"n":1,"t":"x"},{"n":2,"t":"y"},{"n":3}],"m":{"z":1,"b":{"n":9}},"nil":null,"s":"text","f":[]}"#;
 

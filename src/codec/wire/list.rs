@@ -6,13 +6,11 @@ use bytes::Bytes;
 
 use super::ITEMS;
 use crate::{
-    codec::{
-        form::{Form, ListMeta},
-        media::Unencodable,
-        proto::{self, ENVELOPE_TAIL},
-    },
-    model::Object,
+    form::{Form, ListMeta},
+    media::Unencodable,
+    proto::{self, ENVELOPE_TAIL},
 };
+use model::Object;
 
 /// Bytes of messages that a list keeps from the count of its length to their writing. Those of objects as they are stored stay with the objects, and do
 /// not count; making the others again costs what making them has cost.
@@ -56,14 +54,14 @@ impl Messages {
     ///
     /// # Errors
     /// As before: it was made once already.
-    pub(in crate::codec) fn item_into(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), Unencodable> {
+    pub(crate) fn item_into(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), Unencodable> {
         let message = self.kept.next().map_or_else(|| self.form.message(object), Ok)?;
         proto::field_into(ITEMS, &message, out);
         Ok(())
     }
 
     /// Passes over the next ones.
-    pub(in crate::codec) fn skip(&mut self, count: usize) {
+    pub(crate) fn skip(&mut self, count: usize) {
         self.kept.by_ref().take(count).for_each(drop);
     }
 }
@@ -129,10 +127,8 @@ impl WireList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        codec::{Media, MetaVersion, ingest::test_config_map},
-        model::Storage,
-    };
+    use crate::{Media, MetaVersion, ingest::test_config_map};
+    use model::Storage;
 
     fn check(form: Form, kind: (&str, &str), kept: bool) {
         let form = Arc::new(form.in_protobuf(kind.0, kind.1, &format!("{}List", kind.1), kept).expect("protobuf knows it"));

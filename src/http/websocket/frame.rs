@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::codec::LENGTH_PREFIX;
+use codec::LENGTH_PREFIX;
 
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;

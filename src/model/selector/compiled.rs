@@ -4,7 +4,7 @@
 //! megabytes, mostly in a few allocations. Whatever asks the same is equal here, and what contradicts itself is the one selector that matches nothing.
 
 use super::{Field, FieldTerm, LabelOp, LabelSelector};
-use crate::model::{Labels, Object};
+use crate::{Labels, Object};
 
 /// A label selector as it is matched; the default one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -336,10 +336,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        cache::replica::test_object_with,
-        model::selector::{LabelRequirement, parse},
-    };
+    use crate::selector::{LabelRequirement, parse};
+    use crate::test_object_with;
 
     /// Few keys and values, so that requirements meet and contradict each other.
     fn value() -> impl Strategy<Value = Box<str>> {

@@ -42,9 +42,24 @@ pub enum LabelOp {
 
 impl LabelSelector {
     /// Whether every requirement holds: what [`LabelMatcher`] is compared with.
-    #[cfg(test)]
-    pub(crate) fn matches(&self, labels: &super::Labels) -> bool {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn matches(&self, labels: &super::Labels) -> bool {
         self.requirements.iter().all(|r| r.matches(labels.get(&r.key)))
+    }
+
+    /// As a text that means the same.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn printed(&self) -> String {
+        let requirements = self.requirements.iter().map(|one| match &one.op {
+            LabelOp::Exists => one.key.to_string(),
+            LabelOp::Absent => format!("!{}", one.key),
+            LabelOp::In(set) => format!("{} in ({})", one.key, set.join(",")),
+            LabelOp::NotIn(set) => format!("{} notin ({})", one.key, set.join(",")),
+            LabelOp::Greater(bound) => format!("{}>{bound}", one.key),
+            LabelOp::Less(bound) => format!("{}<{bound}", one.key),
+        });
+        requirements.collect::<Vec<_>>().join(",")
     }
 
     /// Whether it selects everything.
@@ -54,7 +69,7 @@ impl LabelSelector {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl LabelRequirement {
     fn matches(&self, value: Option<&str>) -> bool {
         match &self.op {

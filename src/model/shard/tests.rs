@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Labels, Revision};
+use crate::{Labels, Revision};
 
 /// Stand for what a selector mostly is; `{R}` is the whole range below 2^63.
 fn spelled(text: &str) -> String {

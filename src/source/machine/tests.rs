@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::{etcd::Header, model::Shape};
+use etcd::Header;
+use model::Shape;
 
 /// A feed of three resources over two ranges and the compactor's key.
 struct Bench {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::StorageBackend;
 
 use super::*;
-use crate::store::StoreError;
+use crate::StoreError;
 
 fn open(dir: &Path) -> Result<Store, StoreError> {
     Store::open(dir, StoreConfig::default())

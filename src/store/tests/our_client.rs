@@ -1,8 +1,8 @@
 //! The store through our own etcd client, as `serve` uses it.
 
 use super::*;
-use crate::etcd::{EtcdError, RangeRequest, WatchKind};
-use crate::model::Revision;
+use ::model::Revision;
+use etcd::{EtcdError, RangeRequest, WatchKind};
 
 #[tokio::test]
 async fn reads_watches_progress_and_the_end() {

@@ -8,11 +8,9 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::{
-    cache::view::{Known, View},
-    model::{Epoch, Object, Revision},
-    write::definition::{Names, Taken},
-};
+use crate::write::definition::{Names, Taken};
+use model::{Epoch, Object, Revision};
+use watch::cache::view::{Known, View};
 
 /// How often a definition that is being deleted is looked at again while its instances go (spec api-surface §11.2).
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -214,13 +212,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        cache::{
-            replica::{Replica, test_object},
-            ring::RingLimits,
-        },
-        model::{Batch, Change},
-    };
+    use model::{Batch, Change, test_object};
+    use watch::cache::{replica::Replica, ring::RingLimits};
 
     /// A replica of definitions and the queue that follows it.
     struct Bench {

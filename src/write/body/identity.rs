@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{Syntax, go_kind, looks_like_json, unrecognized};
-use crate::{catalogue, model::invalid::FieldError};
+use kube as catalogue;
+use model::invalid::FieldError;
 
 /// What the URL says.
 #[derive(Clone, Copy, Debug)]

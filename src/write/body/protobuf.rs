@@ -1,7 +1,7 @@
 //! Protobuf bodies become the JSON that they stand for. Knows no field.
 
 use super::super::JSON_BYTES_MAX;
-use crate::codec::proto::{self, Message, ProtoError};
+use codec::proto::{self, Message, ProtoError};
 
 /// The first bytes of every protobuf body, as Go prints them.
 const PREFIX: &str = "[107 56 115 0]";

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::image;
-use crate::{codec::drop_carriers, model::quantity};
+use codec::drop_carriers;
+use model::quantity;
 
 /// What is done to an object.
 pub(super) type Rule = fn(&mut Map<String, Value>);

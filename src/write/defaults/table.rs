@@ -160,7 +160,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalogue::types::TypeRef;
+    use kube::types::TypeRef;
 
     #[test]
     fn every_section_is_of_a_kind_or_used() {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{tree::text, url};
-use crate::model::{invalid::FieldError, quote::quoted};
+use model::{invalid::FieldError, quote::quoted};
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const WHERE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";

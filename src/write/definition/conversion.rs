@@ -12,7 +12,7 @@ use super::{
     tree::{at, child, list, member, optional_text, text},
     url,
 };
-use crate::model::{invalid::FieldError, legal::wrong_subdomain, quote::quoted};
+use model::{invalid::FieldError, legal::wrong_subdomain, quote::quoted};
 
 /// Versions of ConversionReview that kube-apiserver speaks.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];

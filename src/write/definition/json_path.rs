@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tree::{entries, has_entries, member};
-use crate::model::invalid::FieldError;
+use model::invalid::FieldError;
 
 /// What is wrong with the path of a printer column or of scale.
 pub(super) fn wrong_simple_path(path: &str, field: &str) -> Option<FieldError> {
@@ -88,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     use super::follow;
-    use crate::corpus::Subject;
+    use corpus::Subject;
 
     #[test]
     fn paths_lead_through_properties_and_maps() {

@@ -20,7 +20,7 @@ use super::{
     structural::{unsupported, wrong_structure},
     tree::{flag, list, member, object_mut, schema_in, text},
 };
-use crate::model::{
+use model::{
     invalid::{FieldError, joined},
     quote::quoted,
 };

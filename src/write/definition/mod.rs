@@ -32,7 +32,7 @@ mod tests;
 #[cfg(test)]
 use lifecycle::FINALIZER;
 
-pub(crate) use crate::codec::definition::normal;
+pub(crate) use codec::definition::normal;
 pub(crate) use lifecycle::marked_for_deletion;
 pub use lifecycle::{Names, Step, Taken, next};
 pub(crate) use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tree::{at, child, list, text};
-use crate::model::{invalid::FieldError, legal::is_label};
+use model::{invalid::FieldError, legal::is_label};
 
 /// Bytes of a DNS label (RFC 1035).
 const LABEL_BYTES_MAX: usize = 63;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tree::{flag, list, member, object_mut, text};
-use crate::codec::definition::normal;
+use codec::definition::normal;
 
 /// Port of a webhook's service when none is named.
 const WEBHOOK_PORT: u16 = 443;

@@ -9,7 +9,7 @@ use super::{
     json_path, shown, structural,
     tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
 };
-use crate::model::invalid::{FieldError, TOLD_BYTES_MAX};
+use model::invalid::{FieldError, TOLD_BYTES_MAX};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];

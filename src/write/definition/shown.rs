@@ -3,10 +3,8 @@
 use serde_json::Value;
 
 use super::tree::member;
-use crate::{
-    codec::encode::{string_into, value_into},
-    model::invalid::{FieldError, FieldErrorKind},
-};
+use codec::encode::{string_into, value_into};
+use model::invalid::{FieldError, FieldErrorKind};
 
 /// `Invalid value: TEXT: why`, the text as it is.
 pub(super) fn invalid_shown(field: impl Into<String>, shown: &str, why: &str) -> FieldError {

@@ -6,7 +6,7 @@ use super::{
     pattern,
     tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
 };
-use crate::model::invalid::FieldError;
+use model::invalid::FieldError;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";

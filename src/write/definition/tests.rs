@@ -9,7 +9,9 @@ use super::{
     tree::{list, member, text},
     validate_create, validate_status_update, validate_update,
 };
-use crate::{catalogue::Definition, codec::definition::to_stored, model::invalid::FieldError};
+use codec::definition::to_stored;
+use kube::Definition;
+use model::invalid::FieldError;
 
 /// Cases in which we answer something else, and why.
 const DEVIATIONS: [(&str, &str); 2] = [

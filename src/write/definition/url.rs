@@ -1,6 +1,6 @@
 //! URLs as Go's `net/url` takes them apart: as much of it as definitions need, with its words for what is wrong.
 
-use crate::model::quote::quoted;
+use model::quote::quoted;
 
 /// The parts of a URL that are looked at, as they were written.
 #[derive(Debug, Default, PartialEq, Eq)]

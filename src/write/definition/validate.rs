@@ -17,12 +17,10 @@ use super::{
     tree::{any, at, child, flag, list, member, roots, schema_in, text},
     versions::{keeps_too_many, wrong_columns, wrong_deprecation, wrong_selectable_fields, wrong_subresources, wrong_validation},
 };
-use crate::{
-    codec::definition::lifted,
-    model::{
-        invalid::{FieldError, TOLD_BYTES_MAX},
-        legal::wrong_subdomain,
-    },
+use codec::definition::lifted;
+use model::{
+    invalid::{FieldError, TOLD_BYTES_MAX},
+    legal::wrong_subdomain,
 };
 
 /// What is wrong with a new v1 definition, after `prepare_create`.

@@ -11,7 +11,7 @@ use super::{
     shown, structural,
     tree::{at, child, flag, list, member, optional_text, schema_in, text},
 };
-use crate::model::invalid::FieldError;
+use model::invalid::FieldError;
 
 /// Selectable fields of a version (KEP-4358).
 const SELECTABLE_MAX: usize = 8;

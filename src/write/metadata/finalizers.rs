@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::items;
-use crate::model::{invalid::FieldError, legal::wrong_key, quote::quoted};
+use model::{invalid::FieldError, legal::wrong_key, quote::quoted};
 
 const FIELD: &str = "metadata.finalizers";
 

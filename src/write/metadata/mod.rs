@@ -7,10 +7,8 @@ mod owners;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    catalogue::{NameRule, Rules},
-    model::{invalid::FieldError, legal},
-};
+use kube::{NameRule, Rules};
+use model::{invalid::FieldError, legal};
 
 pub(crate) use finalizers::{bare_finalizers, finalizer_warnings};
 pub(crate) use name::{version_group, wrong_name};

@@ -4,13 +4,11 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::{
-    catalogue::NameRule,
-    model::{
-        invalid::FieldError,
-        legal::{is_label, is_subdomain, wrong_subdomain},
-        quote::quoted,
-    },
+use kube::NameRule;
+use model::{
+    invalid::FieldError,
+    legal::{is_label, is_subdomain, wrong_subdomain},
+    quote::quoted,
 };
 
 /// Characters of a label.
@@ -97,7 +95,7 @@ fn ip_address(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::legal::SUBDOMAIN;
+    use model::legal::SUBDOMAIN;
 
     /// Each was sent to a kube-apiserver.
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::codec::encode::OBJECT_META;
+use codec::encode::OBJECT_META;
 
 /// Members of an owner that are printed even when they are empty.
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid"];

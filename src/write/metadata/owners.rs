@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::items;
-use crate::model::invalid::{FieldError, FieldErrorKind, TOLD_BYTES_MAX};
+use model::invalid::{FieldError, FieldErrorKind, TOLD_BYTES_MAX};
 
 const FIELD: &str = "metadata.ownerReferences";
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::{invalid::joined, legal::SUBDOMAIN};
+use model::{invalid::joined, legal::SUBDOMAIN};
 
 const CONFIG_MAPS: Rules = Rules {
     generation: false,
@@ -11,7 +11,7 @@ const CONFIG_MAPS: Rules = Rules {
     unconditional_update: true,
     delete_returns_object: false,
     any_finalizer: false,
-    name: crate::catalogue::NameRule::Subdomain,
+    name: kube::NameRule::Subdomain,
 };
 const WIDGETS: Rules = Rules { any_finalizer: true, ..CONFIG_MAPS };
 

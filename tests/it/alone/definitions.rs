@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use watchcache::store::{Store, StoreConfig};
+use store::{Store, StoreConfig};
 
 use super::{Alone, Failure, Outcome, asked};
 use crate::client::{Client, Request};

@@ -8,8 +8,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use store::{Store, StoreConfig};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::sleep};
-use watchcache::store::{Store, StoreConfig};
 
 use super::{Alone, Failure, Outcome, asked};
 use crate::client::Client;

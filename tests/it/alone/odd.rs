@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use watchcache::store::{Store, StoreConfig};
+use store::{Store, StoreConfig};
 
 use super::{Alone, Outcome, asked};
 

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, env, fs, io, net::SocketAddr, path::Path};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use codec::proto::{self, Unknown};
 use etcd_client::GetOptions;
 use serde_json::{Value, json};
-use watchcache::codec::proto::{self, Unknown};
 
 use super::{
     Outcome,

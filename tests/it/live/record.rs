@@ -10,10 +10,8 @@ use std::{
 use etcd_client::{EventType, GetOptions, WatchOptions};
 use tokio::{sync::watch, task::JoinHandle};
 
-use watchcache::{
-    etcd::{Etcd, EtcdConfig},
-    model::Revision,
-};
+use etcd::{Etcd, EtcdConfig};
+use model::Revision;
 
 use super::say;
 use crate::{

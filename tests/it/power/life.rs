@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use etcd_client::{Client, PutOptions, Txn, TxnOp};
+use store::{Store, StoreConfig};
 use tokio::time::timeout;
-use watchcache::store::{Store, StoreConfig};
 
 use super::disk::Disk;
 

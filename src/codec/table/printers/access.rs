@@ -1,7 +1,7 @@
 //! The rows of bindings and certificate requests. Knows no other resource.
 
 use super::Printer;
-use crate::codec::table::{
+use crate::table::{
     age::human_seconds,
     cell::{NONE, Row, condition, joined},
     node::Node,

@@ -1,7 +1,7 @@
 //! The rows of admission webhooks and policies. Knows no other resource.
 
 use super::Printer;
-use crate::codec::table::{
+use crate::table::{
     cell::{Row, UNSET, selector_debug},
     node::Node,
 };

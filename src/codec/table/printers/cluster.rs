@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{NAME_AND_AGE, Printer, name_and_age};
-use crate::codec::table::{
+use crate::table::{
     cell::{NONE, Row, condition, joined, moment, quantity},
     node::Node,
 };

@@ -1,7 +1,7 @@
 //! The rows of resource.k8s.io: device classes, claims, slices. Knows no other resource.
 
 use super::{NAME_AND_AGE, Printer, name_and_age};
-use crate::codec::table::{
+use crate::table::{
     cell::{Row, is_deleted},
     node::Node,
 };

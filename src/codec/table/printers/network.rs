@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Printer;
-use crate::codec::table::{
+use crate::table::{
     cell::{NONE, Row, UNSET, first_three, joined, labels, scalar, selector_or_none},
     node::Node,
 };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::Printer;
-use crate::codec::table::{
+use crate::table::{
     age::Moment,
     cell::{NONE, Row, condition, containers, is_deleted, labels, moment},
     node::Node,

@@ -1,7 +1,7 @@
 //! The rows of volumes, claims, their classes and drivers. Knows no pod.
 
 use super::Printer;
-use crate::codec::table::{
+use crate::table::{
     cell::{NONE, Row, UNSET, is_deleted, joined, quantity},
     node::Node,
 };

@@ -1,7 +1,7 @@
 //! The rows of what makes pods: deployments, jobs, and their kin. Knows no pod.
 
 use super::Printer;
-use crate::codec::table::{
+use crate::table::{
     age::Moment,
     cell::{NONE, Row, UNSET, condition, containers, is_deleted, labels, moment, scalar, selector_or_none, selector_text},
     node::Node,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::lexer::{END, Kind, Token, tokens};
-use crate::model::{
+use crate::{
     invalid::TOLD_BYTES_MAX,
     legal::{wrong_key, wrong_value},
     quote::quoted,
@@ -198,7 +198,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::corpus::reads::label_selector as printed;
 
     fn set(values: &[&str]) -> Vec<Box<str>> {
         values.iter().map(|v| Box::from(*v)).collect()
@@ -323,13 +322,13 @@ mod tests {
         #[test]
         fn never_panics_on_likely_text(text in "[a-c!=,()<> \0in/-]{0,24}") {
             if let Ok(selector) = labels(&text) {
-                prop_assert_eq!(labels(&printed(&selector)).expect("a printed selector parses"), selector);
+                prop_assert_eq!(labels(&selector.printed()).expect("a printed selector parses"), selector);
             }
         }
 
         #[test]
         fn reads_what_it_prints(mut requirements in proptest::collection::vec(requirement(), 0..6)) {
-            let text = printed(&LabelSelector { requirements: requirements.clone() });
+            let text = LabelSelector { requirements: requirements.clone() }.printed();
             requirements.sort_by(|a, b| a.key.cmp(&b.key));
             prop_assert_eq!(labels(&text).expect("a printed selector parses"), LabelSelector { requirements });
         }

@@ -1,0 +1,243 @@
+//! Store, ring and head of one resource, moved together (guarantee Together): the only place that changes them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use imbl::Vector;
+
+use super::{
+    ring::{Ring, RingLimits},
+    store::Store,
+    view::View,
+};
+use model::{Batch, Broken, Change, Epoch, Event, Object, Revision};
+
+/// A root (a snapshot of the store) is kept after this many events, so that an exact revision undoes at most as many. A kept clone costs about
+/// 2 KB (design §3), so one in 256 is 8 bytes an event.
+pub const ROOT_EVERY: usize = 256;
+
+/// The state of one resource at one revision.
+pub struct Replica {
+    epoch: Epoch,
+    applied: Revision,
+    ready_at: Revision,
+    store: Store,
+    ring: Ring,
+    roots: Vector<(Revision, Store)>,
+    events_since_root: usize,
+    broken: Arc<BTreeMap<Bytes, Broken>>,
+    limits: RingLimits,
+}
+
+/// What a batch did.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The events, in etcd's order; all of one revision.
+    pub events: Vec<Arc<Event>>,
+    /// A value came that cannot be decoded: the resource's streams must end (spec: never left out silently).
+    pub broke: bool,
+}
+
+impl Replica {
+    /// Knows nothing yet: epoch 0, not ready.
+    #[must_use]
+    pub fn new(limits: RingLimits) -> Self {
+        Self {
+            epoch: Epoch::default(),
+            applied: Revision::ZERO,
+            ready_at: Revision(u64::MAX),
+            store: Store::default(),
+            ring: Ring::default(),
+            roots: Vector::new(),
+            events_since_root: 0,
+            broken: Arc::default(),
+            limits,
+        }
+    }
+
+    /// Starts a new life with all objects at `revision`. The ring's floor becomes `revision` (guarantee Complete: nothing is made up by diffing).
+    pub fn reset(&mut self, epoch: Epoch, revision: Revision, ready_at: Revision, objects: Vec<Arc<Object>>, broken: Vec<Broken>) {
+        assert!(epoch > self.epoch, "a reset starts a later life");
+        self.epoch = epoch;
+        self.applied = revision;
+        self.ready_at = ready_at;
+        self.store = Store::from_objects(objects);
+        self.broken = Arc::new(broken.into_iter().map(|b| (b.key.clone(), b)).collect());
+        self.forget_history();
+    }
+
+    /// Applies one revision, whole (guarantee Atomic).
+    pub fn apply(&mut self, batch: &Batch, now_ms: u64) -> Applied {
+        assert!(batch.revision > self.applied, "revisions never go back: {} after {}", batch.revision, self.applied);
+        let mut applied = Applied::default();
+        let was_broken = !self.broken.is_empty();
+        for change in &batch.changes {
+            if let Some(event) = self.change(change, batch.revision, now_ms, &mut applied.broke) {
+                applied.events.push(Arc::new(event));
+            }
+        }
+        self.applied = batch.revision;
+        if applied.broke || (was_broken && self.broken.is_empty()) {
+            // No watch may resume across a time whose events could not be shown.
+            self.forget_history();
+            return applied;
+        }
+        for event in &applied.events {
+            self.ring.push(event.clone());
+        }
+        self.events_since_root += applied.events.len();
+        if self.events_since_root >= ROOT_EVERY {
+            self.events_since_root = 0;
+            self.roots.push_back((self.applied, self.store.clone()));
+        }
+        self.shrink(now_ms);
+        applied
+    }
+
+    /// Drops what the ring's limits no longer allow at `now_ms`.
+    pub fn shrink(&mut self, now_ms: u64) {
+        self.ring.evict(&self.limits, now_ms);
+        while self.roots.front().is_some_and(|(revision, _)| *revision <= self.ring.floor()) {
+            self.roots.pop_front();
+        }
+    }
+
+    /// The highest revision that the ring may have forgotten.
+    #[must_use]
+    pub fn forgotten(&self) -> Revision {
+        self.ring.floor()
+    }
+
+    /// An immutable picture of now. Costs a few reference counts.
+    #[must_use]
+    pub fn view(&self) -> View {
+        View {
+            epoch: self.epoch,
+            applied: self.applied,
+            ready_at: self.ready_at,
+            store: self.store.clone(),
+            ring: self.ring.clone(),
+            roots: self.roots.clone(),
+            broken: self.broken.clone(),
+        }
+    }
+
+    /// Revision of the last change applied, or of the load.
+    #[must_use]
+    pub fn applied(&self) -> Revision {
+        self.applied
+    }
+
+    /// The life this replica is in.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn change(&mut self, change: &Change, revision: Revision, now_ms: u64, broke: &mut bool) -> Option<Event> {
+        match change {
+            Change::Put(object) => {
+                self.mend(&object.key);
+                let old = self.store.put(object.clone());
+                Some(Event { revision, old, new: Some(object.clone()), at_ms: now_ms })
+            }
+            Change::Delete(key) => {
+                self.mend(key);
+                let old = self.store.remove(key)?;
+                Some(Event { revision, old: Some(old), new: None, at_ms: now_ms })
+            }
+            Change::Broken(broken) => {
+                *broke = true;
+                self.store.remove(&broken.key);
+                Arc::make_mut(&mut self.broken).insert(broken.key.clone(), broken.clone());
+                None
+            }
+            Change::Stored(_) => unreachable!("the keeper makes stored values servable before it applies them"),
+        }
+    }
+
+    fn mend(&mut self, key: &[u8]) {
+        if self.broken.contains_key(key) {
+            Arc::make_mut(&mut self.broken).remove(key);
+        }
+    }
+
+    fn forget_history(&mut self) {
+        self.ring = Ring::starting_at(self.applied);
+        self.roots = Vector::new();
+        self.events_since_root = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use model::test_object;
+
+    const LIMITS: RingLimits = RingLimits { events_max: 700, bytes_max: usize::MAX, window_ms: 0 };
+
+    fn replica_at(revision: u64) -> Replica {
+        let mut replica = Replica::new(LIMITS);
+        replica.reset(Epoch(1), Revision(revision), Revision(revision), Vec::new(), Vec::new());
+        replica
+    }
+
+    fn put(name: &str, revision: u64) -> Batch {
+        Batch { revision: Revision(revision), changes: vec![Change::Put(Arc::new(test_object(name, revision)))] }
+    }
+
+    #[test]
+    fn an_undecodable_value_hides_and_comes_back() {
+        let mut replica = replica_at(1);
+        replica.apply(&put("a", 2), 0);
+        let key = Bytes::from_static(b"/registry/configmaps/ns/a");
+        let broken = Broken { key: key.clone(), revision: Revision(3), why: "x".into() };
+        let applied = replica.apply(&Batch { revision: Revision(3), changes: vec![Change::Broken(broken)] }, 0);
+        assert!(applied.broke && applied.events.is_empty());
+        let view = replica.view();
+        assert_eq!((view.broken.len(), view.store.len(), view.ring.floor()), (1, 0, Revision(3)));
+        let applied = replica.apply(&Batch { revision: Revision(4), changes: vec![Change::Delete(key)] }, 0);
+        assert!(!applied.broke && applied.events.is_empty());
+        assert_eq!((replica.view().broken.len(), replica.view().ring.floor()), (0, Revision(4)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Against a map per revision: every exact revision at or above the floor is the state of that revision; below it is refused.
+        #[test]
+        fn exact_revisions_are_the_past(steps in prop::collection::vec((0..20_u8, any::<bool>(), 0..3_u64), 1..1500)) {
+            let mut replica = replica_at(10);
+            let mut truth = BTreeMap::from([(10, BTreeMap::<String, u64>::new())]);
+            let mut now = BTreeMap::new();
+            let mut revision = 10;
+            for (who, delete, skip) in steps {
+                revision += 1 + skip;
+                let name = format!("o{who}");
+                let change = if delete && now.remove(&name).is_some() {
+                    Change::Delete(Bytes::from(format!("/registry/configmaps/ns/{name}")))
+                } else {
+                    now.insert(name.clone(), revision);
+                    Change::Put(Arc::new(test_object(&name, revision)))
+                };
+                replica.apply(&Batch { revision: Revision(revision), changes: vec![change] }, revision);
+                truth.insert(revision, now.clone());
+            }
+            let view = replica.view();
+            for at in 10..=revision {
+                let want = truth.range(..=at).next_back().map(|(_, state)| state.clone()).expect("10 is there");
+                match view.exact(Revision(at)) {
+                    Some(store) => {
+                        let got: BTreeMap<String, u64> = store.scan(b"/", b"").map(|o| (o.name().to_owned(), o.revision.0)).collect();
+                        prop_assert!(Revision(at) >= view.ring.floor());
+                        prop_assert_eq!(got, want);
+                    }
+                    None => prop_assert!(Revision(at) < view.ring.floor()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Every object of a resource, ordered by the bytes of its storage key: the order that the API shows (spec list-watch §2.13).
+//!
+//! A clone is a snapshot: the tree is persistent and shares what did not change.
+
+use std::{borrow::Borrow, cmp::Ordering, ops::Bound, sync::Arc};
+
+use imbl::OrdSet;
+
+use model::Object;
+
+/// Ordered persistent set of objects.
+#[derive(Clone, Default)]
+pub struct Store {
+    set: OrdSet<Entry>,
+}
+
+/// Orders an object by its key; the key lives inside the object only.
+#[derive(Clone)]
+struct Entry(Arc<Object>);
+
+impl Store {
+    /// From objects in any order; of two with the same key the later one stays.
+    #[must_use]
+    pub fn from_objects(mut objects: Vec<Arc<Object>>) -> Self {
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { set: objects.into_iter().map(Entry).collect() }
+    }
+
+    /// The object under a storage key.
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<&Arc<Object>> {
+        self.set.get(key).map(|e| &e.0)
+    }
+
+    /// Puts an object and returns the one it replaced.
+    pub fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
+        self.set.insert(Entry(object)).map(|e| e.0)
+    }
+
+    /// Removes what stands under a key and returns it.
+    pub fn remove(&mut self, key: &[u8]) -> Option<Arc<Object>> {
+        self.set.remove(key).map(|e| e.0)
+    }
+
+    /// The objects whose key starts with `prefix` and is at or after `from`, in key order.
+    pub fn scan<'a>(&'a self, prefix: &'a [u8], from: &'a [u8]) -> impl Iterator<Item = &'a Arc<Object>> + 'a {
+        let start = if from > prefix { from } else { prefix };
+        let end = past(prefix);
+        // With both bounds the tree is walked by itself: a count of what is left of a long list touches no object.
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.set.range::<_, [u8]>((Bound::Included(start), end)).map(|e| &e.0)
+    }
+
+    /// Number of objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+}
+
+/// The first key after all that start with `prefix`; none when there is no such key.
+fn past(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+impl Borrow<[u8]> for Entry {
+    fn borrow(&self) -> &[u8] {
+        &self.0.key
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key.cmp(&other.0.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use model::test_object;
+
+    fn object(key: &[u8]) -> Arc<Object> {
+        Arc::new(Object { key: Bytes::copy_from_slice(key), ..test_object("x", 1) })
+    }
+
+    #[test]
+    fn the_key_after_a_prefix() {
+        assert_eq!(past(b"/a/"), Some(b"/a0".to_vec()));
+        assert_eq!(past(b"/a\xFF\xFF"), Some(b"/b".to_vec()));
+        assert_eq!((past(b""), past(b"\xFF")), (None, None));
+    }
+
+    proptest! {
+        /// Keys of few letters, so that prefixes of one another, bounds outside of the prefix and trees of several levels all come up.
+        #[test]
+        fn a_scan_is_what_a_filter_finds(
+            keys in prop::collection::btree_set(prop::collection::vec(prop::sample::select(b"/ab0\xFF".to_vec()), 0..6), 0..400),
+            prefix in prop::collection::vec(prop::sample::select(b"/ab0\xFF".to_vec()), 0..3),
+            from in prop::collection::vec(prop::sample::select(b"/ab0\xFF".to_vec()), 0..5),
+        ) {
+            let store = Store::from_objects(keys.iter().map(|key| object(key)).collect());
+            let want: Vec<&[u8]> = keys.iter().map(Vec::as_slice).filter(|key| key.starts_with(&prefix) && **key >= from[..]).collect();
+            let found: Vec<&[u8]> = store.scan(&prefix, &from).map(|o| &o.key[..]).collect();
+            prop_assert_eq!(found, want.clone());
+            prop_assert_eq!(store.scan(&prefix, &from).count(), want.len());
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What readers hold: an immutable picture of one resource, how far it is known to be true, and the one place that waits (guarantee Fresh).
+//!
+//! `known` (K in the spec) is the revision up to which the picture is the truth. It is at least `applied`, and it follows every write in the
+//! cluster without the keeper doing anything: when the feed has handed the keeper nothing that is not applied, the picture is as new as `fed`.
+//!
+//! The order that makes this safe, and that `schedule` explores schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
+//! (Release). A reader loads `fed` (Acquire), then `handed`, then the picture.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use imbl::Vector;
+use tokio::{
+    sync::{Notify, futures::Notified},
+    time::Instant,
+};
+
+use super::{
+    lent::{Lender, Lent},
+    ring::Ring,
+    store::Store,
+    sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
+};
+use model::{Broken, Epoch, Revision};
+
+/// One resource at one revision; store, ring and head agree (guarantee Together).
+pub struct View {
+    /// Which life of the resource this is.
+    pub epoch: Epoch,
+    /// Revision of the last change in it.
+    pub applied: Revision,
+    /// It may be served once known up to here.
+    pub ready_at: Revision,
+    /// The objects.
+    pub store: Store,
+    /// The recent events.
+    pub ring: Ring,
+    pub(super) roots: Vector<(Revision, Store)>,
+    /// Values that cannot be decoded, by key. While there is one, LIST and WATCH are refused.
+    pub broken: Arc<BTreeMap<Bytes, Broken>>,
+}
+
+impl View {
+    /// The store as it was at `revision`, or `None` when the ring does not reach back so far. Above `applied` it is the current one: the caller
+    /// has made sure that `revision` is known.
+    ///
+    /// Undoes at most [`ROOT_EVERY`](super::replica::ROOT_EVERY) events and the rest of one revision.
+    #[must_use]
+    pub fn exact(&self, revision: Revision) -> Option<Store> {
+        if revision < self.ring.floor() {
+            return None;
+        }
+        let newer = self.roots.iter().find(|(at, _)| *at >= revision);
+        let (from, mut store) = newer.map_or((self.applied, self.store.clone()), |(at, root)| (*at, root.clone()));
+        for index in (self.ring.after(revision)..self.ring.after(from)).rev() {
+            let event = self.ring.at(index).expect("the index is below the ring's length");
+            match &event.old {
+                Some(old) => drop(store.put(old.clone())),
+                None => drop(store.remove(event.key())),
+            }
+        }
+        Some(store)
+    }
+
+    /// The keys that changed since a picture of this life at `seen`; `None` when the ring does not reach back so far.
+    #[must_use]
+    pub fn changed_since(&self, epoch: Epoch, seen: Revision) -> Option<BTreeSet<Bytes>> {
+        let since = self.ring.since(seen).ok().filter(|_| self.epoch == epoch)?;
+        Some((since..self.ring.len()).filter_map(|index| self.ring.at(index)).map(|event| event.key().clone()).collect())
+    }
+}
+
+/// The revision up to which every change of a revision space was handed to its keeper, and who waits for it to grow.
+#[derive(Default)]
+pub struct Fed {
+    revision: AtomicU64,
+    compacted: AtomicU64,
+    lost: AtomicU64,
+    waiters: AtomicUsize,
+    grew: Notify,
+    asked: Notify,
+}
+
+impl Fed {
+    /// The revision.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    /// The feed says that everything up to `revision` is handed over. Never goes back, except by [`Fed::rewind`].
+    pub fn advance(&self, revision: Revision) {
+        if revision.0 > self.revision.load(Ordering::Relaxed) {
+            self.revision.store(revision.0, Ordering::Release);
+            self.grew.notify_waiters();
+        }
+    }
+
+    /// etcd itself went backwards (a restored backup): the next revisions are smaller. Only after every resource was withheld.
+    /// `lost` is the newest revision that a client may have seen.
+    pub fn rewind(&self, revision: Revision, lost: Revision) {
+        self.revision.store(revision.0, Ordering::Release);
+        self.lost.fetch_max(lost.0, Ordering::Release);
+    }
+
+    /// Somebody compacted etcd at `revision` (spec list-watch §10): exact reads below it are over.
+    pub fn compacted_at(&self, revision: Revision) {
+        self.compacted.fetch_max(revision.0, Ordering::Relaxed);
+    }
+
+    /// The highest compaction revision that was published, zero when none was.
+    #[must_use]
+    pub fn compacted(&self) -> Revision {
+        Revision(self.compacted.load(Ordering::Relaxed))
+    }
+
+    /// Whether anyone waits: then the feed asks etcd for progress (spec list-watch §2.9).
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// Ends when somebody begins to wait.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+}
+
+/// `handed` of a resource whose load is under way: nothing may be inferred from `fed`.
+const WITHHELD: u64 = u64::MAX;
+
+/// The place where a keeper publishes and readers look. One per resource.
+pub struct Published {
+    view: ArcSwap<View>,
+    handed: AtomicU64,
+    /// Pictures of an earlier epoch are of an etcd that is no more.
+    void_before: AtomicU64,
+    fed: Arc<Fed>,
+    changed: Notify,
+    lender: Lender,
+}
+
+/// A picture and how far it is true.
+#[derive(Clone)]
+pub struct Known {
+    /// The picture.
+    pub view: Arc<View>,
+    /// K: everything up to here is in it.
+    pub revision: Revision,
+    /// Revisions above K up to here belong to an etcd that was then restored from a backup.
+    pub lost: Revision,
+}
+
+impl Known {
+    /// Whether it may be served: loaded, and caught up with what etcd had when the load began.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.revision >= self.view.ready_at
+    }
+}
+
+impl Published {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(view: View, fed: Arc<Fed>) -> Self {
+        Self {
+            view: ArcSwap::from_pointee(view),
+            handed: AtomicU64::new(WITHHELD),
+            void_before: AtomicU64::new(0),
+            fed,
+            changed: Notify::new(),
+            lender: Lender::default(),
+        }
+    }
+
+    /// Lends a view to a reader who takes his time, and goes on from this revision.
+    #[must_use]
+    pub fn lend(&self, view: Arc<View>, revision: Revision) -> Arc<Lent> {
+        self.lender.lend(view, revision)
+    }
+
+    /// Takes back the views from which nobody could go on, for the ring has forgotten what came after them, up to this revision.
+    pub fn take_back(&self, forgotten: Revision) {
+        self.lender.take_back(forgotten);
+    }
+
+    /// The newest picture. Takes no lock.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        let fed = self.fed.revision.load(Ordering::Acquire);
+        let handed = self.handed.load(Ordering::Acquire);
+        let void_before = self.void_before.load(Ordering::Acquire);
+        let view = self.view.load_full();
+        let revision = match view.applied {
+            _ if view.epoch.0 < void_before => Revision::ZERO,
+            applied if applied.0 >= handed => applied.max(Revision(fed)),
+            applied => applied,
+        };
+        Known { view, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
+    }
+
+    /// The keeper shows a new picture.
+    pub fn publish(&self, view: View) {
+        self.view.store(Arc::new(view));
+        self.changed.notify_waiters();
+    }
+
+    /// The feed has sent the keeper everything of this resource up to `revision`. Call after the send and before [`Fed::advance`].
+    pub fn handed(&self, revision: Revision) {
+        self.handed.store(revision.0, Ordering::Release);
+    }
+
+    /// The feed holds back this resource's changes until a load is done.
+    pub fn withhold(&self) {
+        self.handed.store(WITHHELD, Ordering::Release);
+    }
+
+    /// etcd went backwards: a picture of an earlier epoch than this one is not known up to any revision, and not ready.
+    pub fn void_before(&self, epoch: Epoch) {
+        self.void_before.store(epoch.0, Ordering::Release);
+    }
+
+    /// The clock this resource follows.
+    #[must_use]
+    pub fn fed(&self) -> &Arc<Fed> {
+        &self.fed
+    }
+
+    /// Ends when a picture is published after this call, polled or not. Asks etcd for nothing.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Waits until the picture is known up to `revision`.
+    ///
+    /// # Errors
+    /// The newest picture, when `limit` has passed (guarantee Fresh: refused in bounded time).
+    pub async fn wait_for(&self, revision: Revision, limit: Duration) -> Result<Known, Known> {
+        self.wait_until(|known| known.revision >= revision, limit).await
+    }
+
+    /// Waits until `enough` is true of the picture.
+    ///
+    /// # Errors
+    /// The newest picture, when `limit` has passed.
+    pub async fn wait_until(&self, enough: impl Fn(&Known) -> bool, limit: Duration) -> Result<Known, Known> {
+        let known = self.known();
+        if enough(&known) {
+            return Ok(known);
+        }
+        let deadline = Instant::now() + limit;
+        let _waiting = Waiting::begin(&self.fed);
+        loop {
+            let (changed, grew) = (self.changed.notified(), self.fed.grew.notified());
+            tokio::pin!(changed, grew);
+            changed.as_mut().enable();
+            grew.as_mut().enable();
+            let known = self.known();
+            if enough(&known) {
+                return Ok(known);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = grew => {}
+                () = tokio::time::sleep_until(deadline) => return Err(self.known()),
+            }
+        }
+    }
+}
+
+/// Counts a waiter for as long as it lives, so that the feed asks for progress exactly while someone waits.
+struct Waiting<'a>(&'a Fed);
+
+impl<'a> Waiting<'a> {
+    fn begin(fed: &'a Fed) -> Self {
+        fed.waiters.fetch_add(1, Ordering::SeqCst);
+        fed.asked.notify_one();
+        Self(fed)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+}

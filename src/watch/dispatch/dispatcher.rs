@@ -1,0 +1,252 @@
+//! The keeper's side: turns a batch's events into frames in the logs of the groups that match.
+
+use std::{collections::HashMap, sync::Arc, task::Waker};
+
+use bytes::Bytes;
+
+use super::{
+    group::{Frame, Group, GroupKey, GroupLimits},
+    interest::Interest,
+};
+use codec::form::Form;
+use model::{Event, Object, Outcome, Revision};
+
+/// All groups of one resource. Owned by its keeper.
+#[derive(Default)]
+pub struct Dispatcher {
+    groups: HashMap<GroupKey, Arc<Group>>,
+    interest: Interest,
+    limits: GroupLimits,
+    /// Frames of the batch at hand, by group: (group, frames). Kept for its allocation.
+    pending: Vec<(Arc<Group>, Vec<Frame>)>,
+}
+
+/// Members to wake once the picture is published. Waking is what dropping it does not do: call [`Wake::now`].
+#[must_use = "members sleep until they are woken"]
+#[derive(Default)]
+pub struct Wake(Vec<Waker>);
+
+impl Wake {
+    /// Wakes them.
+    pub fn now(self) {
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Dispatcher {
+    /// No groups yet; each one's log will have these limits.
+    #[must_use]
+    pub fn new(limits: GroupLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// The group for a key, made when it is new; `applied` is the revision the replica is at.
+    pub fn group(&mut self, key: GroupKey, form: Arc<Form>, applied: Revision) -> Arc<Group> {
+        if let Some(group) = self.groups.get(&key) {
+            return group.clone();
+        }
+        let group = Arc::new(Group::new(key.clone(), form, applied, self.limits));
+        self.interest.add(&group);
+        self.groups.insert(key, group.clone());
+        group
+    }
+
+    /// Writes events, in order, to the logs of the groups that match. `published` is the revision readers can already load.
+    ///
+    /// Each event is encoded once per form and outcome, whatever the number of groups and members (guarantee Encoded once).
+    pub fn dispatch(&mut self, events: &[Arc<Event>], published: Revision) -> Wake {
+        let mut slots: HashMap<*const Group, usize> = HashMap::new();
+        for event in events {
+            let mut encoded = Encoded::default();
+            let pending = &mut self.pending;
+            self.interest.candidates(event, |group| {
+                let Some(outcome) = group.key().filter.outcome(event) else { return };
+                let frame = Frame { revision: event.revision, bytes: encoded.bytes(group.form(), outcome, event) };
+                let slot = *slots.entry(Arc::as_ptr(group)).or_insert_with(|| {
+                    pending.push((group.clone(), Vec::new()));
+                    pending.len() - 1
+                });
+                pending[slot].1.push(frame);
+            });
+        }
+        let mut wake = Wake::default();
+        for (group, frames) in self.pending.drain(..) {
+            group.append(frames.into_iter(), published);
+            group.waiting(&mut wake.0);
+        }
+        wake
+    }
+
+    /// Ends every stream: a reset, an undecodable value, shutdown.
+    pub fn end_all(&mut self) -> Wake {
+        let mut wake = Wake::default();
+        for (_, group) in self.groups.drain() {
+            group.end(&mut wake.0);
+        }
+        self.interest = Interest::default();
+        wake
+    }
+
+    /// Forgets groups without members, and frames that nobody needs or the ring has forgotten.
+    pub fn tidy(&mut self, published: Revision, forgotten: Revision) {
+        let interest = &mut self.interest;
+        self.groups.retain(|_, group| {
+            // One reference is here, one in the index: a subscriber that was just handed the group holds a third.
+            let keep = group.tidy(published, forgotten) || Arc::strong_count(group) > 2;
+            if !keep {
+                interest.remove(group);
+            }
+            keep
+        });
+        // What a crowd of groups took goes back.
+        self.groups.shrink_to(2 * self.groups.len());
+        interest.shrink();
+    }
+
+    /// Number of groups.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+}
+
+/// The encodings of one event made so far.
+#[derive(Default)]
+struct Encoded(Vec<(*const Form, Outcome, Bytes)>);
+
+impl Encoded {
+    fn bytes(&mut self, form: &Arc<Form>, outcome: Outcome, event: &Event) -> Bytes {
+        let at = Arc::as_ptr(form);
+        if let Some((_, _, bytes)) = self.0.iter().find(|(f, o, _)| *f == at && *o == outcome) {
+            return bytes.clone();
+        }
+        let bytes = form.event(outcome.into(), body(event, outcome), event.revision);
+        self.0.push((at, outcome, bytes.clone()));
+        bytes
+    }
+}
+
+/// The object an event of this outcome shows: the one before for DELETED, else the one after.
+pub(super) fn body(event: &Event, outcome: Outcome) -> &Object {
+    let object = match outcome {
+        Outcome::Added | Outcome::Modified => event.new.as_deref(),
+        Outcome::Deleted => event.old.as_deref(),
+    };
+    object.expect("an outcome is decided by the object it shows")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::group::{Seat, Taken};
+    use model::test_object_with;
+    use model::{
+        Filter,
+        selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
+    };
+
+    fn form(api_version: &str) -> Arc<Form> {
+        Arc::new(Form::built_in(api_version, "ConfigMap", "ConfigMapList", ""))
+    }
+
+    fn key(form: &str, filter: Filter) -> GroupKey {
+        GroupKey { form: form.into(), filter: filter.into() }
+    }
+
+    fn in_namespace() -> Filter {
+        Filter { namespace: Some("ns".into()), ..Filter::default() }
+    }
+
+    fn labelled(value: &str) -> Filter {
+        let requirement = LabelRequirement { key: "app".into(), op: LabelOp::In(vec![value.into()]) };
+        Filter { labels: LabelMatcher::new(&LabelSelector { requirements: vec![requirement] }), ..Filter::default() }
+    }
+
+    fn object(revision: u64, app: &str) -> Arc<Object> {
+        Arc::new(test_object_with("a", revision, &[("app", app)], &[]))
+    }
+
+    fn live(dispatcher: &mut Dispatcher, key: GroupKey, form: &Arc<Form>) -> Seat {
+        let seat = dispatcher.group(key, form.clone(), Revision(1)).sit();
+        assert!(seat.join(Revision(1)));
+        seat
+    }
+
+    fn heard(seat: &Seat) -> Vec<Bytes> {
+        let mut out = Vec::new();
+        while seat.take(&mut Revision(1), usize::MAX, &mut out, Waker::noop()) == Taken::Some {}
+        out
+    }
+
+    fn text(frame: &Bytes) -> &str {
+        std::str::from_utf8(frame).expect("JSON")
+    }
+
+    #[test]
+    fn an_event_is_encoded_once_per_form_and_outcome() {
+        let mut dispatcher = Dispatcher::default();
+        let (one, other) = (form("v1"), form("v2"));
+        let all = live(&mut dispatcher, key("v1/configmaps", Filter::default()), &one);
+        let namespace = live(&mut dispatcher, key("v1/configmaps", in_namespace()), &one);
+        let version = live(&mut dispatcher, key("v2/configmaps", Filter::default()), &other);
+        let left = live(&mut dispatcher, key("v1/configmaps", labelled("x")), &one);
+        let came = live(&mut dispatcher, key("v1/configmaps", labelled("y")), &one);
+        let event = Event { revision: Revision(3), old: Some(object(2, "x")), new: Some(object(3, "y")), at_ms: 0 };
+        dispatcher.dispatch(&[Arc::new(event)], Revision(1)).now();
+        let first = |seat: &Seat| {
+            let frames = heard(seat);
+            assert_eq!(frames.len(), 1);
+            frames[0].clone()
+        };
+        let (all, namespace, version, left, came) = (first(&all), first(&namespace), first(&version), first(&left), first(&came));
+        assert_eq!(all.as_ptr(), namespace.as_ptr(), "the same bytes, not equal ones");
+        assert_ne!(all.as_ptr(), version.as_ptr());
+        let starts = |frame: &Bytes, outcome: &str, version: &str| {
+            text(frame).starts_with(&format!(r#"{{"type":"{outcome}","object":{{"kind":"ConfigMap","apiVersion":"{version}","#))
+        };
+        assert!(starts(&all, "MODIFIED", "v1") && starts(&version, "MODIFIED", "v2"));
+        assert!(starts(&left, "DELETED", "v1") && starts(&came, "ADDED", "v1"));
+        assert!(text(&left).contains(r#""resourceVersion":"3""#), "a deletion shows its own revision: {}", text(&left));
+    }
+
+    #[test]
+    fn who_does_not_match_hears_nothing_and_sleeps() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("z")), &form);
+        assert!(heard(&seat).is_empty());
+        let event = Event { revision: Revision(2), old: None, new: Some(object(2, "x")), at_ms: 0 };
+        assert!(dispatcher.dispatch(&[Arc::new(event)], Revision(1)).0.is_empty());
+        let event = Event { revision: Revision(3), old: None, new: Some(object(3, "z")), at_ms: 0 };
+        assert_eq!(dispatcher.dispatch(&[Arc::new(event)], Revision(2)).0.len(), 1);
+    }
+
+    #[test]
+    fn a_group_stays_as_long_as_somebody_has_it() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        let handed_out = dispatcher.group(key("v1/configmaps", Filter::default()), form.clone(), Revision(1));
+        dispatcher.tidy(Revision(1), Revision::ZERO);
+        assert_eq!(dispatcher.groups(), 1, "a subscriber was just handed it");
+        let seat = handed_out.sit();
+        drop(handed_out);
+        dispatcher.tidy(Revision(1), Revision::ZERO);
+        assert_eq!(dispatcher.groups(), 1, "it has a member");
+        assert!(Arc::ptr_eq(&dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1)), seat.group()));
+        drop(seat);
+        dispatcher.tidy(Revision(1), Revision::ZERO);
+        assert_eq!(dispatcher.groups(), 0);
+    }
+
+    #[test]
+    fn the_end_is_for_all_and_a_new_group_begins_anew() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        let seats = [Filter::default(), in_namespace()].map(|filter| live(&mut dispatcher, key("v1/configmaps", filter), &form));
+        assert!(seats.iter().all(|seat| heard(seat).is_empty()));
+        assert_eq!(dispatcher.end_all().0.len(), 2);
+        assert!(seats.iter().all(Seat::is_ended) && dispatcher.groups() == 0);
+        let again = dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1));
+        assert!(!again.sit().is_ended());
+    }
+}

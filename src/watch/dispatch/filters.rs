@@ -1,0 +1,195 @@
+//! The filters that watches hold: one for all watches that ask the same, and all together no more than a limit.
+//!
+//! A selector may be as long as the head of a request, and a watch holds it for hours. What is equal is found by its hash and shared by every group
+//! of every resource; who would bring one filter too many is told to come later.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    ops::Deref,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use model::Filter;
+
+/// Most bytes of different filters that watches hold. A filter by one label or field takes 300 bytes, one of 9,000 requirements 260 KiB: every node of the largest
+/// cluster has room for a few of its own forty times over.
+pub const FILTERS_BYTES_MAX: usize = 64 << 20;
+
+/// All filters that watches hold.
+pub struct Filters {
+    bytes_max: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    by_hash: HashMap<u64, Vec<Weak<Shared>>>,
+    bytes: usize,
+}
+
+/// A filter that others may hold as well; cheap to clone, to compare and to hash.
+#[derive(Clone, Debug)]
+pub struct SharedFilter(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    filter: Filter,
+    hash: u64,
+    weight: usize,
+    /// Who counts it.
+    home: Option<Arc<Filters>>,
+}
+
+/// There is no room for another filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many different selectors are watched, please try again later")]
+pub struct NoRoom;
+
+impl Filters {
+    /// None yet; together they may have so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { bytes_max, held: Mutex::default() })
+    }
+
+    /// The filter as others hold it, or one of its own.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when nobody holds it and it is too large for what is left.
+    pub fn hold(self: &Arc<Self>, filter: &Filter) -> Result<SharedFilter, NoRoom> {
+        let hash = hash(filter);
+        // Let go of after the lock: the last of one takes the lock.
+        let mut others = Vec::new();
+        let mut held = self.held();
+        for other in held.by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade) {
+            if other.filter == *filter {
+                return Ok(SharedFilter(other));
+            }
+            others.push(other);
+        }
+        let weight = filter.weight();
+        if held.bytes.saturating_add(weight) > self.bytes_max {
+            return Err(NoRoom);
+        }
+        let shared = Arc::new(Shared { filter: filter.clone(), hash, weight, home: Some(self.clone()) });
+        held.by_hash.entry(hash).or_default().push(Arc::downgrade(&shared));
+        held.bytes += weight;
+        Ok(SharedFilter(shared))
+    }
+
+    /// Bytes that are held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.held().bytes
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // Nothing panics while the lock is held.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let Some(home) = &self.home else { return };
+        let mut held = home.held();
+        held.bytes -= self.weight;
+        if let Some(same) = held.by_hash.get_mut(&self.hash) {
+            same.retain(|other| other.strong_count() > 0);
+            if same.is_empty() {
+                held.by_hash.remove(&self.hash);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Filters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filters").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
+    }
+}
+
+/// One that nobody counts.
+impl From<Filter> for SharedFilter {
+    fn from(filter: Filter) -> Self {
+        Self(Arc::new(Shared { hash: hash(&filter), weight: 0, filter, home: None }))
+    }
+}
+
+impl Deref for SharedFilter {
+    type Target = Filter;
+
+    fn deref(&self) -> &Filter {
+        &self.0.filter
+    }
+}
+
+impl PartialEq for SharedFilter {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.filter == other.0.filter)
+    }
+}
+
+impl Eq for SharedFilter {}
+
+impl Hash for SharedFilter {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+/// With keys that no client knows.
+fn hash(filter: &Filter) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(filter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::selector::{LabelMatcher, parse};
+
+    fn filter(text: &str) -> Filter {
+        Filter { labels: LabelMatcher::new(&parse::labels(text).expect("a selector")), ..Filter::default() }
+    }
+
+    fn long(seed: usize) -> Filter {
+        filter(&(0..9_000).map(|n| format!("!k{}", n + seed)).collect::<Vec<_>>().join(","))
+    }
+
+    /// 500 watches with one selector of 9,000 requirements held 1.2 MB each.
+    #[test]
+    fn what_is_equal_is_held_once() {
+        let filters = Filters::new(FILTERS_BYTES_MAX);
+        let watches: Vec<_> = (0..500).map(|_| filters.hold(&long(0)).expect("room")).collect();
+        assert!(filters.bytes() < 400 << 10, "{} bytes", filters.bytes());
+        assert!(watches.iter().all(|watch| Arc::ptr_eq(&watch.0, &watches[0].0)));
+        let again = filters.hold(&filter("a=1,b!=2")).expect("room");
+        assert_eq!(again, filters.hold(&filter("b!=2,a in (1)")).expect("room"));
+        drop((watches, again));
+        assert_eq!((filters.bytes(), filters.held().by_hash.len()), (0, 0), "what nobody holds is forgotten");
+    }
+
+    #[test]
+    fn what_differs_has_a_limit() {
+        let weight = long(1).weight();
+        let filters = Filters::new(3 * weight + weight / 2);
+        let mut watches: Vec<_> = (1..4).map(|seed| filters.hold(&long(seed * 9_000)).expect("room")).collect();
+        assert_eq!(filters.hold(&long(90_000)).expect_err("no room"), NoRoom);
+        watches.push(filters.hold(&long(9_000)).expect("it is there already"));
+        watches.push(filters.hold(&filter("a=1")).expect("there is room for a small one"));
+        watches.remove(1);
+        filters.hold(&long(90_000)).expect("there is room again");
+    }
+
+    /// Who counts it does not matter.
+    #[test]
+    fn equal_is_equal() {
+        let counted = Filters::new(FILTERS_BYTES_MAX).hold(&filter("a=1")).expect("room");
+        let plain = SharedFilter::from(filter("a=1"));
+        assert_eq!(counted, plain);
+        assert_eq!(HashMap::from([(counted, 1)]).get(&plain), Some(&1));
+        assert_ne!(plain, SharedFilter::from(filter("a=2")));
+    }
+}

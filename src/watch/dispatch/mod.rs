@@ -1,0 +1,19 @@
+//! Who hears what: an event touches only the groups that can match it, is encoded once per form, and waits in each group's log for the members.
+//!
+//! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through picture, ring and log. Knows no socket, no
+//! clock and no tokio: a member is woken through `std::task::Waker`.
+
+pub mod dispatcher;
+pub mod filters;
+pub mod group;
+pub mod interest;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedule;
+pub mod subscription;
+
+pub use dispatcher::{Dispatcher, Wake};
+pub use filters::{Filters, SharedFilter};
+pub use group::{Group, GroupKey, GroupLimits};
+#[cfg(any(test, feature = "testing"))]
+pub use subscription::test_subscription;
+pub use subscription::{Start, Step, Subscription};

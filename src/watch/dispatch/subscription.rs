@@ -1,0 +1,296 @@
+//! One watcher's way: initial objects from a picture, replay from the ring, then live from its group's log; and back to the ring when it is slow.
+//!
+//! ```text
+//! Initial ──picture sent──▶ Catching ──ring replayed, join──▶ Live ──log moved past──▶ Catching
+//!                              │ ring moved past: Expired        │ group ended: Ended
+//!                              ▼                                 ▼
+//!                            Ended ◀─────────────────────────────┘
+//! ```
+//! Holds no picture while it catches up, only `seen`, and before that one that the resource takes back: a stopped reader keeps nothing alive.
+
+use std::{sync::Arc, task::Waker};
+
+use bytes::Bytes;
+
+use super::{
+    dispatcher::body,
+    group::{Group, Seat, Taken},
+};
+use crate::cache::{
+    Lent,
+    view::{Known, Published},
+};
+use model::{Epoch, Event, Kind, Revision};
+
+/// How many objects and labels of them one step looks at, matching or not: bounds the time between two yields to a few milliseconds. 2,048 objects of the
+/// usual five labels.
+pub const STEP_LOOKS: usize = 12_288;
+
+/// A watch that was accepted. Owns its seat in the group; dropping it leaves.
+pub struct Subscription {
+    published: Arc<Published>,
+    seat: Seat,
+    epoch: Epoch,
+    state: State,
+    /// The last revision whose events this watcher has, whole.
+    seen: Revision,
+    /// A bookmark must be newer than this: where the stream began, then the last bookmark (spec list-watch §4.5, "Delivery filter").
+    start: Revision,
+    /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
+    processed: u64,
+}
+
+enum State {
+    /// Objects of the picture with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
+    Initial {
+        view: Arc<Lent>,
+        prefix: Bytes,
+        after: Bytes,
+        annotated: bool,
+        revision: Revision,
+    },
+    /// Events after `seen` come from the ring.
+    Catching,
+    /// Events after `seen` come from the group's log.
+    Live,
+    Ended,
+}
+
+/// Where a watch starts (spec list-watch §4.1).
+pub enum Start {
+    /// With the objects of a picture, then everything after it (rows 1–3, 9).
+    Initial {
+        /// The picture and K₀.
+        known: Known,
+        /// Storage key prefix of the scope.
+        prefix: Bytes,
+        /// Whether the annotated bookmark follows the objects.
+        annotated: bool,
+    },
+    /// With the events after this revision (rows 4–6, 8); it may be in the future.
+    After(Revision),
+}
+
+/// What a step brought.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Bytes to send are in `out`; call again.
+    More,
+    /// Nothing now; the waker will be called. `true` when live and drained: then a bookmark may be sent.
+    Pending,
+    /// Everything was sent; the stream ends cleanly (reset, shutdown).
+    Ended,
+    /// The ring has moved past this watcher: ERROR 410, then the end.
+    Expired {
+        /// What it had.
+        seen: Revision,
+        /// What it would have needed.
+        floor: Revision,
+    },
+}
+
+impl Subscription {
+    /// Begins. `group` was handed out by the keeper in `epoch`.
+    #[must_use]
+    pub fn new(published: Arc<Published>, group: &Arc<Group>, epoch: Epoch, start: Start) -> Self {
+        let seat = group.sit();
+        let (state, seen) = match start {
+            Start::Initial { known, prefix, annotated } => {
+                let revision = known.revision;
+                let view = published.lend(known.view, revision);
+                (State::Initial { view, after: Bytes::new(), prefix, annotated, revision }, revision)
+            }
+            Start::After(seen) => (State::Catching, seen),
+        };
+        Self { published, seat, epoch, state, seen, start: seen, processed: 0 }
+    }
+
+    /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.
+    pub fn step(&mut self, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Step {
+        loop {
+            match &mut self.state {
+                State::Initial { .. } => match self.initial(budget, out) {
+                    Some(true) => return Step::More,
+                    Some(false) => {}
+                    None => return self.late(),
+                },
+                State::Catching => {
+                    if let Some(step) = self.catch_up(budget, out) {
+                        return step;
+                    }
+                }
+                State::Live => match self.seat.take(&mut self.seen, budget, out, waker) {
+                    Taken::Some => return Step::More,
+                    Taken::Nothing => return Step::Pending,
+                    Taken::Behind => self.state = State::Catching,
+                    Taken::Ended => return self.end(),
+                },
+                State::Ended => return Step::Ended,
+            }
+        }
+    }
+
+    /// The revision a bookmark could carry if the log turns out to be drained **after** this call: load it first, then step, and when the step is
+    /// [`Step::Pending`] send it (guarantee Bookmarkable; the log is written before the picture is published).
+    #[must_use]
+    pub fn bookmark_candidate(&self) -> Option<Revision> {
+        let known = self.published.known();
+        (known.view.epoch == self.epoch && matches!(self.state, State::Live | State::Catching)).then_some(known.revision)
+    }
+
+    /// Whether a bookmark at `revision` is to be sent now; if so, the next one must be newer. What is known may go back when a resource is
+    /// loaded anew, a stream never does (guarantee Ordered).
+    #[must_use]
+    pub fn bookmark(&mut self, revision: Revision) -> bool {
+        let due = matches!(self.state, State::Live) && revision > self.start && revision >= self.seen;
+        if due {
+            self.start = revision;
+        }
+        due
+    }
+
+    /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.
+    #[must_use]
+    pub fn is_past_initial(&self) -> bool {
+        !matches!(self.state, State::Initial { .. })
+    }
+
+    /// Takes the count of objects and events looked at since the last call.
+    pub fn take_processed(&mut self) -> u64 {
+        std::mem::take(&mut self.processed)
+    }
+
+    /// Shows objects of the picture; whether there is something to send. `None` when the picture was taken back.
+    fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<bool> {
+        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Some(false) };
+        let view = view.view()?;
+        let group = self.seat.group();
+        let filter = &group.key().filter;
+        let (mut bytes, mut last, mut looked, mut looks) = (0, None, 0, 0);
+        // A prefix without a slash at its end is one key: looked up, not scanned for.
+        let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
+        let scanned = if prefix.ends_with(b"/") { Some(view.store.scan(prefix, after)) } else { None };
+        for object in single.into_iter().chain(scanned.into_iter().flatten()) {
+            if bytes >= budget || looks >= STEP_LOOKS {
+                break;
+            }
+            looked += 1;
+            looks += object.looks();
+            last = Some(object.clone());
+            if filter.matches(object) {
+                let frame = group.form().event(Kind::Added, object, object.revision);
+                bytes += frame.len();
+                out.push(frame);
+            }
+        }
+        self.processed += looked;
+        if let Some(last) = last {
+            *after = [&last.key[..], b"\0"].concat().into();
+            return Some(true);
+        }
+        if *annotated {
+            out.push(group.form().bookmark(*revision, true));
+        }
+        let sent = *annotated;
+        self.state = State::Catching;
+        Some(sent)
+    }
+
+    /// The ring has moved past the picture.
+    fn late(&mut self) -> Step {
+        let known = self.published.known();
+        if known.view.epoch != self.epoch {
+            return self.end();
+        }
+        self.state = State::Ended;
+        Step::Expired { seen: self.seen, floor: known.view.ring.floor() }
+    }
+
+    /// Replays the ring after `seen`; goes live at its end. `None`: look at the state again.
+    fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<Step> {
+        let known = self.published.known();
+        if known.view.epoch != self.epoch || self.seat.is_ended() {
+            return Some(self.end());
+        }
+        let ring = &known.view.ring;
+        let Ok(start) = ring.since(self.seen) else {
+            self.state = State::Ended;
+            return Some(Step::Expired { seen: self.seen, floor: ring.floor() });
+        };
+        let (mut index, mut bytes, mut looks) = (start, 0, 0);
+        while let Some(event) = ring.at(index) {
+            let enough = bytes >= budget || looks >= STEP_LOOKS;
+            if enough && event.revision > self.seen {
+                break;
+            }
+            index += 1;
+            looks += event.looks();
+            self.seen = event.revision;
+            bytes += self.show(event, out);
+        }
+        self.processed += (index - start) as u64;
+        if index < ring.len() {
+            return Some(Step::More);
+        }
+        self.seen = self.seen.max(known.view.applied);
+        if self.seat.join(known.view.applied) {
+            self.state = State::Live;
+        }
+        // Else the log has just forgotten something newer than this picture, and so a newer picture is there: go round again.
+        (!out.is_empty()).then_some(Step::More)
+    }
+
+    /// The group has ended. After a reset the client resumes where it was; when etcd was restored from a backup, where it was is no more, and it
+    /// must be told.
+    fn end(&mut self) -> Step {
+        self.state = State::Ended;
+        let known = self.published.known();
+        let lost = known.view.epoch != self.epoch && self.seen > known.revision && self.seen <= known.lost;
+        if lost { Step::Expired { seen: self.seen, floor: known.view.ring.floor() } } else { Step::Ended }
+    }
+
+    /// Encodes an event for this watcher alone; the bytes it added.
+    fn show(&self, event: &Event, out: &mut Vec<Bytes>) -> usize {
+        let group = self.seat.group();
+        let Some(outcome) = group.key().filter.outcome(event) else { return 0 };
+        let frame = group.form().event(outcome.into(), body(event, outcome), event.revision);
+        let bytes = frame.len();
+        out.push(frame);
+        bytes
+    }
+}
+
+/// A watch that begins with so many ConfigMaps, of a resource that nobody changes any more; for tests.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_subscription(objects: usize, annotated: bool) -> Subscription {
+    use super::{Dispatcher, GroupKey};
+    use crate::cache::{replica::Replica, ring::RingLimits, view::Fed};
+    use codec::Form;
+    use model::{Filter, test_object};
+    let last = Revision(objects as u64 + 1);
+    let objects = (2..=last.0).map(|revision| Arc::new(test_object(&format!("o{revision}"), revision))).collect();
+    let mut replica = Replica::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 });
+    replica.reset(Epoch(1), last, last, objects, Vec::new());
+    let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
+    let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+    let group = Dispatcher::default().group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, last);
+    let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
+    Subscription::new(published, &group, Epoch(1), start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Unread watches, each begun after all objects had been replaced, kept every state of them for as long as they liked.
+    #[test]
+    fn a_picture_that_is_taken_back_ends_the_watch() {
+        let (mut watch, mut out) = (test_subscription(5_000, true), Vec::new());
+        assert_eq!(watch.step(1, &mut out, Waker::noop()), Step::More);
+        watch.published.take_back(Revision(5_001));
+        assert_eq!(watch.step(1, &mut out, Waker::noop()), Step::More, "the ring goes on from it");
+        watch.published.take_back(Revision(5_002));
+        assert!(matches!(watch.step(1, &mut out, Waker::noop()), Step::Expired { seen: Revision(5_001), .. }));
+        assert_eq!(watch.step(1, &mut out, Waker::noop()), Step::Ended);
+    }
+}
