@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use super::{Syntax, go_kind, looks_like_json, unrecognized};
-use kube as catalogue;
 use model::invalid::FieldError;
 
 /// What the URL says.
@@ -87,7 +86,7 @@ pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), Str
 
 impl<'a> Expected<'a> {
     /// An object of this resource.
-    pub(crate) fn of(served: &'a catalogue::Served) -> Self {
+    pub(crate) fn of(served: &'a kube::Served) -> Self {
         Self { group: &served.group, version: &served.version, kind: &served.kind, custom: served.custom }
     }
 
@@ -143,7 +142,7 @@ fn built_in(expected: &Expected<'_>, (mut group, mut version): (String, String),
     if same_kind && group == expected.group && version == expected.version {
         return Ok(());
     }
-    let known = catalogue::is_built_in_kind(&group, &version, &kind);
+    let known = kube::is_built_in_kind(&group, &version, &kind);
     // Both groups show the same internal Event.
     if known && same_kind && (group == expected.group || kind == "Event") {
         return Err(Wrong { kind: String::new(), version: String::new(), why: mismatch(&joined(&group, &version), expected) });
