@@ -8,7 +8,7 @@ pub mod ring;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedule;
 pub mod store;
-pub mod sync;
+mod sync;
 pub mod view;
 
 pub use lent::Lent;

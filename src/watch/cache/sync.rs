@@ -1,15 +1,15 @@
 //! The atomics of `view`, so that the schedule explorer can stand in for them (`--features shuttle`).
 
 #[cfg(not(feature = "shuttle"))]
-pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(not(feature = "shuttle"))]
-pub use arc_swap::ArcSwap;
+pub(crate) use arc_swap::ArcSwap;
 
 #[cfg(feature = "shuttle")]
-pub use explored::ArcSwap;
+pub(crate) use explored::ArcSwap;
 #[cfg(feature = "shuttle")]
-pub use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The explorer does not know `arc_swap`: its loads and stores are one step each, and here the explorer may change threads before every one.
 #[cfg(feature = "shuttle")]
@@ -18,22 +18,22 @@ mod explored {
 
     use shuttle::sync::atomic::{AtomicU64, Ordering};
 
-    pub struct ArcSwap<T> {
+    pub(crate) struct ArcSwap<T> {
         inner: arc_swap::ArcSwap<T>,
         turn: AtomicU64,
     }
 
     impl<T> ArcSwap<T> {
-        pub fn from_pointee(value: T) -> Self {
+        pub(crate) fn from_pointee(value: T) -> Self {
             Self { inner: arc_swap::ArcSwap::from_pointee(value), turn: AtomicU64::new(0) }
         }
 
-        pub fn load_full(&self) -> Arc<T> {
+        pub(crate) fn load_full(&self) -> Arc<T> {
             self.turn.load(Ordering::SeqCst);
             self.inner.load_full()
         }
 
-        pub fn store(&self, value: Arc<T>) {
+        pub(crate) fn store(&self, value: Arc<T>) {
             self.turn.load(Ordering::SeqCst);
             self.inner.store(value);
         }
