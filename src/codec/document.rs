@@ -7,7 +7,9 @@ use std::{collections::VecDeque, sync::Arc};
 use super::{
     form::{Form, ListMeta},
     media::Unencodable,
-    pretty::Indenter,
+};
+use go::{
+    indent::Indenter,
     yaml::{NoYaml, yaml},
 };
 use model::Object;

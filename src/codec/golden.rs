@@ -332,24 +332,6 @@ fn values_of_other_writers_are_written_anew() {
     );
 }
 
-/// Any JSON, a few levels deep, its strings full of what needs escapes.
-pub(crate) fn any_json() -> impl Strategy<Value = Value> {
-    let word = || proptest::string::string_regex("[a-z<\"\\\\\u{2028}é😀\n]{0,6}").expect("a regex");
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        (-1e30..1e30f64).prop_map(Value::from),
-        word().prop_map(Value::from),
-    ];
-    leaf.prop_recursive(4, 40, 6, move |inner| {
-        prop_oneof![
-            collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            collection::btree_map(word(), inner, 0..5).prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
-
 /// Metadata with known and unknown members, in any order.
 fn any_metadata() -> impl Strategy<Value = Value> {
     let member = prop_oneof![
@@ -357,7 +339,7 @@ fn any_metadata() -> impl Strategy<Value = Value> {
         proptest::string::string_regex("[a-zA-Z<]{1,12}").expect("a regex"),
     ]
     .prop_filter("labels have a type", |name| name != "labels");
-    (collection::btree_map(member, any_json(), 0..6), collection::btree_map("[a-z]{1,4}", "[a-z<é]{0,4}", 0..3)).prop_map(
+    (collection::btree_map(member, corpus::any_json(), 0..6), collection::btree_map("[a-z]{1,4}", "[a-z<é]{0,4}", 0..3)).prop_map(
         |(members, labels)| {
             let mut map: serde_json::Map<String, Value> = members.into_iter().collect();
             map.insert("labels".to_owned(), labels.into_iter().map(|(k, v)| (k, Value::from(v))).collect());
@@ -383,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn a_splice_adds_the_revision_and_nothing_else(metadata in any_metadata(), spec in any_json(), revision in any::<u64>(), pretty in any::<bool>(), custom in any::<bool>()) {
+    fn a_splice_adds_the_revision_and_nothing_else(metadata in any_metadata(), spec in corpus::any_json(), revision in any::<u64>(), pretty in any::<bool>(), custom in any::<bool>()) {
         let (storage, head, form) = if custom {
             (widgets(), r#"{"apiVersion":"ex.io/v1","kind":"Widget""#, Form::custom("ex.io/v1", "Widget", "WidgetList"))
         } else {
@@ -397,7 +379,7 @@ proptest! {
         }
         wanted["metadata"]["resourceVersion"] = Value::from(revision.to_string());
         if pretty {
-            text = super::pretty::indent(&text);
+            text = go::indent::indent(&text);
         }
         let object = ingest(&storage, 1, Bytes::from_static(b"/a/b"), &text, Revision(revision)).expect("an object");
         let mut body = Vec::new();

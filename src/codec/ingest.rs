@@ -8,11 +8,13 @@ use serde_json::Value;
 use super::{
     defaults, definition, encode, field,
     members::Members,
-    object_meta, pretty,
+    object_meta,
     proto::{self, ProtoError},
     scan::{self, Order, Place, Scan},
 };
-use model::{Broken, Labels, Object, Revision, Shape, Storage, quote::quoted, shard::hash};
+use go::indent;
+use go::quote::quoted;
+use model::{Broken, Labels, Object, Revision, Shape, Storage, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -181,7 +183,7 @@ fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<
         return Ok(body);
     }
     serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| invalid(&e))?;
-    let dense = String::from_utf8(pretty::compact(text.as_bytes())).map_err(|_| "not UTF-8".to_owned())?;
+    let dense = String::from_utf8(indent::compact(text.as_bytes())).map_err(|_| "not UTF-8".to_owned())?;
     if let Some(body) = splice(&dense, head)? {
         return Ok(body);
     }

@@ -25,7 +25,6 @@ pub mod media;
 mod members;
 pub mod object_meta;
 mod partial;
-pub mod pretty;
 mod printed;
 pub mod proto;
 mod scan;
@@ -33,7 +32,6 @@ pub mod stored;
 mod table;
 pub mod versions;
 mod wire;
-pub mod yaml;
 
 #[cfg(test)]
 mod golden;

@@ -1,8 +1,8 @@
 //! The encodings of answers and what whole JSON documents become in them. Knows no request.
 
-use super::{
-    pretty,
-    proto::{self, ProtoError},
+use super::proto::{self, ProtoError};
+use go::{
+    indent,
     yaml::{self, NoYaml},
 };
 use model::Object;
@@ -66,7 +66,7 @@ impl Media {
     /// When protobuf has no message for its kind, or it is not as that message wants it.
     pub fn encode(self, mut compact: Vec<u8>, pretty: bool) -> Result<Vec<u8>, Unencodable> {
         match self {
-            Self::Json if pretty => Ok(pretty::indent(&compact)),
+            Self::Json if pretty => Ok(indent::indent(&compact)),
             Self::Json => {
                 compact.push(b'\n');
                 Ok(compact)

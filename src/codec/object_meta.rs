@@ -10,7 +10,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::members::Text;
-use model::time;
+use go::time;
 
 /// Leaves out of a custom resource's metadata what Go would not read.
 pub fn coerce(metadata: &mut Map<String, Value>) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use model::duration;
+use go::duration;
 
 /// The program's command line.
 #[derive(Debug, Parser)]

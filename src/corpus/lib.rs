@@ -2,6 +2,7 @@
 //!
 //! `WATCHCACHE_FUZZ_ITERATIONS` says how many mutations each parser gets, `WATCHCACHE_FUZZ_SEED` which; `tests/corpus/README.md` tells how to use it.
 
+mod json;
 mod mutate;
 
 use std::{
@@ -18,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use json::any_json;
 use mutate::Mutator;
 
 /// Longest time of a CPU that one input may take, in a debug build. A busy machine does not count.

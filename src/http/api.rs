@@ -48,11 +48,11 @@ use crate::registry::Shelf;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
 use codec::Blocks;
+use go::duration;
 use kube::{
     Catalogue,
     discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
 };
-use model::duration;
 
 /// What every request may use.
 pub struct Api {

@@ -5,7 +5,7 @@ use http::uri::{Authority, Uri};
 use http::{HeaderMap, HeaderName};
 
 use super::status::Status;
-use model::quote::quoted;
+use go::quote::quoted;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

@@ -2,7 +2,7 @@
 
 use super::path::Health;
 use crate::read::options::Query;
-use model::quote::quoted;
+use go::quote::quoted;
 
 /// A check and what is wrong, if anything.
 pub(super) type Check = (&'static str, Option<Wrong>);

@@ -26,7 +26,7 @@ use crate::write::{
     options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
 };
-use model::quote::quoted;
+use go::quote::quoted;
 
 /// Media types of a body that is an object.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

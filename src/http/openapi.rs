@@ -15,8 +15,8 @@ use http_body_util::Full;
 
 use super::respond::Reply;
 use crate::read::options::Query;
+use go::calendar::civil;
 use kube::{Catalogue, openapi::Document};
-use model::calendar::civil;
 
 const JSON: &str = "application/json";
 /// What kube-apiserver says of the index, which is JSON.

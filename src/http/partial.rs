@@ -2,8 +2,8 @@
 //! that are none.
 
 use super::{accept::Shape, status::Status};
+use go::quote::quoted;
 use kube::Served;
-use model::quote::quoted;
 
 /// The failure of an answer that is there, but is not of the kind that was asked for. It comes after every other failure: kube-apiserver finds out
 /// when it converts the answer. Its texts name its Go types.

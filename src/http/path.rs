@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use model::quote::quoted;
+use go::quote::quoted;
 
 /// What a path names. Whether it exists is for the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

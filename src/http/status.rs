@@ -2,10 +2,8 @@
 
 mod write;
 
-use model::{
-    invalid::{FieldError, joined, told},
-    quote::{json_quoted, quoted},
-};
+use go::quote::{json_quoted, quoted};
+use model::invalid::{FieldError, joined, told};
 
 /// A failure as clients read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +94,7 @@ impl Status {
         Status::new(400, Some(Reason::BadRequest), message)
     }
 
-    /// 400 for a `timeout` parameter that is no Go duration; `why` is what `model::duration::parse` said (spec list-watch §2.14).
+    /// 400 for a `timeout` parameter that is no Go duration; `why` is what `go::duration::parse` said (spec list-watch §2.14).
     pub fn invalid_timeout(why: &str) -> Status {
         Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
     }

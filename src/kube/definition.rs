@@ -16,7 +16,8 @@ use super::{
     schema::keeps,
     served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
-use model::{FieldPath, Object, PrinterColumn, Shape, Storage, quote::quoted};
+use go::quote::quoted;
+use model::{FieldPath, Object, PrinterColumn, Shape, Storage};
 use raw::{Names, Raw};
 
 /// Verbs of a custom resource, in the order that discovery has (spec api-surface §2.1).

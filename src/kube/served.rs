@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::rules::Rules;
-use model::{PrinterColumn, Storage, quote::quoted, selector::Field};
+use go::quote::quoted;
+use model::{PrinterColumn, Storage, selector::Field};
 
 /// One resource of one group and version, as clients see it.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,8 +18,9 @@ use crate::read::{
 };
 use codec::Media;
 use corpus::Subject;
+use go::duration;
 use model::{
-    Object, Revision, duration,
+    Object, Revision,
     selector::{
         LabelMatcher,
         parse::{FieldClause, fields, labels},

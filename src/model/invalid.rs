@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::quote::{json_quoted, quoted};
+use go::quote::{json_quoted, quoted};
 
 /// Bytes of errors after which no more are told of one object, of options or of a selector; ours: an error may repeat a list that is as long as the body.
 pub const TOLD_BYTES_MAX: usize = 1 << 20;

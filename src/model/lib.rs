@@ -1,21 +1,16 @@
 //! The words every other room speaks: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
 
-pub mod calendar;
 mod change;
-pub mod duration;
 mod filter;
 pub mod invalid;
 mod labels;
 pub mod legal;
 mod object;
-pub mod quantity;
-pub mod quote;
 mod range;
 mod resource;
 mod revision;
 pub mod selector;
 pub mod shard;
-pub mod time;
 
 pub use change::{Batch, Change, Feed, Stored};
 pub use filter::{Filter, Kind, Outcome};

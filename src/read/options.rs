@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, fmt};
 
-use model::{Revision, invalid::FieldError, quote::quoted};
+use go::quote::quoted;
+use model::{Revision, invalid::FieldError};
 
 /// What a LIST or WATCH asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,8 +16,9 @@ use codec::{
     normalize,
     versions::{TooLong, Version},
 };
+use go::quote::quoted;
 use kube::types::TypeRef;
-use model::{invalid::FieldError, quote::quoted};
+use model::invalid::FieldError;
 
 /// A body, read.
 #[derive(Debug)]

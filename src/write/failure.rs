@@ -6,8 +6,9 @@ use thiserror::Error;
 
 use super::patch::PatchError;
 use etcd::EtcdError;
+use go::quote::quoted;
 use kube::Served;
-use model::{Broken, invalid::FieldError, quote::quoted};
+use model::{Broken, invalid::FieldError};
 
 /// An object as messages name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,10 +4,8 @@ use serde_json::Value;
 
 use super::body::{Syntax, go_kind, parse_options};
 use crate::read::options::{Query, parse_int};
-use model::{
-    invalid::{FieldError, told},
-    quote::printable,
-};
+use go::quote::printable;
+use model::invalid::{FieldError, told};
 
 /// Bytes of a field manager.
 const MANAGER_BYTES_MAX: usize = 128;

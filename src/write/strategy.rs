@@ -11,8 +11,9 @@ use super::{
     place::{Current, Place},
     tree,
 };
+use go::quote::quoted;
 use kube::Served;
-use model::{invalid::FieldError, quote::quoted};
+use model::invalid::FieldError;
 
 /// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
 const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];

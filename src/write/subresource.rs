@@ -72,7 +72,7 @@ fn bound(place: &Place, binding: &Value, current: &Current, now: OffsetDateTime)
         return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
     }
     if !node.is_empty() {
-        return Err(conflict(format!("pod {name} is already assigned to node {}", model::quote::quoted(node))));
+        return Err(conflict(format!("pod {name} is already assigned to node {}", go::quote::quoted(node))));
     }
     if tree::at(pod, &["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
         return Err(conflict(format!("pod {name} has non-empty .spec.schedulingGates")));

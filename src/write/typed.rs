@@ -9,8 +9,8 @@ use base64::{
 use serde_json::{Map, Value};
 
 use super::body::TOLD_BYTES_MAX;
+use go::{quantity, time};
 use kube::types::{Shape, TypeRef};
-use model::{quantity, time};
 
 /// More unknown fields than this are dropped without being told, as in kube-apiserver's decoder.
 const UNKNOWN_MAX: usize = 100;

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, value::RawValue};
 
 use crate::members::{Members, Writer};
-use model::{quantity, time};
+use go::{quantity, time};
 
 /// A field of a struct.
 pub(super) struct Field {

@@ -11,7 +11,7 @@ use super::{
     wire::{FIXED64, LEN, Reader, VARINT},
 };
 use crate::encode::{float_into, revision_into, string_into};
-use model::quantity;
+use go::quantity;
 
 /// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null. `out` is to end
 /// before `end`.

@@ -15,7 +15,7 @@ use super::{
     timestamp,
     wire::{FIXED64, VARINT},
 };
-use model::quantity;
+use go::quantity;
 
 /// Go reads base64 whose last character has bits too many.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));

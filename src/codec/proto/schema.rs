@@ -56,7 +56,7 @@ pub(super) enum Form {
     Time,
     /// A string: RFC 3339 with six digits of a second.
     MicroTime,
-    /// A string, in the form of [`model::quantity`].
+    /// A string, in the form of [`go::quantity`].
     Quantity,
     /// A number or a string.
     IntOrString,

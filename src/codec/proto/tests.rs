@@ -12,7 +12,8 @@ use super::{
     wire::{FIXED64, VARINT, varint_into},
 };
 use crate::ListMeta;
-use model::{Revision, quantity};
+use go::quantity;
+use model::Revision;
 
 const TEXTS: [&str; 6] = ["", "a", "name", "<&>\"\\\n\u{2028}", "za\u{17c}\u{f3}\u{142}\u{107}", "\u{1}\u{7f}"];
 const RAWS: [&str; 5] = ["{}", r#"{"a":[1,2.50,"x\u003c"]}"#, "[]", "\"t\"", "true"];

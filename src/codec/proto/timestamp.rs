@@ -1,6 +1,6 @@
 //! Points in time between protobuf's seconds and RFC 3339, as `metav1.Time` and `MicroTime` have them. Knows no clock.
 
-use model::calendar::{civil, days, month_days};
+use go::calendar::{civil, days, month_days};
 
 /// Seconds of Go's zero time, which is no time at all: 0001-01-01T00:00:00Z.
 pub(super) const ZERO: i64 = -62_135_596_800;

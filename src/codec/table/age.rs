@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::calendar;
+use go::calendar;
 
 /// Nanoseconds since 1970-01-01 UTC. Seconds are not enough: ages are truncated, and some times have microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use super::{Cause, Details, Members, Reason, Status, qualified};
 use crate::write::failure::{Named, WriteError};
-use model::quote::quoted;
+use go::quote::quoted;
 
 impl Status {
     /// 413 `Request entity too large: why`.

@@ -174,7 +174,7 @@ fn bound(expr: &Expr, name: &str) -> Result<Option<u64>, String> {
         Expr::Literal(Literal::Other(kind)) => return Err(format!("{name} must be a string literal, got {kind}")),
         other => return Err(format!("{name} must be a string literal (e.g. '0xff'), got expression kind {}", other.kind())),
     };
-    let quoted = super::quote::quoted;
+    let quoted = go::quote::quoted;
     let Some(digits) = text.strip_prefix("0x") else { return Err(format!("{name} must have '0x' prefix, got {}", quoted(text))) };
     if digits.is_empty() {
         return Err(format!("{name}: hex value is required after '0x'"));

@@ -1,6 +1,6 @@
 //! Reads the JSON of a continue token the way Go's `encoding/json` does, with its error texts. Knows no token.
 
-use model::quote::quoted_byte;
+use go::quote::quoted_byte;
 
 /// Arrays and objects inside each other that a continue token may have: as many as Go's `encoding/json` reads.
 const TOKEN_DEPTH_MAX: usize = 10_000;

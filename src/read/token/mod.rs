@@ -5,7 +5,8 @@ mod json;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use self::json::Top;
-use model::{Revision, quote::json_quoted};
+use go::quote::json_quoted;
+use model::Revision;
 
 /// The only version of the token's format.
 const VERSION: &str = "meta.k8s.io/v1";

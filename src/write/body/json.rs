@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Number, Value};
 
 use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, PATHS_BYTES_MAX, TOLD_BYTES_MAX, long_paths};
-use model::quote::quoted_byte;
+use go::quote::quoted_byte;
 
 /// A document that could be read.
 pub(super) struct Read {

@@ -12,7 +12,7 @@ use self::{
     scalar::Scalar,
 };
 use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read, whole};
-use model::quote::quoted;
+use go::quote::quoted;
 
 /// Values that a document may stand for before aliases must be a small part of it (the real server's decoder: about half a megabyte of dense text).
 const ALIAS_RATIO_RANGE_LOW: u32 = 400_000;

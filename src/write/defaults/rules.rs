@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::image;
 use codec::drop_carriers;
-use model::quantity;
+use go::quantity;
 
 /// What is done to an object.
 pub(super) type Rule = fn(&mut Map<String, Value>);

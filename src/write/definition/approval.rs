@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::{tree::text, url};
-use model::{invalid::FieldError, quote::quoted};
+use super::tree::text;
+use go::quote::quoted;
+use go::url;
+use model::invalid::FieldError;
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const WHERE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";

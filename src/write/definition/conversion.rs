@@ -10,9 +10,9 @@ use super::{
     names::not_a_label,
     shown,
     tree::{at, child, list, member, optional_text, text},
-    url,
 };
-use model::{invalid::FieldError, legal::wrong_subdomain, quote::quoted};
+use go::{quote::quoted, url};
+use model::{invalid::FieldError, legal::wrong_subdomain};
 
 /// Versions of ConversionReview that kube-apiserver speaks.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];

@@ -20,10 +20,8 @@ use super::{
     structural::{unsupported, wrong_structure},
     tree::{flag, list, member, object_mut, schema_in, text},
 };
-use model::{
-    invalid::{FieldError, joined},
-    quote::quoted,
-};
+use go::quote::quoted;
+use model::invalid::{FieldError, joined};
 
 /// Keeps a definition until its instances are gone.
 pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -2,10 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    pattern,
-    tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text},
-};
+use super::tree::{any, at, child, entries, flag, has_entries, keyed, list, member, optional_text, text};
+use go::regexp;
 use model::invalid::FieldError;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -161,7 +159,7 @@ impl Errors {
             self.nested(inner, &child(path, "not"), false);
         }
         let said = text(s, "pattern");
-        if let Some(why) = pattern::wrong(said) {
+        if let Some(why) = regexp::wrong(said) {
             self.refuse(child(path, "pattern"), said, &format!("must be a valid regular expression, but isn't: {why}"));
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::tree::{any, list, member, schema_in, text};
-use model::quote::quoted;
+use go::quote::quoted;
 
 /// Formats of strings that kube-apiserver 1.36 knows, without their dashes (apiextensions `apiserver/validation/formats.go`).
 const STRING_FORMATS: [&str; 26] = [

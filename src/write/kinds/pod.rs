@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::tree;
-use model::quantity;
+use go::quantity;
 
 /// The resources that make the class.
 const COUNTED: [&str; 2] = ["cpu", "memory"];

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::items;
-use model::{invalid::FieldError, legal::wrong_key, quote::quoted};
+use go::quote::quoted;
+use model::{invalid::FieldError, legal::wrong_key};
 
 const FIELD: &str = "metadata.finalizers";
 

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use go::quote::quoted;
 use kube::NameRule;
 use model::{
     invalid::FieldError,
     legal::{is_label, is_subdomain, wrong_subdomain},
-    quote::quoted,
 };
 
 /// Characters of a label.

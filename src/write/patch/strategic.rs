@@ -13,8 +13,8 @@ use super::{
     printed::{go_type, printed, printed_as_string},
 };
 use crate::write::body::go_kind;
+use go::quote::quoted;
 use kube::types::{Merge, Shape, Strategy, TypeRef};
-use model::quote::quoted;
 
 /// Elements that the lists of one patch may have together, each list with those it is merged into counted as often as it is merged; ours: an element that
 /// a patch names many times over would have its own lists merged as often. The longest single lists that a body and an object can hold stay below.

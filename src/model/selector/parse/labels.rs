@@ -6,9 +6,9 @@ use super::lexer::{END, Kind, Token, tokens};
 use crate::{
     invalid::TOLD_BYTES_MAX,
     legal::{wrong_key, wrong_value},
-    quote::quoted,
     selector::{LabelOp, LabelRequirement, LabelSelector},
 };
+use go::quote::quoted;
 
 /// Parses a label selector; requirements come sorted by key, the values of each sorted and without repetition.
 ///

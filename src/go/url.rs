@@ -1,20 +1,24 @@
 //! URLs as Go's `net/url` takes them apart: as much of it as definitions need, with its words for what is wrong.
 
-use model::quote::quoted;
+use crate::quote::quoted;
 
 /// The parts of a URL that are looked at, as they were written.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Url<'t> {
+pub struct Url<'t> {
     /// In lower case.
-    pub(super) scheme: String,
-    pub(super) user: Option<&'t str>,
-    pub(super) host: &'t str,
-    pub(super) query: &'t str,
-    pub(super) fragment: &'t str,
+    pub scheme: String,
+    /// What stands before the `@`.
+    pub user: Option<&'t str>,
+    /// With its port.
+    pub host: &'t str,
+    /// After the `?`.
+    pub query: &'t str,
+    /// After the `#`.
+    pub fragment: &'t str,
 }
 
 /// `url.Parse`.
-pub(super) fn parse(text: &str) -> Result<Url<'_>, String> {
+pub fn parse(text: &str) -> Result<Url<'_>, String> {
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let wrong = |why: String| format!("parse {}: {why}", quoted(rest));
     let url = without_fragment(rest, false).map_err(wrong)?;
@@ -22,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Url<'_>, String> {
 }
 
 /// `url.ParseRequestURI`: an absolute URL or a rooted path, without a fragment.
-pub(super) fn parse_request(text: &str) -> Result<Url<'_>, String> {
+pub fn parse_request(text: &str) -> Result<Url<'_>, String> {
     without_fragment(text, true)
 }
 

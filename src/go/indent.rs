@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_changes_the_meaning(value in crate::golden::any_json()) {
+        fn never_changes_the_meaning(value in corpus::any_json()) {
             let text = serde_json::to_vec(&value).expect("a tree of values");
             let pretty = indent(&text);
             prop_assert_eq!(serde_json::from_slice::<Value>(&pretty).expect("valid"), value);
@@ -127,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_are_the_whole(value in crate::golden::any_json(), limit in 1_usize..50) {
+        fn pieces_are_the_whole(value in corpus::any_json(), limit in 1_usize..50) {
             let text = serde_json::to_vec(&value).expect("a tree of values");
             let (mut indenter, mut pieces, mut at) = (Indenter::default(), Vec::new(), 0);
             while at < text.len() {

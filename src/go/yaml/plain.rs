@@ -1,6 +1,6 @@
 //! Whether a text without quotes would be read as a text: YAML 1.1's other types as go-yaml recognises them. Knows no style.
 
-use model::calendar::month_days;
+use crate::calendar::month_days;
 
 /// Whether it needs no quotes for what it says.
 pub(super) fn is_text(text: &str) -> bool {

@@ -62,7 +62,8 @@ pub enum NoYaml {
 
 impl NoYaml {
     /// The same in a document that has this many lines before what was read.
-    pub(super) fn after(self, lines: usize) -> Self {
+    #[must_use]
+    pub fn after(self, lines: usize) -> Self {
         match self {
             Self::Key { line } => Self::Key { line: line + lines },
             Self::Document { line } => Self::Document { line: line + lines },

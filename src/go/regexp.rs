@@ -18,7 +18,7 @@ const TRAILING: &str = "trailing backslash at end of expression";
 const PAREN: &str = "unexpected )";
 
 /// Why Go's `regexp.Compile` would refuse this; nothing when it would not.
-pub(super) fn wrong(pattern: &str) -> Option<String> {
+pub fn wrong(pattern: &str) -> Option<String> {
     let mut parser = Parser { whole: pattern, rest: pattern, outer: Vec::new(), group: Group::default() };
     let Err(Wrong(what, part)) = parser.parse() else { return None };
     Some(format!("error parsing regexp: {what}: `{part}`"))
@@ -376,7 +376,7 @@ mod tests {
     /// Each was given to Go's `regexp.Compile`; the second column is its error.
     #[test]
     fn what_go_refuses_is_refused_in_its_words() {
-        for line in include_str!("../../../tests/data/definitions/patterns.txt").lines() {
+        for line in include_str!("../../tests/data/definitions/patterns.txt").lines() {
             let (pattern, error) = line.split_once('\t').expect("two columns");
             assert_eq!(wrong(pattern).unwrap_or_default(), error, "{pattern}");
         }

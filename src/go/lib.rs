@@ -1,0 +1,13 @@
+//! What Go does to text, because the API's bytes and messages are made that way: quotes, JSON, YAML, numbers, times, durations, URLs, regular expressions.
+//! Knows no resource, no request and no clock.
+
+pub mod calendar;
+pub mod duration;
+pub mod indent;
+pub mod json;
+pub mod quantity;
+pub mod quote;
+pub mod regexp;
+pub mod time;
+pub mod url;
+pub mod yaml;
