@@ -9,5 +9,6 @@ pub mod quantity;
 pub mod quote;
 pub mod regexp;
 pub mod time;
+pub mod timestamp;
 pub mod url;
 pub mod yaml;

@@ -7,11 +7,10 @@ use super::{
     error::{ProtoError, Result},
     raw,
     schema::{Field, Form, How, MessageRef, MessageType, One, SCHEMA, Schema},
-    timestamp,
     wire::{FIXED64, LEN, Reader, VARINT},
 };
 use crate::encode::{float_into, revision_into, string_into};
-use go::quantity;
+use go::{quantity, timestamp};
 
 /// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null. `out` is to end
 /// before `end`.

@@ -12,10 +12,9 @@ use super::{
     error::{ProtoError, Result},
     schema::{Field, Form, How, MessageRef, MessageType, One, SCHEMA, Schema},
     tape::{self, Kind, Node},
-    timestamp,
     wire::{FIXED64, VARINT},
 };
-use go::quantity;
+use go::{quantity, time, timestamp};
 
 /// Go reads base64 whose last character has bits too many.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
@@ -322,7 +321,7 @@ impl<'t> Encoder<'t> {
     }
 
     fn time(&mut self, form: Form, text: &[u8]) -> Option<()> {
-        let (seconds, nanos) = timestamp::parse(text)?;
+        let (seconds, nanos) = time::parse(std::str::from_utf8(text).ok()?).ok()?;
         let shown = if form == Form::MicroTime { nanos / 1000 * 1000 } else { 0 };
         if (seconds, nanos) != (timestamp::ZERO, 0) {
             self.back.varint(i64::from(shown) as u64);

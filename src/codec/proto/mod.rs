@@ -14,7 +14,6 @@ mod error;
 mod raw;
 mod schema;
 mod tape;
-mod timestamp;
 mod wire;
 
 #[cfg(test)]

@@ -8,11 +8,10 @@ use serde_json::Value;
 use super::{
     MESSAGE_DEPTH_MAX, Message, ProtoError, envelope_into, field_into, list_meta_into, message, open,
     schema::{Form, How, MessageType, One, SCHEMA},
-    timestamp,
     wire::{FIXED64, VARINT, varint_into},
 };
 use crate::ListMeta;
-use go::quantity;
+use go::{quantity, timestamp};
 use model::Revision;
 
 const TEXTS: [&str; 6] = ["", "a", "name", "<&>\"\\\n\u{2028}", "za\u{17c}\u{f3}\u{142}\u{107}", "\u{1}\u{7f}"];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use go::calendar;
+use go::time;
 
 /// Nanoseconds since 1970-01-01 UTC. Seconds are not enough: ages are truncated, and some times have microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,21 +21,8 @@ impl Moment {
 
     /// Reads an RFC 3339 time as Go's `time.Parse` does; `None` when it is none.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (date, rest) = text.split_at_checked(19)?;
-        let number = |range: std::ops::Range<usize>| digits(date.get(range)?);
-        let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-        if separators.iter().any(|(at, byte)| date.as_bytes()[*at] != *byte) {
-            return None;
-        }
-        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-        let valid = (1..=12).contains(&month) && (1..=calendar::month_days(year, month)).contains(&day);
-        if !valid || hour > 23 || minute > 59 || second > 59 {
-            return None;
-        }
-        let (nanos, zone) = fraction(rest)?;
-        let seconds = calendar::days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
-        Some(Self(i128::from(seconds) * SECOND + nanos))
+        let (seconds, nanos) = time::parse(text).ok()?;
+        Some(Self(i128::from(seconds) * SECOND + i128::from(nanos)))
     }
 
     /// Whether Go's `IsZero` says so.
@@ -47,34 +34,6 @@ impl Moment {
     pub(super) fn until(self, end: Self) -> String {
         human(end.0 - self.0)
     }
-}
-
-fn digits(text: &str) -> Option<i64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-/// `.123456` as nanoseconds (Go also reads a comma), and what follows it.
-fn fraction(text: &str) -> Option<(i128, &str)> {
-    let Some(rest) = text.strip_prefix(['.', ',']) else { return Some((0, text)) };
-    let length = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let (shown, zone) = rest.split_at(length);
-    let nanos: String = shown.chars().chain("000000000".chars()).take(9).collect();
-    (length > 0).then_some(())?;
-    Some((i128::from(digits(&nanos)?), zone))
-}
-
-/// `Z` or `+02:00`, in seconds.
-fn offset(zone: &str) -> Option<i64> {
-    if zone == "Z" {
-        return Some(0);
-    }
-    let sign = match zone.as_bytes().first()? {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let (hours, minutes) = (digits(zone.get(1..3)?)?, digits(zone.get(4..)?)?);
-    (zone.len() == 6 && zone.as_bytes()[3] == b':' && hours <= 24 && minutes < 60).then(|| sign * (hours * 3600 + minutes * 60))
 }
 
 /// Two or three significant figures (spec api-surface §4.2). Go truncates towards zero.

@@ -1,14 +1,14 @@
-//! Points in time between protobuf's seconds and RFC 3339, as `metav1.Time` and `MicroTime` have them. Knows no clock.
+//! Points in time as RFC 3339 writes them, as `metav1.Time` and `MicroTime` have them. Knows no clock.
 
-use go::calendar::{civil, days, month_days};
+use crate::calendar::civil;
 
 /// Seconds of Go's zero time, which is no time at all: 0001-01-01T00:00:00Z.
-pub(super) const ZERO: i64 = -62_135_596_800;
+pub const ZERO: i64 = -62_135_596_800;
 
 const DAY: i64 = 86_400;
 
 /// Appends `"2006-01-02T15:04:05Z"`, with six digits of `nanos` if there are some.
-pub(super) fn text_into(seconds: i64, nanos: Option<i32>, out: &mut Vec<u8>) {
+pub fn text_into(seconds: i64, nanos: Option<i32>, out: &mut Vec<u8>) {
     // A second may be more than a day's worth when nanoseconds are broken; Go carries them over too.
     let whole = nanos.unwrap_or(0).div_euclid(1_000_000_000);
     let seconds = seconds.saturating_add(i64::from(whole));
@@ -40,61 +40,16 @@ fn digits_into(mut value: u64, width: usize, out: &mut Vec<u8>) {
     out[start..].reverse();
 }
 
-/// Seconds and nanoseconds of `2006-01-02T15:04:05[.999999999](Z|+07:00)`.
-pub(super) fn parse(text: &[u8]) -> Option<(i64, i32)> {
-    let mut text = Text(text);
-    let year = text.number(4)?;
-    let month = text.after(b'-')?.number(2)?;
-    let day = text.after(b'-')?.number(2)?;
-    let hour = text.after(b'T')?.number(2)?;
-    let minute = text.after(b':')?.number(2)?;
-    let second = text.after(b':')?.number(2)?;
-    if !(1..=12).contains(&month) || !(1..=month_days(year, month)).contains(&day) || hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let nanos = if text.after(b'.').is_some() { text.fraction()? } else { 0 };
-    let offset = if text.after(b'Z').is_some() { 0 } else { text.offset()? };
-    text.0.is_empty().then(|| (days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
-}
-
-/// What is left to read.
-struct Text<'a>(&'a [u8]);
-
-impl Text<'_> {
-    fn after(&mut self, byte: u8) -> Option<&mut Self> {
-        self.0 = self.0.strip_prefix(&[byte])?;
-        Some(self)
-    }
-
-    /// Exactly so many digits.
-    fn number(&mut self, width: usize) -> Option<i64> {
-        let (digits, rest) = self.0.split_at_checked(width)?;
-        self.0 = rest;
-        digits.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0')))
-    }
-
-    /// One digit at least; what is below a nanosecond is cut.
-    fn fraction(&mut self) -> Option<i32> {
-        let width = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (digits, rest) = self.0.split_at(width);
-        self.0 = rest;
-        let nanos = digits.iter().chain([b'0'; 9].iter()).take(9).fold(0, |value, byte| value * 10 + i32::from(byte - b'0'));
-        (width > 0).then_some(nanos)
-    }
-
-    fn offset(&mut self) -> Option<i64> {
-        let sign = if self.after(b'+').is_some() { 1 } else { self.after(b'-').map(|_| -1)? };
-        let hours = self.number(2).filter(|hours| *hours < 24)?;
-        let minutes = self.after(b':')?.number(2).filter(|minutes| *minutes < 60)?;
-        Some(sign * (hours * 3600 + minutes * 60))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time;
+
+    fn parse(text: &[u8]) -> Option<(i64, i32)> {
+        time::parse(std::str::from_utf8(text).ok()?).ok()
+    }
 
     fn text(seconds: i64, nanos: Option<i32>) -> String {
         let mut out = Vec::new();
