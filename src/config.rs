@@ -1,4 +1,4 @@
-//! `Args` as typed become a checked `Config`, once; every limit, default and unit is here. Opens no socket and reads only the password file.
+//! `Args` as typed become a checked `Config`, once; every flag with its unit, default and range. Opens no socket and reads only the password file.
 
 use std::ffi::OsString;
 use std::net::IpAddr;

@@ -165,6 +165,21 @@ fn the_plan_that_people_read_is_the_same() {
     assert!(told.is_empty(), "no rooms: {told:?}");
 }
 
+/// Whatever the page calls by a path is there.
+#[test]
+fn the_plan_names_what_is_there() {
+    let text = read(&root().join("docs/architecture.md"));
+    let is_path = |word: &&str| word.contains('/') && word.chars().all(|c| c.is_ascii_alphanumeric() || "/_.-".contains(c));
+    let is_there = |path: &str| {
+        let under = ["", "src", "src/watch"].map(|place| root().join(place).join(path));
+        under.iter().any(|place| place.exists() || place.with_extension("rs").exists())
+    };
+    let told: BTreeSet<&str> = text.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(told.len() > 50, "{told:?}");
+    let missing: Vec<String> = told.into_iter().filter(|path| !is_there(path.trim_start_matches('/'))).map(str::to_owned).collect();
+    none(&missing);
+}
+
 #[test]
 fn no_two_rooms_use_each_other() {
     let mut left: BTreeMap<&str, &[&str]> = DIRECTIONS.iter().copied().collect();

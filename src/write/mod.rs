@@ -1,7 +1,7 @@
 //! Create, update, patch and delete: JSON trees in, etcd transactions out. Knows no HTTP; the event of a write comes back through the feed.
 //!
 //! ```text
-//! body, patch → tree → conform (types) → strategy (server's own fields) → kinds → validation → transaction → tree of the answer
+//! body, patch → tree → typed → strategy (server's own fields) → kinds → validation → transaction → tree of the answer
 //! ```
 
 mod body;
