@@ -20,8 +20,8 @@ const PAGE_MAX: u32 = 10_000;
 /// Lists that etcd answers at the same time: each makes copies of what it reads. Others wait, as long as their requests may.
 pub(super) const ETCD_LISTS_AT_ONCE: usize = 4;
 
-/// Keys of the first page of a list without a limit; the next ones are of so many as fit into [`PAGE_BYTES`], if they are as large as those.
-const FIRST_PAGE: u32 = 500;
+/// Keys of the first page: each may be as large as etcd takes a value. The next ones are of as many as fit into [`PAGE_BYTES`], if they are as large as those.
+const FIRST_PAGE: u32 = 16;
 /// About how many bytes of values one answer of etcd may have.
 const PAGE_BYTES: usize = 32 << 20;
 
@@ -29,7 +29,8 @@ const PAGE_BYTES: usize = 32 << 20;
 const BYTES_OF_WORK: usize = 16;
 
 impl Reader {
-    /// Reads a page from etcd: page size = limit, doubled each round while selectors drop items; all rounds at the first answer's revision.
+    /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large; while selectors drop items each round is twice the last. All rounds are at the
+    /// first answer's revision.
     pub(super) async fn list_etcd(&self, target: &Target, start: Option<&str>, read: EtcdRead) -> Result<List, ReadError> {
         let _turn = self.etcd_lists.acquire().await.expect("it is never closed");
         let metrics = &target.resource.metrics;
@@ -42,7 +43,7 @@ impl Reader {
         };
         let end = if single.is_some() { Vec::new() } else { range.end };
         let limit = read.limit.filter(|_| single.is_none());
-        let mut size = limit.map_or(FIRST_PAGE, |l| u32::try_from(l).unwrap_or(PAGE_MAX).min(PAGE_MAX));
+        let mut size = limit.map_or(FIRST_PAGE, |l| u32::try_from(l).unwrap_or(FIRST_PAGE).min(FIRST_PAGE));
         let mut at = read.at;
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let mut total = None;
@@ -78,7 +79,9 @@ impl Reader {
                 break;
             };
             from = [&last[..], b"\0"].concat();
-            size = size.saturating_mul(2).min(PAGE_MAX).min(u32::try_from(fit).unwrap_or(u32::MAX)).max(1);
+            let left = limit.map_or(PAGE_MAX, |l| u32::try_from(l - page.objects.len() as u64).unwrap_or(PAGE_MAX));
+            let wanted = if limit.is_some() && target.scope().selects { size.saturating_mul(2) } else { left };
+            size = wanted.min(PAGE_MAX).min(u32::try_from(fit).unwrap_or(PAGE_MAX)).max(1);
         }
         metrics.decode_errors.inc_by(broken.len() as u64);
         if let Some(first) = broken.first() {

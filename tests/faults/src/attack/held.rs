@@ -43,12 +43,12 @@ pub(super) async fn patches(target: &Target, told: &mut Told) -> Result<()> {
     while Instant::now() < end {
         let mut out = Vec::new();
         let headers = [("content-type", "application/merge-patch+json")];
-        let patches: Vec<u32> = (0..PATCHES).map(|_| raw.request(&mut out, "PATCH", &format!("{PATH}/wide"), &headers, false)).collect();
-        raw.send(&out).await?;
-        for stream in patches {
+        for _ in 0..PATCHES {
             sent += 1;
-            raw.data(stream, format!(r#"{{"metadata":{{"annotations":{{"n":"{sent}"}}}}}}"#).as_bytes()).await?;
+            let stream = raw.request(&mut out, "PATCH", &format!("{PATH}/wide"), &headers, false);
+            Raw::body(&mut out, stream, format!(r#"{{"metadata":{{"annotations":{{"n":"{sent}"}}}}}}"#).as_bytes());
         }
+        raw.send(&out).await?;
         while raw.ok() + raw.refused() + raw.resets() < sent && !raw.seen().is_gone() && Instant::now() < end {
             sleep(std::time::Duration::from_millis(20)).await;
         }

@@ -225,6 +225,11 @@ impl Raw {
         self.send(&out).await?;
         Ok(taken)
     }
+
+    /// The frame of a small body, for [`Raw::send`]: all of it, and the stream's end.
+    pub(crate) fn body(out: &mut Vec<u8>, stream: u32, bytes: &[u8]) {
+        frames::frame(out, frames::DATA, frames::END_STREAM, stream, bytes);
+    }
 }
 
 impl Drop for Raw {
