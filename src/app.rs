@@ -28,7 +28,6 @@ mod signals;
 
 pub use alone::run_store;
 
-use crate::auth::{AuthError, Authenticator};
 use crate::config::Config;
 use crate::http::{
     api::{Api, router},
@@ -43,6 +42,7 @@ use crate::write::{
     Writer,
     permit::{Permission, Permit},
 };
+use auth::authn::{AuthError, Authenticator};
 use backend::Backend;
 use codec::Blocks;
 use etcd;

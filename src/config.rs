@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use auth::authn;
 use clap::Parser;
 
 mod args;
@@ -37,7 +38,7 @@ pub struct Config {
     /// Where clients come in.
     pub doors: Doors,
     /// How clients on the TLS door prove who they are.
-    pub auth: Auth,
+    pub auth: authn::Config,
     /// How long things may take.
     pub times: Times,
     /// What one connection, and all of them, may use.
@@ -78,15 +79,6 @@ pub struct Doors {
     pub insecure_port: Option<u16>,
     /// The TLS door.
     pub secure: Option<SecureDoor>,
-}
-
-/// Authenticators of the TLS door; it is open only if at least one is set.
-#[derive(Clone, Debug, Default)]
-pub struct Auth {
-    /// PEM file of the authorities of client certificates.
-    pub client_ca_file: Option<PathBuf>,
-    /// CSV file of bearer tokens.
-    pub token_file: Option<PathBuf>,
 }
 
 /// Time limits.
@@ -221,7 +213,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         return Err(format!("--authorization-mode {:?} is not built yet: only AlwaysAllow", args.authorization_mode));
     }
     let etcd = etcd(&args)?;
-    let auth = Auth { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
+    let auth = authn::Config { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
     let doors = doors(&args, &etcd, &auth, &mut warnings)?;
     if doors.secure.is_some() {
         warnings.push("--authorization-mode=AlwaysAllow: every authenticated client may read and write everything, Secrets too".to_owned());
@@ -306,7 +298,7 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
     Ok(Some((user, password.to_owned())))
 }
 
-fn doors(args: &ServeArgs, etcd: &Etcd, auth: &Auth, warnings: &mut Vec<String>) -> Result<Doors, String> {
+fn doors(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Doors, String> {
     let exposed = exposure(etcd);
     let insecure_port = match (args.insecure_port, exposed) {
         (Some(0), _) => None,

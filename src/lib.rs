@@ -8,7 +8,6 @@
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
 pub mod app;
-pub mod auth;
 pub mod config;
 pub mod http;
 pub mod keeper;

@@ -20,9 +20,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("etcd", &["model"]),
     // Configuration comes in as a plain struct of its own.
     ("store", &[]),
-    ("config", &["go"]),
+    ("auth", &["go"]),
+    ("config", &["auth", "go"]),
     ("telemetry", &["config"]),
-    ("auth", &["config"]),
     // A keeper is known to the feed by its inbox.
     ("keeper", &["codec", "model", "telemetry", "watch"]),
     // `driver` moves `fed` of `watch::cache::view` and fills inboxes; `machine` and `ranges` use neither.
@@ -55,7 +55,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 
 /// The crates of the workspace under `src/`, and whether they are quiet: then nothing that they depend on may wait or look at a clock.
 const CRATES: &[(&str, bool)] =
-    &[("go", true), ("model", true), ("codec", true), ("kube", true), ("watch", false), ("etcd", false), ("store", false)];
+    &[("go", true), ("model", true), ("codec", true), ("kube", true), ("watch", false), ("etcd", false), ("store", false), ("auth", false)];
 
 /// What quiet crates do not depend on.
 const NOISY_CRATES: &[&str] = &["axum", "etcd-client", "hyper", "tokio", "tonic", "tracing"];

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use http::HeaderValue;
 
+use auth::authn;
+
 use super::args::ServeArgs;
-use super::{Auth, both};
+use super::both;
 
 /// The TLS door.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub struct Advertised {
 }
 
 /// The door that the flags ask for.
-pub(super) fn check(args: &ServeArgs, auth: &Auth, warnings: &mut Vec<String>) -> Result<Option<SecureDoor>, String> {
+pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Option<SecureDoor>, String> {
     let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
     let strict_transport = strict_transport(&args.strict_transport_security_directives)?;
     let service = first_of(&args.service_cluster_ip_range)?;

@@ -41,12 +41,12 @@ use super::{
     status::Status,
     websocket,
 };
-use crate::auth::{Authenticator, Identity, impersonates};
 use crate::config::{Gates, Times};
 use crate::read::{options::Query, serve::Reader};
 use crate::registry::Shelf;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
+use auth::authn::{Authenticator, Identity, impersonates};
 use codec::Blocks;
 use go::duration;
 use kube::{

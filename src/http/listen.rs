@@ -29,11 +29,11 @@ use super::{
     progress::Streams,
     tls,
 };
-use crate::auth::{Authenticator, ClientCertificate};
 use crate::{
     config,
     telemetry::{Metrics, contained},
 };
+use auth::authn::{Authenticator, ClientCertificate};
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;

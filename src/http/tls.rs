@@ -9,8 +9,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 
-use crate::auth::Authenticator;
 use crate::config::SecureDoor;
+use auth::authn::Authenticator;
 
 /// Why the TLS door cannot speak; one line that names the flag.
 #[derive(Debug, Error)]

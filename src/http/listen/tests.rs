@@ -20,8 +20,8 @@ use tokio_rustls::TlsConnector;
 
 use super::super::incoming::{NoBody, Whole};
 use super::*;
-use crate::auth::Identity;
-use crate::config::{Auth, Connections, SecureDoor};
+use crate::config::{Connections, SecureDoor};
+use auth::authn::{Config, Identity};
 
 /// Certificates and tokens in a directory that goes away with it.
 struct Papers {
@@ -70,7 +70,7 @@ impl Papers {
 
     fn authenticator(&self) -> Arc<Authenticator> {
         let path = |name: &str| Some(self.dir.path().join(name));
-        Arc::new(Authenticator::load(&Auth { client_ca_file: path("ca.pem"), token_file: path("tokens.csv") }).expect("valid"))
+        Arc::new(Authenticator::load(&Config { client_ca_file: path("ca.pem"), token_file: path("tokens.csv") }).expect("valid"))
     }
 
     /// A client that trusts our server, with or without a certificate of its own.
@@ -193,7 +193,7 @@ impl Server {
 
 fn plain(limits: Connections) -> Server {
     let listener = Listener::bind("--insecure-port", "127.0.0.1:0".parse().expect("an address"), None).expect("a port");
-    let nobody = Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let nobody = Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     start(listener, nobody, limits, LONG)
 }
 
@@ -351,7 +351,7 @@ async fn stopping_lets_answers_finish_and_drops_the_rest() {
     drop((idle, stalled));
 
     let listener = Listener::bind("--insecure-port", "127.0.0.1:0".parse().expect("an address"), None).expect("a port");
-    let nobody = Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let nobody = Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     let mut server = start(listener, nobody, limits(), SHORT);
     let asking = tokio::spawn(ask(connect(&server).await, "/never", ""));
     server.is_asked(1).await;
@@ -362,7 +362,7 @@ async fn stopping_lets_answers_finish_and_drops_the_rest() {
 
 #[test]
 fn a_shut_door_says_why_in_one_line() {
-    let nobody = || Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let nobody = || Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let error = |doors: config::Doors| match Doors::bind(&doors, nobody(), Metrics::new()) {
@@ -393,7 +393,7 @@ fn a_shut_door_says_why_in_one_line() {
 
 #[test]
 fn the_plain_door_is_on_loopback_only() {
-    let nobody = || Arc::new(Authenticator::load(&Auth::default()).expect("nothing to read"));
+    let nobody = || Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     // A port that was free may be somebody else's a moment later.
     let doors = (0..10).find_map(|_| {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();

@@ -13,7 +13,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{AUTHENTICATED, User};
+use crate::user::{AUTHENTICATED, User};
 
 /// What the certificate of a connection is worth.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Who are you: client certificates and bearer tokens become a `User`. Knows no request body, no route and no permission: whoever is known may do everything.
+//! Who are you: client certificates and bearer tokens become a [`User`]. Knows no request body, no route and no permission.
 
 mod protocol;
 mod tokens;
@@ -14,25 +14,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
 use thiserror::Error;
 
-use crate::config;
+use crate::user::User;
 
 pub use x509::ClientCertificate;
-
-/// Group of everyone who proved who they are (spec api-surface §12).
-pub const AUTHENTICATED: &str = "system:authenticated";
-
-/// A client that proved who it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// Name: a certificate's CN, or the second column of the token file.
-    pub name: String,
-    /// Unique id; empty for certificates.
-    pub uid: String,
-    /// Groups, `system:authenticated` among them.
-    pub groups: Vec<String>,
-    /// Further facts, each a key and its values (`authentication.kubernetes.io/credential-id`).
-    pub extra: Vec<(String, Vec<String>)>,
-}
 
 /// What a request proved about its client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +62,15 @@ pub enum AuthError {
     },
 }
 
+/// Which authenticators there are.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `--client-ca-file`.
+    pub client_ca_file: Option<PathBuf>,
+    /// `--token-auth-file`.
+    pub token_file: Option<PathBuf>,
+}
+
 /// The configured ways to prove who one is, in the order they are asked (spec api-surface §12): certificate, then bearer token.
 #[derive(Debug)]
 pub struct Authenticator {
@@ -90,7 +83,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// A file that cannot be read or parsed; the message is one line with the flag's name.
-    pub fn load(config: &config::Auth) -> Result<Authenticator, AuthError> {
+    pub fn load(config: &Config) -> Result<Authenticator, AuthError> {
         let authorities = match &config.client_ca_file {
             Some(path) => Some(read("--client-ca-file", path, x509::Authorities::from_pem)?),
             None => None,
@@ -173,6 +166,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::user::AUTHENTICATED;
 
     fn authenticator() -> Authenticator {
         let tokens = tokens::Tokens::from_csv(b"admintoken,admin,1,\"system:masters,ops\"\n").expect("valid");
@@ -236,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_one_line_with_the_flag() {
-        let config = config::Auth { client_ca_file: Some("/does/not/exist".into()), token_file: None };
+        let config = Config { client_ca_file: Some("/does/not/exist".into()), token_file: None };
         let line = Authenticator::load(&config).expect_err("no such file").to_string();
         assert!(line.starts_with("--client-ca-file /does/not/exist: ") && !line.contains('\n'), "{line}");
     }

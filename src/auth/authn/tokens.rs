@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
-use super::{AUTHENTICATED, User};
+use crate::user::{AUTHENTICATED, User};
 
 /// The tokens of `--token-auth-file`, as digests: a dump of memory shows no token, and lengths do not differ.
 #[derive(Debug, Default)]

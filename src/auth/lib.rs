@@ -1,0 +1,9 @@
+//! Who are you (`authn`), may you (`authz`) and who did what (`audit`).
+//!
+//! It opens no socket and asks no clock: callers hand in headers, certificates, objects and the time.
+
+pub mod authn;
+pub mod authz;
+mod user;
+
+pub use user::{AUTHENTICATED, MASTERS, User};

@@ -1,0 +1,19 @@
+//! The word that all of this room share: who somebody is.
+
+/// Group of everyone who proved who they are (spec api-surface §12).
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// Group of those who may do everything before any authorizer is asked (spec api-surface §13.1).
+pub const MASTERS: &str = "system:masters";
+
+/// A client that proved who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// Name: a certificate's CN, the second column of the token file, the subject of a token.
+    pub name: String,
+    /// Unique id; empty for certificates.
+    pub uid: String,
+    /// Groups, `system:authenticated` among them.
+    pub groups: Vec<String>,
+    /// Further facts, each a key and its values (`authentication.kubernetes.io/credential-id`).
+    pub extra: Vec<(String, Vec<String>)>,
+}
