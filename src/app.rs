@@ -1,7 +1,7 @@
 //! The composition root: builds every room in order, serves, and drains them in reverse.
 //!
 //! ```text
-//! bind doors → etcd client → feed and keepers (their own runtime) → registry → serve → SIGTERM → readyz fails → streams end → drain
+//! bind listeners → etcd client → feed and cachers (their own runtime) → registry → serve → SIGTERM → readyz fails → streams end → drain
 //! ```
 
 use std::{
@@ -29,15 +29,15 @@ mod signals;
 pub use alone::run_store;
 
 use crate::config::Config;
+use crate::controllers::Controllers;
 use crate::http::{
     api::{Api, router},
-    listen::{DoorError, Doors},
+    listen::{ListenerError, Listeners},
 };
 use crate::read::serve::Reader;
-use crate::registry::{Parts, Registry, Shelf};
+use crate::registry::{Parts, Registry, ServedResources};
 use crate::source::driver::{Driver, SourceConfig};
 use crate::telemetry::Metrics;
-use crate::upkeep::Upkeep;
 use crate::write::{
     Writer,
     permit::{Permission, Permit},
@@ -63,9 +63,9 @@ pub enum StartError {
     /// The authenticators.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// A door.
+    /// A listener.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Listener(#[from] ListenerError),
     /// The etcd client's settings.
     #[error(transparent)]
     Etcd(#[from] etcd::ConfigError),
@@ -78,9 +78,9 @@ pub enum StartError {
     /// The feed ended while the server ran: a bug, and the log has it.
     #[error("the feed has ended by a fault of its own")]
     Feed,
-    /// The doors did while the server ran.
-    #[error("the doors have ended by a fault of their own")]
-    Doors,
+    /// The listeners did while the server ran.
+    #[error("the listeners have ended by a fault of their own")]
+    Listeners,
     /// The system gave no threads, or no signal handler.
     #[error("the runtime cannot start: {0}")]
     Runtime(#[from] std::io::Error),
@@ -107,7 +107,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     config.warnings.extend(few);
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
-    let doors = Doors::bind(&config.doors, authenticator.clone(), metrics.clone())?;
+    let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
     let backend = Backend::open(&config)?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
@@ -118,12 +118,12 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let source = SourceConfig {
         prefix: prefix.clone(),
         warm_start_revisions: config.memory.warm_start_revisions,
-        inbox_bytes_max: usize::try_from(config.memory.keeper_inbox_bytes_limit).unwrap_or(usize::MAX),
+        inbox_bytes_max: usize::try_from(config.memory.cacher_inbox_bytes_limit).unwrap_or(usize::MAX),
     };
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
     let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
     let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
-    let (mut registry, shelf) = Registry::start(parts).await;
+    let (mut registry, resources) = Registry::start(parts).await;
     let (told, permission) = oneshot::channel();
     let mut feed_task = feeding.spawn({
         let (etcd, prefix) = (backend.etcd()?, prefix.clone());
@@ -144,26 +144,26 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         async move { etcd.probe_capabilities().await }
     });
     let permit = Arc::new(Permit::default());
-    let writer = Arc::new(Writer::new(etcd.clone(), &prefix, shelf.clone(), permit.clone()));
-    let upkeep = Upkeep {
+    let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
+    let controllers = Controllers {
         etcd: etcd.clone(),
         prefix: prefix.as_str().into(),
         writer: writer.clone(),
-        shelf: shelf.clone(),
+        resources: resources.clone(),
         permit,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
-        advertised: advertised::find(&config.doors),
+        advertised: advertised::find(&config.listeners),
     };
-    let upkeep = tokio::spawn(upkeep.run(told));
+    let controllers = tokio::spawn(controllers.run(told));
     let api = Arc::new(Api {
-        shelf: shelf.clone(),
+        resources: resources.clone(),
         reader: Reader::new(etcd, &prefix),
         blocks: Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX))),
         writer,
         authenticator,
         metrics,
-        strict_transport: config.doors.secure.as_ref().and_then(|door| door.strict_transport.clone()),
+        strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),
         gates: config.gates,
         loaded: AtomicBool::new(false),
@@ -171,10 +171,10 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         embedded: backend.is_embedded(),
         store_failed: OnceLock::new(),
     });
-    tokio::spawn(readiness(api.clone(), shelf));
+    tokio::spawn(readiness(api.clone(), resources));
     let (stop, stopped) = sync::watch::channel(false);
-    for (door, address) in doors.addresses() {
-        tracing::info!(?door, %address, "serving");
+    for (listener, address) in listeners.addresses() {
+        tracing::info!(?listener, %address, "serving");
     }
     let router = router(api.clone());
     let service = move |request: hyper::Request<hyper::body::Incoming>, conn| {
@@ -186,8 +186,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             router.oneshot(request).await.unwrap_or_else(|never| match never {})
         })
     };
-    let mut serving = tokio::spawn(doors.serve(config.connections.clone(), config.times.shutdown, service, stopped));
-    let mut doors_ended = false;
+    let mut serving = tokio::spawn(listeners.serve(config.connections.clone(), config.times.shutdown, service, stopped));
+    let mut listeners_ended = false;
     let fault = loop {
         tokio::select! {
             signal = signals.stop() => {
@@ -200,9 +200,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
                 break Some(StartError::Feed);
             }
             ended = &mut serving => {
-                tracing::error!(?ended, "the doors have ended by a fault of their own; stopping");
-                doors_ended = true;
-                break Some(StartError::Doors);
+                tracing::error!(?ended, "the listeners have ended by a fault of their own; stopping");
+                listeners_ended = true;
+                break Some(StartError::Listeners);
             }
             why = backend.failed(), if api.store_failed.get().is_none() => {
                 tracing::error!(%why, "the embedded store has failed: writes are refused until a restart, reads and watches go on from memory");
@@ -214,18 +214,18 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     };
     signals.end_at_next();
     api.stopping.store(true, Ordering::Relaxed);
-    // Without a feed the keepers end, and with them every stream, cleanly.
+    // Without a feed the cachers end, and with them every stream, cleanly.
     feed_task.abort();
     probe.abort();
-    upkeep.abort();
-    // The doors may have stopped already; then there is nobody to tell.
+    controllers.abort();
+    // The listeners may have stopped already; then there is nobody to tell.
     let _ = stop.send(true);
-    if !doors_ended {
+    if !listeners_ended {
         match serving.await {
             Ok(Ok(0)) => {}
             Ok(Ok(dropped)) => tracing::warn!(dropped, limit = ?config.times.shutdown, "connections did not end in time"),
             Ok(Err(error)) => return Err(error.into()),
-            Err(error) => tracing::error!(%error, "the doors failed"),
+            Err(error) => tracing::error!(%error, "the listeners failed"),
         }
     }
     backend.close().await;
@@ -242,9 +242,9 @@ fn ring_limits(config: &Config) -> RingLimits {
 }
 
 /// Says when every built-in resource is ready, once; and every ten seconds that it is not.
-async fn readiness(api: Arc<Api>, shelf: Arc<ArcSwap<Shelf>>) {
+async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>) {
     let began = tokio::time::Instant::now();
-    let resources: Vec<_> = shelf.load().resources().cloned().collect();
+    let resources: Vec<_> = resources.load().iter().cloned().collect();
     for resource in resources {
         while resource.handle.published.wait_until(watch::cache::view::Known::is_ready, READY_LOOK).await.is_err() {
             tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");

@@ -16,7 +16,7 @@ mod store;
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use gates::Gates;
-pub use secure::{Advertised, SecureDoor};
+pub use secure::{Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
 
 /// What the command line asks for.
@@ -36,8 +36,8 @@ pub struct Config {
     /// The store in this process, when no etcd is named.
     pub embedded: Option<Embedded>,
     /// Where clients come in.
-    pub doors: Doors,
-    /// How clients on the TLS door prove who they are.
+    pub listeners: Listeners,
+    /// How clients on the TLS listener prove who they are.
     pub auth: authn::Config,
     /// How long things may take.
     pub times: Times,
@@ -72,13 +72,13 @@ pub struct Etcd {
     pub allow_writes: bool,
 }
 
-/// The two doors. At least one is open.
+/// The two listeners. At least one is open.
 #[derive(Clone, Debug)]
-pub struct Doors {
-    /// Port of the plain door on loopback; `None` = shut.
+pub struct Listeners {
+    /// Port of the plain listener on loopback; `None` = shut.
     pub insecure_port: Option<u16>,
-    /// The TLS door.
-    pub secure: Option<SecureDoor>,
+    /// The TLS listener.
+    pub secure: Option<SecureListener>,
 }
 
 /// Time limits.
@@ -95,7 +95,7 @@ pub struct Times {
 /// Limits of connections.
 #[derive(Clone, Debug)]
 pub struct Connections {
-    /// Open connections, both doors together. Default 20,000: twice the 10,000 watchers of design §10, each on its own connection.
+    /// Open connections, both listeners together. Default 20,000: twice the 10,000 watchers of design §10, each on its own connection.
     pub count_max: usize,
     /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
     pub streams_max: u32,
@@ -126,12 +126,12 @@ pub struct Memory {
     pub ring_events_limit: usize,
     /// Age the ring reaches at least while the two limits allow it. Default 75 s, kube-apiserver's (spec list-watch §0.2).
     pub history_window: Duration,
-    /// Bytes of changes waiting for one keeper; past it the resource is reset alone (design §3 "Feed"). Default 256 MiB.
-    pub keeper_inbox_bytes_limit: u64,
+    /// Bytes of changes waiting for one cacher; past it the resource is reset alone (design §3 "Feed"). Default 256 MiB.
+    pub cacher_inbox_bytes_limit: u64,
     /// Bytes of compressed pieces of lists, of all resources together, that are kept for whoever lists the same. Default 128 MiB: lists of 300,000 objects
     /// of 1.5 KB (docs/performance.md, Forms).
     pub compressed_lists_bytes_limit: u64,
-    /// Threads of the runtime of feed and keepers; at least 1. Default half of the cores.
+    /// Threads of the runtime of feed and cachers; at least 1. Default half of the cores.
     pub feed_threads: usize,
 }
 
@@ -214,16 +214,16 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     }
     let etcd = etcd(&args)?;
     let auth = authn::Config { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
-    let doors = doors(&args, &etcd, &auth, &mut warnings)?;
-    if doors.secure.is_some() {
+    let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
+    if listeners.secure.is_some() {
         warnings.push("--authorization-mode=AlwaysAllow: every authenticated client may read and write everything, Secrets too".to_owned());
     } else if auth.client_ca_file.is_some() || auth.token_file.is_some() {
-        return Err("--client-ca-file and --token-auth-file are for the TLS door: give --secure-port too".to_owned());
+        return Err("--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too".to_owned());
     }
     Ok(Config {
         embedded: etcd.servers.is_empty().then(|| store::embedded(&args)),
         etcd,
-        doors,
+        listeners,
         auth,
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
@@ -247,7 +247,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
             ring_events_limit: between("--ring-events-limit", args.ring_events_limit, 100, 100_000_000)?,
             history_window: not_zero("--history-window", args.history_window)?,
             // An etcd response may carry 2 MiB of one transaction, and several of them: less would relist under ordinary load.
-            keeper_inbox_bytes_limit: between("--keeper-inbox-bytes-limit", args.keeper_inbox_bytes_limit, 4 << 20, 1 << 40)?,
+            cacher_inbox_bytes_limit: between("--cacher-inbox-bytes-limit", args.cacher_inbox_bytes_limit, 4 << 20, 1 << 40)?,
             compressed_lists_bytes_limit: between("--compressed-lists-bytes-limit", args.compressed_lists_bytes_limit, 0, 1 << 40)?,
             feed_threads: feed_threads(args.feed_threads)?,
         },
@@ -298,7 +298,7 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
     Ok(Some((user, password.to_owned())))
 }
 
-fn doors(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Doors, String> {
+fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Listeners, String> {
     let exposed = exposure(etcd);
     let insecure_port = match (args.insecure_port, exposed) {
         (Some(0), _) => None,
@@ -313,17 +313,17 @@ fn doors(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec
     let secure = secure::check(args, auth, warnings)?;
     match (insecure_port, &secure) {
         (None, None) => Err(match exposed.filter(|_| args.insecure_port.is_none()) {
-            Some(why) => format!("no door is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),
-            None => "no door is open: give --insecure-port or --secure-port".to_owned(),
+            Some(why) => format!("no listener is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),
+            None => "no listener is open: give --insecure-port or --secure-port".to_owned(),
         }),
-        (Some(port), Some(door)) if door.address.port() == port => {
+        (Some(port), Some(listener)) if listener.address.port() == port => {
             Err(format!("--insecure-port and --secure-port are both {port}: give them different ports"))
         }
-        _ => Ok(Doors { insecure_port, secure }),
+        _ => Ok(Listeners { insecure_port, secure }),
     }
 }
 
-/// Why a door without authentication would hand out what etcd itself protects (design §3 "Safety of the doors").
+/// Why a listener without authentication would hand out what etcd itself protects (design §3 "Safety of the listeners").
 fn exposure(etcd: &Etcd) -> Option<&'static str> {
     if etcd.login.is_some() {
         return Some("asks for a password");

@@ -1,6 +1,6 @@
-//! Which resources are served now and by which keeper: built-ins at start, custom resources as their definitions come, change and go.
+//! Which resources are served now and by which cacher: built-ins at start, custom resources as their definitions come, change and go.
 //!
-//! Readers look at an immutable [`Shelf`]; one task replaces it whole. Knows no HTTP.
+//! Readers look at an immutable [`ServedResources`]; one task replaces it whole. Knows no HTTP.
 
 mod definitions;
 
@@ -16,8 +16,8 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
-use crate::keeper::{Handle, keeper};
-use crate::read::{shown::Forms, target::Resource};
+use crate::cacher::{Handle, cacher};
+use crate::read::{representation::Forms, target::Resource};
 use crate::source::{driver::Command, load::load, machine::LoadAt};
 use crate::telemetry::{Metrics, ResourceMetrics};
 use codec::form::Form;
@@ -31,11 +31,11 @@ use watch::cache::{
     view::{Fed, Known},
 };
 
-/// The keeper of CustomResourceDefinitions.
+/// The cacher of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Everything that is served at one moment.
-pub struct Shelf {
+pub struct ServedResources {
     /// Names, discovery.
     pub catalogue: Catalogue,
     groups: OrdMap<String, Arc<Group>>,
@@ -44,7 +44,7 @@ pub struct Shelf {
 /// The resources of one group by version and plural name.
 type Group = BTreeMap<String, BTreeMap<String, Arc<Resource>>>;
 
-impl Shelf {
+impl ServedResources {
     /// A served resource by group, version and plural name.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
@@ -58,7 +58,7 @@ impl Shelf {
     }
 
     /// Every served resource, for readiness and metrics.
-    pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.values().flat_map(|group| group.values()).flat_map(BTreeMap::values)
     }
 }
@@ -67,9 +67,9 @@ impl Shelf {
 pub struct Parts {
     /// Commands to the feed.
     pub feed: mpsc::Sender<Command>,
-    /// The clock that keepers follow.
+    /// The clock that cachers follow.
     pub fed: Arc<Fed>,
-    /// Where keepers run.
+    /// Where cachers run.
     pub runtime: Runtime,
     /// Limits of each ring.
     pub limits: RingLimits,
@@ -77,23 +77,23 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-/// Starts keepers and replaces the shelf.
+/// Starts cachers and replaces what is served.
 pub struct Registry {
     parts: Parts,
-    shelf: Arc<ArcSwap<Shelf>>,
-    keepers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
+    resources: Arc<ArcSwap<ServedResources>>,
+    cachers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
     definitions: Definitions,
     offer: Offer,
 }
 
 impl Registry {
-    /// Starts the built-ins' keepers. They are empty until the feed has loaded them.
-    pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<Shelf>>) {
-        let shelf = Arc::new(ArcSwap::from_pointee(Shelf { catalogue: Catalogue::new(&[]), groups: OrdMap::new() }));
+    /// Starts the built-ins' cachers. They are empty until the feed has loaded them.
+    pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<ServedResources>>) {
+        let resources = Arc::new(ArcSwap::from_pointee(ServedResources { catalogue: Catalogue::new(&[]), groups: OrdMap::new() }));
         let definitions = Definitions::new(parts.metrics.definitions_read.clone());
-        let mut registry = Self { parts, shelf: shelf.clone(), keepers: HashMap::new(), definitions, offer: Offer::Reads };
+        let mut registry = Self { parts, resources: resources.clone(), cachers: HashMap::new(), definitions, offer: Offer::Reads };
         registry.begin().await;
-        (registry, shelf)
+        (registry, resources)
     }
 
     /// The built-ins, with what discovery offers now.
@@ -111,15 +111,15 @@ impl Registry {
     /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins (design §3 "Warm
     /// start"). Tries until etcd answers.
     pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
-        let Some((handle, metrics)) = self.keepers.get(DEFINITIONS) else { return };
+        let Some((handle, metrics)) = self.cachers.get(DEFINITIONS) else { return };
         let Ok(loaded) = load(etcd, &handle.storage, prefix, LoadAt::Newest, metrics).await else { return };
         self.begin().await;
         self.follow(|definitions| definitions.learn(loaded.objects)).await;
     }
 
-    /// Follows the definitions until their keeper ends.
+    /// Follows the definitions until their cacher ends.
     pub async fn follow_definitions(mut self) {
-        let Some(handle) = self.keepers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
+        let Some(handle) = self.cachers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
         let mut seen = None;
         loop {
             let changed = handle.published.changed();
@@ -131,14 +131,14 @@ impl Registry {
     }
 
     /// Serves what the definitions say that are read now. What is written meanwhile waits and is then read at once. The work is done on a thread of its
-    /// own, for a definition may have megabytes: the feed and the keepers go on.
+    /// own, for a definition may have megabytes: the feed and the cachers go on.
     async fn follow(&mut self, read: impl FnOnce(&mut Definitions) -> BTreeSet<String> + Send + 'static) {
         let mut definitions = std::mem::replace(&mut self.definitions, Definitions::new(self.parts.metrics.definitions_read.clone()));
-        let shelf = self.shelf.load_full();
+        let resources = self.resources.load_full();
         let work = self.parts.runtime.spawn_blocking(move || {
             let changed = read(&mut definitions);
             let groups = changed.iter().map(|group| (group.as_str(), definitions.of_group(group)));
-            let catalogue = shelf.catalogue.with_groups(groups);
+            let catalogue = resources.catalogue.with_groups(groups);
             (definitions, changed, catalogue)
         });
         match work.await {
@@ -154,24 +154,24 @@ impl Registry {
         }
     }
 
-    /// Makes keepers match what these groups of the catalogue have, then shows it.
+    /// Makes cachers match what these groups of the catalogue have, then shows it.
     async fn replace(&mut self, catalogue: Catalogue, changed: &BTreeSet<String>) {
         let storages = changed.iter().flat_map(|group| catalogue.served_in(group)).map(|served| &served.storage);
         let wanted: HashMap<ResourceId, Arc<Storage>> = storages.map(|storage| (storage.id.clone(), storage.clone())).collect();
         let is_stale =
             |storage: &Arc<Storage>| changed.contains(&storage.group) && wanted.get(&storage.id).is_none_or(|wanted| wanted != storage);
         let stale: Vec<ResourceId> =
-            self.keepers.iter().filter(|(_, (handle, _))| is_stale(&handle.storage)).map(|(id, _)| id.clone()).collect();
+            self.cachers.iter().filter(|(_, (handle, _))| is_stale(&handle.storage)).map(|(id, _)| id.clone()).collect();
         for id in stale {
-            self.keepers.remove(&id);
+            self.cachers.remove(&id);
             self.command(Command::Remove(id)).await;
         }
         for (id, storage) in wanted {
-            if !self.keepers.contains_key(&id) {
+            if !self.cachers.contains_key(&id) {
                 self.keep(id, storage).await;
             }
         }
-        let before = self.shelf.load_full();
+        let before = self.resources.load_full();
         let mut groups = before.groups.clone();
         for name in changed {
             let mut group = Group::new();
@@ -185,22 +185,22 @@ impl Registry {
                 groups.insert(name.clone(), Arc::new(group));
             }
         }
-        let shelf = Arc::new(Shelf { catalogue, groups });
-        self.shelf.store(shelf.clone());
-        if !shelf.has_all_of(&before, changed) {
-            self.forget(shelf).await;
+        let resources = Arc::new(ServedResources { catalogue, groups });
+        self.resources.store(resources.clone());
+        if !resources.has_all_of(&before, changed) {
+            self.forget(resources).await;
         }
     }
 
     /// The metrics of what is served no more go with it: names may be new ones for ever. Waits until it is done, so that nothing is taken from a resource
     /// that comes back.
-    async fn forget(&self, shelf: Arc<Shelf>) {
+    async fn forget(&self, resources: Arc<ServedResources>) {
         let metrics = self.parts.metrics.clone();
-        let kept = self.keepers.values().map(|(handle, _)| (handle.storage.group.clone(), handle.storage.resource.clone()));
+        let kept = self.cachers.values().map(|(handle, _)| (handle.storage.group.clone(), handle.storage.resource.clone()));
         let kept: BTreeSet<(String, String)> = kept.collect();
         let work = move || {
             metrics.forget(|group, version, resource| match version {
-                Some(version) => shelf.find(group, version, resource).is_some(),
+                Some(version) => resources.find(group, version, resource).is_some(),
                 None => kept.contains(&(group.to_owned(), resource.to_owned())),
             });
         };
@@ -213,9 +213,9 @@ impl Registry {
 
     async fn keep(&mut self, id: ResourceId, storage: Arc<Storage>) {
         let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
-        let (keeper, handle, inbox) = keeper(storage.clone(), self.parts.limits, self.parts.fed.clone(), metrics.clone());
-        self.parts.runtime.spawn(keeper.run());
-        self.keepers.insert(id, (handle, metrics));
+        let (cacher, handle, inbox) = cacher(storage.clone(), self.parts.limits, self.parts.fed.clone(), metrics.clone());
+        self.parts.runtime.spawn(cacher.run());
+        self.cachers.insert(id, (handle, metrics));
         self.command(Command::Add(storage, inbox)).await;
     }
 
@@ -224,9 +224,9 @@ impl Registry {
         let _ = self.parts.feed.send(command).await;
     }
 
-    /// A served resource over its keeper; one that did not change keeps its form, so that its watchers keep their groups.
-    fn resource(&self, served: &Arc<Served>, before: &Shelf) -> Option<Arc<Resource>> {
-        let (handle, metrics) = self.keepers.get(&served.storage.id)?;
+    /// A served resource over its cacher; one that did not change keeps its form, so that its watchers keep their groups.
+    fn resource(&self, served: &Arc<Served>, before: &ServedResources) -> Option<Arc<Resource>> {
+        let (handle, metrics) = self.cachers.get(&served.storage.id)?;
         let Served { group, version, resource, .. } = &**served;
         if let Some(same) = before.find(group, version, resource)
             && same.served == *served
@@ -244,7 +244,7 @@ impl Registry {
     }
 }
 
-/// The store of a picture that is not the one seen before, and the keys that were written since, if that is known.
+/// The store of a snapshot that is not the one seen before, and the keys that were written since, if that is known.
 fn written(known: &Known, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
     let now = (known.view.epoch, known.view.applied);
     if !known.is_ready() || *seen == Some(now) {

@@ -23,14 +23,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("auth", &["go"]),
     ("config", &["auth", "go"]),
     ("telemetry", &["config"]),
-    // A keeper is known to the feed by its inbox.
-    ("keeper", &["codec", "model", "telemetry", "watch"]),
+    // A cacher is known to the feed by its inbox.
+    ("cacher", &["codec", "model", "telemetry", "watch"]),
     // `driver` moves `fed` of `watch::cache::view` and fills inboxes; `machine` and `ranges` use neither.
-    ("source", &["codec", "etcd", "keeper", "model", "telemetry", "watch"]),
-    ("read", &["codec", "etcd", "go", "keeper", "kube", "model", "telemetry", "watch"]),
+    ("source", &["codec", "etcd", "cacher", "model", "telemetry", "watch"]),
+    ("read", &["codec", "etcd", "go", "cacher", "kube", "model", "telemetry", "watch"]),
     ("write", &["codec", "etcd", "go", "kube", "model", "read", "registry"]),
-    ("upkeep", &["etcd", "model", "read", "registry", "watch", "write"]),
-    ("registry", &["codec", "etcd", "keeper", "kube", "model", "read", "source", "telemetry", "watch"]),
+    ("controllers", &["etcd", "model", "read", "registry", "watch", "write"]),
+    ("registry", &["codec", "etcd", "cacher", "kube", "model", "read", "source", "telemetry", "watch"]),
     ("http", &["auth", "codec", "config", "etcd", "go", "kube", "model", "read", "registry", "telemetry", "watch", "write"]),
     (
         "app",
@@ -46,7 +46,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "source",
             "store",
             "telemetry",
-            "upkeep",
+            "controllers",
             "watch",
             "write",
         ],
@@ -341,7 +341,7 @@ fn code(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// `model/range.rs` is of `model`, `keeper.rs` of `keeper`.
+/// `model/range.rs` is of `model`, `cacher.rs` of `cacher`.
 fn room(path: &str) -> String {
     path.split(['/', '.']).next().unwrap_or(path).to_owned()
 }

@@ -1,21 +1,21 @@
-//! Where clients inside of a cluster find the TLS door, as the Service `default/kubernetes` tells them.
+//! Where clients inside of a cluster find the TLS listener, as the Service `default/kubernetes` tells them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::config::Doors;
-use crate::upkeep::Advertised;
+use crate::config::Listeners;
+use crate::controllers::Advertised;
 
-/// What to advertise, if there is a door that others can reach.
-pub(super) fn find(doors: &Doors) -> Option<Advertised> {
-    let door = doors.secure.as_ref()?;
-    let advertised = door.advertised?;
+/// What to advertise, if there is a listener that others can reach.
+pub(super) fn find(listeners: &Listeners) -> Option<Advertised> {
+    let listener = listeners.secure.as_ref()?;
+    let advertised = listener.advertised?;
     let address = advertised.address.or_else(|| outgoing(advertised.service));
     if address.is_none() {
         tracing::warn!(
             "this host has no address that others could reach: no Service default/kubernetes is made without --advertise-address"
         );
     }
-    Some(Advertised { endpoint: SocketAddr::new(address?, door.address.port()), service: advertised.service })
+    Some(Advertised { endpoint: SocketAddr::new(address?, listener.address.port()), service: advertised.service })
 }
 
 /// The address that packets to other networks come from, of the same family as this one. A UDP socket that is connected has asked the routes and sent nothing.

@@ -19,7 +19,7 @@ impl Backend {
         let store = match &config.embedded {
             None => None,
             Some(embedded) => {
-                // It forgets when `upkeep` says so, by the same protocol as an etcd.
+                // It forgets when `controllers` says so, by the same protocol as an etcd.
                 let store = Store::open(&embedded.data_dir, StoreConfig::default())?;
                 tracing::info!(data_dir = %embedded.data_dir.display(), "the embedded store is open");
                 Some(store)

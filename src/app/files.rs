@@ -4,8 +4,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::telemetry::open_files_limits;
 
-/// Files that are not connections of clients: some 20 at rest (runtimes, signals, doors, log, store), one for each connection to etcd, one that waits at
-/// each door, those that `/metrics` reads from `/proc`; and room for what nobody thought of.
+/// Files that are not connections of clients: some 20 at rest (runtimes, signals, listeners, log, store), one for each connection to etcd, one that waits at
+/// each listener, those that `/metrics` reads from `/proc`; and room for what nobody thought of.
 const RESERVED: u64 = 64;
 
 /// Raises the limit of open files as far as the system lets us; answers how many of `wanted` connections fit, and what an operator should know about it.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{behavior, claims, job, members::Members};
+use super::{hpa_defaults, job, members::Members, statefulset_defaults};
 
 /// The value as kube-apiserver shows it. `text` is canonical JSON of this kind.
 ///
@@ -13,10 +13,10 @@ use super::{behavior, claims, job, members::Members};
 /// rules for both directions.
 pub(super) fn applied<'a>(kind: &str, text: &'a str) -> Cow<'a, str> {
     match kind {
-        "HorizontalPodAutoscaler" => behavior::ruled(text).map_or(Cow::Borrowed(text), Cow::Owned),
+        "HorizontalPodAutoscaler" => hpa_defaults::ruled(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "Job" => job::labelled(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "PersistentVolumeClaim" => pending(text).map_or(Cow::Borrowed(text), Cow::Owned),
-        "StatefulSet" => claims::typed(text).map_or(Cow::Borrowed(text), Cow::Owned),
+        "StatefulSet" => statefulset_defaults::typed(text).map_or(Cow::Borrowed(text), Cow::Owned),
         _ => Cow::Borrowed(text),
     }
 }

@@ -8,9 +8,7 @@
 //! ```
 
 mod autoscaler_v1;
-mod behavior;
 pub mod blocks;
-mod claims;
 mod defaults;
 pub mod definition;
 mod document;
@@ -19,6 +17,7 @@ mod event_v1;
 mod field;
 pub mod form;
 mod gzip_list;
+mod hpa_defaults;
 pub mod ingest;
 mod job;
 pub mod media;
@@ -28,6 +27,7 @@ mod partial;
 mod printed;
 pub mod proto;
 mod scan;
+mod statefulset_defaults;
 pub mod stored;
 mod table;
 pub mod versions;

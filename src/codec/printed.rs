@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{claims, encode, members::Text, proto};
+use super::{encode, members::Text, proto, statefulset_defaults};
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
 ///
@@ -35,7 +35,7 @@ fn as_go(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> {
     if object.get("kind").and_then(Value::as_str) != Some("StatefulSet") {
         return Some(printed);
     }
-    let typed = claims::typed(std::str::from_utf8(&printed).ok()?);
+    let typed = statefulset_defaults::typed(std::str::from_utf8(&printed).ok()?);
     Some(typed.map_or(printed, String::into_bytes))
 }
 

@@ -73,31 +73,31 @@ pub(super) struct ServeArgs {
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,
 
-    /// Port of the plain HTTP door on 127.0.0.1 and [::1], without authentication; 0 = off
+    /// Port of the plain HTTP listener on 127.0.0.1 and [::1], without authentication; 0 = off
     /// [default: 8001, or 0 when etcd is not on loopback or uses TLS or credentials]
-    #[arg(long, value_name = "PORT", help_heading = "Doors")]
+    #[arg(long, value_name = "PORT", help_heading = "Listeners")]
     pub(super) insecure_port: Option<u16>,
-    /// Address of the TLS door
-    #[arg(long, default_value = "0.0.0.0", value_name = "IP", help_heading = "Doors")]
+    /// Address of the TLS listener
+    #[arg(long, default_value = "0.0.0.0", value_name = "IP", help_heading = "Listeners")]
     pub(super) bind_address: IpAddr,
-    /// Port of the TLS door, often 6443; 0 = off
-    #[arg(long, default_value_t = 0, value_name = "PORT", help_heading = "Doors")]
+    /// Port of the TLS listener, often 6443; 0 = off
+    #[arg(long, default_value_t = 0, value_name = "PORT", help_heading = "Listeners")]
     pub(super) secure_port: u16,
-    /// PEM file with the TLS door's certificate, then its intermediates
-    #[arg(long, value_name = "FILE", help_heading = "Doors")]
+    /// PEM file with the TLS listener's certificate, then its intermediates
+    #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_cert_file: Option<PathBuf>,
     /// PEM file with the key of --tls-cert-file
-    #[arg(long, value_name = "FILE", help_heading = "Doors")]
+    #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_private_key_file: Option<PathBuf>,
-    /// What the TLS door tells browsers in Strict-Transport-Security, comma separated: max-age=SECONDS, includeSubDomains, preload
-    #[arg(long, value_delimiter = ',', value_name = "DIRECTIVE,...", help_heading = "Doors")]
+    /// What the TLS listener tells browsers in Strict-Transport-Security, comma separated: max-age=SECONDS, includeSubDomains, preload
+    #[arg(long, value_delimiter = ',', value_name = "DIRECTIVE,...", help_heading = "Listeners")]
     pub(super) strict_transport_security_directives: Vec<String>,
-    /// Address under which other hosts find the TLS door, for the endpoints of the Service default/kubernetes
+    /// Address under which other hosts find the TLS listener, for the endpoints of the Service default/kubernetes
     /// [default: --bind-address; when that is every address, the one of the default route]
-    #[arg(long, value_name = "IP", help_heading = "Doors")]
+    #[arg(long, value_name = "IP", help_heading = "Listeners")]
     pub(super) advertise_address: Option<IpAddr>,
     /// Range of the addresses of Services; its first one is that of the Service default/kubernetes
-    #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR", help_heading = "Doors")]
+    #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR", help_heading = "Listeners")]
     pub(super) service_cluster_ip_range: String,
 
     /// PEM file with authorities of client certificates: CN becomes the user, each O a group
@@ -123,13 +123,13 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,
 
-    /// Open connections, both doors together; past it newcomers are closed, and first of all clients that have not proved who they are
+    /// Open connections, both listeners together; past it newcomers are closed, and first of all clients that have not proved who they are
     #[arg(long, default_value_t = 20_000, value_name = "COUNT", help_heading = "Connections")]
     pub(super) max_connections: usize,
     /// Requests and watches open at once on one HTTP/2 connection; clients open another connection past it
     #[arg(long, default_value_t = 250, value_name = "COUNT", help_heading = "Connections")]
     pub(super) http2_max_streams_per_connection: u32,
-    /// Longest time until a client of the TLS door has proved who it is, for the head of a request, and between two pieces of its body (Go duration)
+    /// Longest time until a client of the TLS listener has proved who it is, for the head of a request, and between two pieces of its body (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) read_header_timeout: Duration,
     /// A connection without any open request is closed after this time (Go duration)
@@ -158,13 +158,13 @@ pub(super) struct ServeArgs {
     /// Age that history reaches at least, as long as the two limits allow (Go duration)
     #[arg(long, default_value = "75s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Memory")]
     pub(super) history_window: Duration,
-    /// Changes that wait for one resource's keeper; past it that resource is relisted; bytes, or with Ki, Mi, Gi
+    /// Changes that wait for one resource's cacher; past it that resource is relisted; bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
-    pub(super) keeper_inbox_bytes_limit: u64,
+    pub(super) cacher_inbox_bytes_limit: u64,
     /// Compressed pieces of lists, kept for the next who list the same; bytes, or with Ki, Mi, Gi; 0 keeps none
     #[arg(long, default_value = "128Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) compressed_lists_bytes_limit: u64,
-    /// Threads of the feed and the keepers, apart from those that serve; 0 = half of the cores, at least one
+    /// Threads of the feed and the cachers, apart from those that serve; 0 = half of the cores, at least one
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,
 

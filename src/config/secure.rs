@@ -1,4 +1,4 @@
-//! The TLS door: where it is, what it tells browsers, and how the clients inside of a cluster find it.
+//! The TLS listener: where it is, what it tells browsers, and how the clients inside of a cluster find it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use auth::authn;
 use super::args::ServeArgs;
 use super::both;
 
-/// The TLS door.
+/// The TLS listener.
 #[derive(Clone, Debug)]
-pub struct SecureDoor {
+pub struct SecureListener {
     /// Where it listens.
     pub address: SocketAddr,
     /// PEM file: certificate, then intermediates.
@@ -21,27 +21,28 @@ pub struct SecureDoor {
     pub key_file: PathBuf,
     /// The header `Strict-Transport-Security` of its answers.
     pub strict_transport: Option<HeaderValue>,
-    /// What the Service `default/kubernetes` says; none where nobody else could reach the door.
+    /// What the Service `default/kubernetes` says; none where nobody else could reach the listener.
     pub advertised: Option<Advertised>,
 }
 
-/// How clients inside of a cluster find the TLS door.
+/// How clients inside of a cluster find the TLS listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertised {
-    /// The door as other hosts see it; none: at the address of the default route.
+    /// The listener as other hosts see it; none: at the address of the default route.
     pub address: Option<IpAddr>,
     /// Address of the Service.
     pub service: IpAddr,
 }
 
-/// The door that the flags ask for.
-pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Option<SecureDoor>, String> {
+/// The listener that the flags ask for.
+pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Option<SecureListener>, String> {
     let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
     let strict_transport = strict_transport(&args.strict_transport_security_directives)?;
     let service = first_of(&args.service_cluster_ip_range)?;
     match (args.secure_port, files) {
         (0, None) if strict_transport.is_some() || args.advertise_address.is_some() => {
-            Err("--strict-transport-security-directives and --advertise-address are for the TLS door: give --secure-port too".to_owned())
+            Err("--strict-transport-security-directives and --advertise-address are for the TLS listener: give --secure-port too"
+                .to_owned())
         }
         (0, None) => Ok(None),
         (0, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
@@ -51,7 +52,13 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
         }
         (port, Some((cert_file, key_file))) => {
             let advertised = advertised(args, service, warnings);
-            Ok(Some(SecureDoor { address: SocketAddr::new(args.bind_address, port), cert_file, key_file, strict_transport, advertised }))
+            Ok(Some(SecureListener {
+                address: SocketAddr::new(args.bind_address, port),
+                cert_file,
+                key_file,
+                strict_transport,
+                advertised,
+            }))
         }
     }
 }
@@ -75,7 +82,7 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, String
     HeaderValue::from_str(&directives.join("; ")).map(Some).map_err(|_| WRONG.to_owned())
 }
 
-/// As kube-apiserver chooses it, but for a door on loopback, which nobody else can reach.
+/// As kube-apiserver chooses it, but for a listener on loopback, which nobody else can reach.
 fn advertised(args: &ServeArgs, service: IpAddr, warnings: &mut Vec<String>) -> Option<Advertised> {
     let address = match args.advertise_address.filter(|address| !address.is_unspecified()) {
         Some(address) => Some(address),

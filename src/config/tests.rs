@@ -28,10 +28,10 @@ fn wrong(flags: &[&str]) -> String {
 }
 
 #[test]
-fn the_least_command_line_opens_the_plain_door() {
+fn the_least_command_line_opens_the_plain_listener() {
     let config = serve(&[LOCAL]).expect("valid");
-    assert_eq!(config.doors.insecure_port, Some(8001));
-    assert!(config.doors.secure.is_none());
+    assert_eq!(config.listeners.insecure_port, Some(8001));
+    assert!(config.listeners.secure.is_none());
     assert_eq!(config.etcd.prefix, "/registry");
     assert_eq!(config.warnings, Vec::<String>::new());
 }
@@ -46,12 +46,12 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[REMOTE, "--etcd-certfile=x"], "--etcd-certfile needs --etcd-keyfile"),
         (&[LOCAL, "--etcd-username=u"], "--etcd-username needs --etcd-password-file"),
         (&[LOCAL, "--etcd-prefix=/"], "--etcd-prefix: \"/\" names no prefix"),
-        (&[REMOTE], "no door is open: the plain one is off because etcd uses TLS; give --secure-port, or --insecure-port"),
-        (&[LOCAL, "--insecure-port=0"], "no door is open: give --insecure-port or --secure-port"),
+        (&[REMOTE], "no listener is open: the plain one is off because etcd uses TLS; give --secure-port, or --insecure-port"),
+        (&[LOCAL, "--insecure-port=0"], "no listener is open: give --insecure-port or --secure-port"),
         (&[LOCAL, "--secure-port=6443"], "--secure-port needs --tls-cert-file and --tls-private-key-file"),
         (&[LOCAL, "--tls-cert-file=c", "--tls-private-key-file=k"], "--tls-cert-file is given, but --secure-port is not"),
         (&[LOCAL, TLS[0], TLS[1], TLS[2]], "--secure-port needs an authenticator: --client-ca-file or --token-auth-file"),
-        (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS door: give --secure-port too"),
+        (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too"),
         (&[LOCAL, "--authorization-mode=RBAC"], "--authorization-mode \"RBAC\" is not built yet: only AlwaysAllow"),
         (&[LOCAL, "--min-request-timeout=0"], "--min-request-timeout 0: must be from 1 to 2592000"),
         (&[LOCAL, "--request-timeout=0"], "--request-timeout: must be more than 0"),
@@ -84,12 +84,12 @@ fn every_error_is_one_line_that_names_the_flag() {
 
 const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see \
                             https://tools.ietf.org/html/rfc6797#section-6.1 for more information";
-const FOR_TLS: &str = "--strict-transport-security-directives and --advertise-address are for the TLS door: give --secure-port too";
+const FOR_TLS: &str = "--strict-transport-security-directives and --advertise-address are for the TLS listener: give --secure-port too";
 
-/// The TLS door with these flags besides.
-fn secure(flags: &[&str]) -> SecureDoor {
+/// The TLS listener with these flags besides.
+fn secure(flags: &[&str]) -> SecureListener {
     let all: Vec<&str> = TLS.iter().chain(flags).copied().collect();
-    serve(&all).expect("valid").doors.secure.expect("it is open")
+    serve(&all).expect("valid").listeners.secure.expect("it is open")
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_door_that_others_reach_is_advertised() {
 #[test]
 fn without_an_etcd_the_store_is_embedded() {
     let config = serve(&[]).expect("valid");
-    assert_eq!(config.doors.insecure_port, Some(8001));
+    assert_eq!(config.listeners.insecure_port, Some(8001));
     let embedded = config.embedded.expect("no etcd is named");
     assert_eq!(embedded.data_dir.to_str(), Some("./watchcache-data"));
     let config = serve(&["--data-dir=d", "--etcd-compaction-interval=1h", "--allow-writes"]).expect("valid");
@@ -178,7 +178,7 @@ fn what_clap_says_becomes_one_line() {
     }
     assert!(matches!(Invocation::from_command_line(["watchcache"]), Err(Stop::Wrong(_))));
     let Err(Stop::Asked(help)) = serve(&["--help"]) else { panic!("help") };
-    for heading in ["etcd:", "Doors:", "Who may enter:", "Requests:", "Connections:", "Memory:", "Log:"] {
+    for heading in ["etcd:", "Listeners:", "Who may enter:", "Requests:", "Connections:", "Memory:", "Log:"] {
         assert!(help.contains(heading), "{heading} in {help}");
     }
 }
@@ -186,14 +186,14 @@ fn what_clap_says_becomes_one_line() {
 #[test]
 fn a_protected_etcd_shuts_the_plain_door_unless_asked() {
     let config = serve(&[&[REMOTE][..], &TLS].concat()).expect("valid");
-    assert_eq!(config.doors.insecure_port, None);
+    assert_eq!(config.listeners.insecure_port, None);
     let config = serve(&[REMOTE, "--insecure-port=8001"]).expect("valid");
-    assert_eq!(config.doors.insecure_port, Some(8001));
+    assert_eq!(config.listeners.insecure_port, Some(8001));
     assert_eq!(config.warnings, ["--insecure-port=8001: every local user may read and write everything, although etcd uses TLS"]);
     let remote_plain = serve(&["--etcd-servers=http://10.0.0.1:2379", "--insecure-port=1"]).expect("valid");
     assert!(remote_plain.warnings[0].ends_with("etcd is not on loopback"));
     for local in ["http://localhost:1", "http://[::1]:1", "http://127.9.9.9:1/"] {
-        assert_eq!(serve(&[&format!("--etcd-servers={local}")]).expect("valid").doors.insecure_port, Some(8001), "{local}");
+        assert_eq!(serve(&[&format!("--etcd-servers={local}")]).expect("valid").listeners.insecure_port, Some(8001), "{local}");
     }
 }
 
@@ -233,7 +233,7 @@ fn each_knob_is_reachable() {
         "--ring-bytes-limit=1Mi",
         "--ring-events-limit=500",
         "--history-window=5s",
-        "--keeper-inbox-bytes-limit=5Mi",
+        "--cacher-inbox-bytes-limit=5Mi",
         "--feed-threads=77",
         "--log-format=json",
         "--log-level=debug",

@@ -27,13 +27,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     accept::Asked,
-    aside::aside,
     budget::Account,
     caught::caught,
     guard,
     health::{self, Wrong},
     line::RequestLine,
-    listen::{ConnInfo, Door},
+    listen::{ConnInfo, ListenerKind},
+    offload::offload,
     openapi,
     path::{Health, PathError, Route},
     resource,
@@ -43,7 +43,7 @@ use super::{
 };
 use crate::config::{Gates, Times};
 use crate::read::{options::Query, serve::Reader};
-use crate::registry::Shelf;
+use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
 use auth::authn::{Authenticator, Identity, impersonates};
@@ -57,7 +57,7 @@ use kube::{
 /// What every request may use.
 pub struct Api {
     /// What is served now.
-    pub shelf: Arc<ArcSwap<Shelf>>,
+    pub resources: Arc<ArcSwap<ServedResources>>,
     /// Reads.
     pub reader: Reader,
     /// Pieces of lists in gzip.
@@ -68,7 +68,7 @@ pub struct Api {
     pub authenticator: Arc<Authenticator>,
     /// Metric families.
     pub metrics: Arc<Metrics>,
-    /// What browsers are told at the TLS door.
+    /// What browsers are told at the TLS listener.
     pub strict_transport: Option<HeaderValue>,
     /// Time limits.
     pub times: Times,
@@ -96,7 +96,7 @@ pub(super) struct Arrived {
     pub(super) unread: Arc<Account>,
 }
 
-/// The service of both doors. Layers run outermost first: arrival, guard, identity.
+/// The service of both listeners. Layers run outermost first: arrival, guard, identity.
 pub fn router(api: Arc<Api>) -> Router {
     let strict_transport = api.strict_transport.clone();
     let router = Router::new()
@@ -111,10 +111,10 @@ pub fn router(api: Arc<Api>) -> Router {
     }
 }
 
-/// Tells browsers of the TLS door to come through no other. Of kube-apiserver's filters it is the neighbour of the one that forbids caches to keep what is
+/// Tells browsers of the TLS listener to come through no other. Of kube-apiserver's filters it is the neighbour of the one that forbids caches to keep what is
 /// answered: an answer has both headers or none.
 async fn keep_to_tls(State(directives): State<HeaderValue>, request: Request, next: Next) -> Response {
-    let is_secure = connection(&request).door == Door::Secure;
+    let is_secure = connection(&request).listener == ListenerKind::Secure;
     let mut response = next.run(request).await;
     if is_secure && response.headers().contains_key(CACHE_CONTROL) {
         response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, directives);
@@ -155,10 +155,10 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
     caught(next.run(request), &reply, &unread).await
 }
 
-/// The plain door's checks (design §3 "Safety of the doors").
+/// The plain listener's checks (design §3 "Safety of the listeners").
 async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let conn = connection(&request);
-    if conn.door == Door::Plain
+    if conn.listener == ListenerKind::Plain
         && let Err(status) = guard::check(request.uri(), request.headers())
     {
         return whole(arrived(&request).reply.status(&status));
@@ -169,12 +169,12 @@ async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Res
 /// Who is it? Nobody may act as somebody else; unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
 async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let conn = connection(&request);
-    let identity = match conn.door {
-        Door::Plain => Identity::Local,
-        Door::Secure if websocket::is_asked(&request) => {
+    let identity = match conn.listener {
+        ListenerKind::Plain => Identity::Local,
+        ListenerKind::Secure if websocket::is_asked(&request) => {
             api.authenticator.identify_socket(request.headers_mut(), &conn.certificate, SystemTime::now())
         }
-        Door::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
+        ListenerKind::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
     let open = matches!(arrived(&request).line.route, Ok(Route::Health { .. }));
     let refused = match identity {
@@ -209,11 +209,11 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
         Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message.clone()))),
         Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text.clone())),
     };
-    let shelf = api.shelf.load();
-    let catalogue = &shelf.catalogue;
+    let resources = api.resources.load();
+    let catalogue = &resources.catalogue;
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, *endpoint, check.as_deref(), &line.query)),
-        Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&shelf).into())),
+        Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&resources).into())),
         Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref().map(|(group, _)| &**group))),
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
@@ -248,11 +248,11 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
 /// On a thread that may compute: the first request of a catalogue makes its documents. Its connection has room for one at a time.
 async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String) -> Response {
     let Arrived { line, unread, limit, at, .. } = arrived(&request);
-    let shelf = api.shelf.load_full();
+    let resources = api.resources.load_full();
     let failed = reply.clone();
     let answer = async {
         let hold = unread.take(OPENAPI_BYTES).await;
-        let mut answer = aside(move || openapi::answer(&reply, (&request, &line.query), &shelf.catalogue, &rest)).await;
+        let mut answer = offload(move || openapi::answer(&reply, (&request, &line.query), &resources.catalogue, &rest)).await;
         answer.extensions_mut().insert(Arc::new(hold));
         whole(answer)
     };
@@ -327,8 +327,8 @@ impl Api {
         reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
     }
 
-    fn metrics(&self, shelf: &Shelf) -> Vec<u8> {
-        for resource in shelf.resources() {
+    fn metrics(&self, resources: &ServedResources) -> Vec<u8> {
+        for resource in resources.iter() {
             let known = resource.handle.published.known();
             resource.metrics.at_revision(known.revision.0);
             resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
@@ -346,7 +346,7 @@ pub(super) fn arrived(request: &Request) -> Arrived {
 }
 
 pub(super) fn connection(request: &Request) -> Arc<ConnInfo> {
-    request.extensions().get::<Arc<ConnInfo>>().cloned().expect("the doors say where a request came from")
+    request.extensions().get::<Arc<ConnInfo>>().cloned().expect("the listeners say where a request came from")
 }
 
 /// A finished body as axum's.

@@ -22,7 +22,7 @@ use crate::telemetry::{RequestTimer, Scope};
 use codec::Form;
 use watch::dispatch::{Step, Subscription};
 
-/// Looks at what is pending when a watch's time is over: at the picture, at its bookmark, at the ring and at the log.
+/// Looks at what is pending when a watch's time is over: at the snapshot, at its bookmark, at the ring and at the log.
 const LAST_STEPS: usize = 4;
 
 /// Bytes joined into one frame: what is pending for a watcher goes out in one write (design §8), and a list flows in pieces of this size.

@@ -1,4 +1,4 @@
-//! Who may be connected: one table for both doors that says who is let in and who goes. Knows no socket and no request.
+//! Who may be connected: one table for both listeners that says who is let in and who goes. Knows no socket and no request.
 //!
 //! A connection is a stranger's until it has proved whose it is. Strangers are few, have little time, and are the first to go; so what anybody can open
 //! never keeps out those who are known. Neither one address nor one user can take every place, and loopback keeps a few for the operator and his probes.
@@ -115,7 +115,7 @@ enum Whose {
         until: Instant,
     },
     User(Arc<str>),
-    /// Came through the plain door.
+    /// Came through the plain listener.
     Local,
 }
 
@@ -243,7 +243,7 @@ fn one_less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-/// The connections of both doors.
+/// The connections of both listeners.
 #[derive(Debug)]
 pub(super) struct Connections {
     table: Mutex<Table<AbortHandle>>,

@@ -23,7 +23,7 @@ use super::{
 pub(super) struct LongRunning {
     /// When it ends at the latest.
     pub(super) until: Instant,
-    /// Whether what was there is shown: until then it goes on like any answer, for it holds a picture of its resource.
+    /// Whether what was there is shown: until then it goes on like any answer, for it holds a snapshot of its resource.
     pub(super) may_rest: Arc<AtomicBool>,
 }
 

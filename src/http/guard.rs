@@ -1,4 +1,4 @@
-//! The plain door's checks: it has no authentication, so no web page may reach it through somebody's browser (design §3 "Safety of the doors").
+//! The plain listener's checks: it has no authentication, so no web page may reach it through somebody's browser (design §3 "Safety of the listeners").
 
 use http::header::{HOST, ORIGIN};
 use http::uri::{Authority, Uri};
@@ -9,7 +9,7 @@ use go::quote::quoted;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Lets a request of the plain door pass, or says why not.
+/// Lets a request of the plain listener pass, or says why not.
 ///
 /// # Errors
 /// 403: `Host` is not this machine's loopback by name (DNS rebinding; `kubectl proxy` has the same rule), `Origin` is not the server itself, or a browser says

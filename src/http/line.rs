@@ -1,4 +1,4 @@
-//! Path and query of a request, read once at the door. Pure; does not know which groups and resources exist.
+//! Path and query of a request, read once at the listener. Pure; does not know which groups and resources exist.
 
 use http::Uri;
 

@@ -1,4 +1,4 @@
-//! The two doors: sockets, TLS, and the accept loop with its limits. Knows no route; whoever serves a request gets it with its `ConnInfo`.
+//! The two listeners: sockets, TLS, and the accept loop with its limits. Knows no route; whoever serves a request gets it with its `ConnInfo`.
 
 use std::error::Error;
 use std::future::Future;
@@ -41,9 +41,9 @@ const BACKLOG: i32 = 1024;
 /// Pause after a failed accept (no file descriptors left, say): long enough not to spin, short enough not to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which door a connection came through.
+/// Which listener a connection came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum ListenerKind {
     /// Plain HTTP on loopback, without authentication.
     Plain,
     /// TLS.
@@ -57,8 +57,8 @@ pub struct ConnInfo {
     pub peer: SocketAddr,
     /// Our end (discovery shows it as `serverAddress`).
     pub local: SocketAddr,
-    /// Which door it came through.
-    pub door: Door,
+    /// Which listener it came through.
+    pub listener: ListenerKind,
     /// The certificate of its handshake, already judged.
     pub certificate: ClientCertificate,
     /// What it has not read of its answers.
@@ -73,9 +73,9 @@ pub struct ConnInfo {
     pub(super) silence_max: Duration,
 }
 
-/// Why a door stays shut; one line.
+/// Why a listener stays shut; one line.
 #[derive(Debug, Error)]
-pub enum DoorError {
+pub enum ListenerError {
     /// Somebody else listens there.
     #[error("{flag}: {address} is already in use")]
     Busy {
@@ -100,7 +100,7 @@ pub enum DoorError {
 }
 
 /// Bound, not yet served: errors show before anything else starts.
-pub struct Doors {
+pub struct Listeners {
     listeners: Vec<Listener>,
     authenticator: Arc<Authenticator>,
     metrics: Arc<Metrics>,
@@ -112,31 +112,31 @@ struct Listener {
     tls: Option<TlsAcceptor>,
 }
 
-impl Doors {
-    /// Reads certificates and binds: the plain door on 127.0.0.1 and, where there is IPv6, on `[::1]`; the TLS door where config says.
+impl Listeners {
+    /// Reads certificates and binds: the plain listener on 127.0.0.1 and, where there is IPv6, on `[::1]`; the TLS listener where config says.
     ///
     /// # Errors
     /// A busy port, a refused address, an unreadable certificate: one line each.
-    pub fn bind(doors: &config::Doors, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Doors, DoorError> {
+    pub fn bind(wanted: &config::Listeners, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Listeners, ListenerError> {
         let mut listeners = Vec::new();
-        if let Some(door) = &doors.secure {
-            let acceptor = TlsAcceptor::from(tls::server_config(door, &authenticator)?);
-            listeners.push(Listener::bind("--secure-port", door.address, Some(acceptor))?);
+        if let Some(listener) = &wanted.secure {
+            let acceptor = TlsAcceptor::from(tls::server_config(listener, &authenticator)?);
+            listeners.push(Listener::bind("--secure-port", listener.address, Some(acceptor))?);
         }
-        if let Some(port) = doors.insecure_port {
+        if let Some(port) = wanted.insecure_port {
             listeners.push(Listener::bind("--insecure-port", SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), None)?);
             match Listener::bind("--insecure-port", SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port), None) {
                 Ok(listener) => listeners.push(listener),
-                Err(DoorError::Refused { error, .. }) => tracing::debug!(%error, "no plain door on [::1]"),
+                Err(ListenerError::Refused { error, .. }) => tracing::debug!(%error, "no plain listener on [::1]"),
                 Err(error) => return Err(error),
             }
         }
-        Ok(Doors { listeners, authenticator, metrics })
+        Ok(Listeners { listeners, authenticator, metrics })
     }
 
-    /// Where the doors are.
-    pub fn addresses(&self) -> Vec<(Door, SocketAddr)> {
-        self.listeners.iter().map(|listener| (listener.door(), listener.local)).collect()
+    /// Where the listeners are.
+    pub fn addresses(&self) -> Vec<(ListenerKind, SocketAddr)> {
+        self.listeners.iter().map(|listener| (listener.kind(), listener.local)).collect()
     }
 
     /// Serves until `stop` is true (or its sender is gone): then accepts nothing more, lets open requests end, and after `shutdown` drops what is left.
@@ -180,7 +180,7 @@ impl Doors {
 }
 
 impl Listener {
-    fn bind(flag: &'static str, address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<Listener, DoorError> {
+    fn bind(flag: &'static str, address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<Listener, ListenerError> {
         let listen = || -> io::Result<Listener> {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
             socket.set_reuse_address(true)?;
@@ -195,13 +195,13 @@ impl Listener {
             Ok(Listener { local: socket.local_addr()?, socket, tls })
         };
         listen().map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => DoorError::Busy { flag, address },
-            _ => DoorError::Refused { flag, address, error },
+            io::ErrorKind::AddrInUse => ListenerError::Busy { flag, address },
+            _ => ListenerError::Refused { flag, address, error },
         })
     }
 
-    fn door(&self) -> Door {
-        if self.tls.is_some() { Door::Secure } else { Door::Plain }
+    fn kind(&self) -> ListenerKind {
+        if self.tls.is_some() { ListenerKind::Secure } else { ListenerKind::Plain }
     }
 }
 
@@ -219,10 +219,10 @@ struct Shared<F> {
 
 impl<F> Shared<F> {
     /// What requests are told of a new connection.
-    fn info(&self, ends: Ends, door: Door, certificate: ClientCertificate, seat: Arc<Seat>) -> Arc<ConnInfo> {
+    fn info(&self, ends: Ends, listener: ListenerKind, certificate: ClientCertificate, seat: Arc<Seat>) -> Arc<ConnInfo> {
         let Ends { peer, local } = ends;
         let (unread, bodies, stop) = (self.unread.account(), self.bodies.account(), self.stop.clone());
-        Arc::new(ConnInfo { peer, local, door, certificate, unread, bodies, seat, stop, silence_max: self.limits.header_timeout })
+        Arc::new(ConnInfo { peer, local, listener, certificate, unread, bodies, seat, stop, silence_max: self.limits.header_timeout })
     }
 }
 
@@ -309,7 +309,7 @@ where
     let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;
     let service = service.clone();
     let Some(acceptor) = tls else {
-        let info = shared.info(ends, Door::Plain, ClientCertificate::Absent, seat);
+        let info = shared.info(ends, ListenerKind::Plain, ClientCertificate::Absent, seat);
         return connection::serve(stream, builder, limits, info, service).await;
     };
     let mut stop = stop.clone();
@@ -328,7 +328,7 @@ where
         ClientCertificate::Trusted { user, .. } => seat.certified(&user.name),
         ClientCertificate::Absent => {}
     }
-    let info = shared.info(ends, Door::Secure, certificate, seat);
+    let info = shared.info(ends, ListenerKind::Secure, certificate, seat);
     connection::serve(stream, builder, limits, info, service).await;
 }
 

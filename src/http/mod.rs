@@ -1,8 +1,7 @@
-//! The only room that knows axum and hyper: doors, requests, answers.
+//! The only room that knows axum and hyper: listeners, requests, answers.
 
 pub mod accept;
 pub mod api;
-mod aside;
 mod body;
 mod budget;
 mod caught;
@@ -19,6 +18,7 @@ mod incoming;
 mod line;
 pub mod listen;
 mod mutate;
+mod offload;
 mod openapi;
 mod partial;
 pub mod path;

@@ -11,7 +11,7 @@ use super::{
     api::{connection, whole},
     budget::Hold,
     incoming::{NoBody, Whole},
-    listen::Door,
+    listen::ListenerKind,
     resource::{Call, sent},
     status::Status,
 };
@@ -147,8 +147,8 @@ impl Call<'_> {
             return self.patch_kind(essence.unwrap_or("")).map(Media::Patch);
         }
         let syntax = match essence {
-            // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the doors").
-            None | Some("") if connection(request).door == Door::Plain && has_body(request.body()) => None,
+            // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the listeners").
+            None | Some("") if connection(request).listener == ListenerKind::Plain && has_body(request.body()) => None,
             None | Some("" | "application/json") => Some(Syntax::Json),
             Some("application/yaml") => Some(Syntax::Yaml),
             // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
@@ -280,7 +280,7 @@ impl Call<'_> {
             // They are deleted all the same.
             Answer::List(..) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
             Answer::List(list, hold) => {
-                return self.listed(list, self.resource.forms.shown(self.shown()).form, Some(hold), timer).await;
+                return self.listed(list, self.resource.forms.get(self.representation()).form, Some(hold), timer).await;
             }
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
@@ -295,13 +295,13 @@ impl Call<'_> {
                 let answer = || {
                     if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
                         let hold = self.arrived.unread.add(object.tail.len());
-                        return self.object(code, &object, &self.resource.forms.shown(self.shown()).form, Some(hold), timer);
+                        return self.object(code, &object, &self.resource.forms.get(self.representation()).form, Some(hold), timer);
                     }
                     let shaped = self.shaped(is_scale, &object);
                     let hold = self.arrived.unread.add(shaped.capacity());
                     self.document(code, shaped, Some(hold), timer)
                 };
-                return writer.aside(&object, answer);
+                return writer.offload(&object, answer);
             }
         };
         sent(self.reply().object(code, body), timer)

@@ -14,11 +14,11 @@ use tokio::time::timeout;
 use super::{
     accept::{Asked, Form, Shape},
     api::{Api, Arrived, arrived, not_found, whole},
-    aside::aside,
     body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
     budget::Hold,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
+    offload::offload,
     partial,
     path::ResourcePath,
     piece_body::{PieceBody, Pieces},
@@ -30,8 +30,8 @@ use crate::read::{
     failure::ReadError,
     options::{ListOptions, Query},
     plan::Refusal,
+    representation::{self, Representation},
     serve::{List, Watching},
-    shown::{self, Shown},
     target::{Resource, Target, Wanted},
 };
 use crate::telemetry::{RequestTimer, Scope, Verb};
@@ -43,12 +43,12 @@ use model::{Epoch, Object};
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { reply, .. } = arrived(&request);
-    let shelf = api.shelf.load_full();
-    let Some(resource) = shelf.find(&path.group, &path.version, &path.resource).cloned() else {
-        return whole(not_found(&reply, &shelf.catalogue, Some(&path.group)));
+    let resources = api.resources.load_full();
+    let Some(resource) = resources.find(&path.group, &path.version, &path.resource).cloned() else {
+        return whole(not_found(&reply, &resources.catalogue, Some(&path.group)));
     };
     if !is_in_scope(&resource, path, request.method()) {
-        return whole(not_found(&reply, &shelf.catalogue, Some(&path.group)));
+        return whole(not_found(&reply, &resources.catalogue, Some(&path.group)));
     }
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
     let custom = resource.served.custom;
@@ -175,7 +175,7 @@ impl Call<'_> {
         let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
         let is_scale = self.is_scale();
         // A Scale is made of the whole object.
-        let target = if is_scale { target } else { target.shown(self.shown()) };
+        let target = if is_scale { target } else { target.represented_as(self.representation()) };
         // Room first, for what etcd answers is a copy that this request alone has.
         let mut hold = match self.room(target.cached_bytes(), &mut timer).await {
             Ok(hold) => hold,
@@ -217,8 +217,8 @@ impl Call<'_> {
         let (forms, custom) = (&self.resource.forms, self.resource.served.custom);
         match self.form.shape {
             Shape::Partial(partial) => stored::shown(false, &stored::only_metadata(partial.version, object)),
-            Shape::Whole | Shape::Table(_) if is_scale => forms.scale(self.shown()).written(false, object),
-            Shape::Whole | Shape::Table(_) => forms.shown(self.shown()).form.written(custom, object),
+            Shape::Whole | Shape::Table(_) if is_scale => forms.scale(self.representation()).written(false, object),
+            Shape::Whole | Shape::Table(_) => forms.get(self.representation()).form.written(custom, object),
         }
     }
 
@@ -312,17 +312,17 @@ impl Call<'_> {
             let wrong = options.validate();
             if wrong.is_empty() { Ok(()) } else { Err(Refusal::Invalid(wrong)) }
         })?;
-        Ok(target.shown(self.shown()))
+        Ok(target.represented_as(self.representation()))
     }
 
     /// What was negotiated, in the words of `read`.
-    pub(super) fn shown(&self) -> Shown {
+    pub(super) fn representation(&self) -> Representation {
         let shape = match self.form.shape {
-            Shape::Whole => shown::Shape::Whole,
-            Shape::Partial(partial) => shown::Shape::Metadata(partial.version),
-            Shape::Table(version) => shown::Shape::Table(version, self.include.as_ref().copied().unwrap_or_default()),
+            Shape::Whole => representation::Shape::Whole,
+            Shape::Partial(partial) => representation::Shape::Metadata(partial.version),
+            Shape::Table(version) => representation::Shape::Table(version, self.include.as_ref().copied().unwrap_or_default()),
         };
-        Shown { shape, protobuf: self.form.media == Media::Protobuf }
+        Representation { shape, protobuf: self.form.media == Media::Protobuf }
     }
 
     /// Why an answer that is there is not what was asked for.
@@ -349,7 +349,7 @@ impl Call<'_> {
                 let messages = Messages::of(maker, &objects)?;
                 WireList::new(&meta, objects, messages)
             };
-            let list = if small { Ok(make()) } else { self.aside(make, &mut timer).await };
+            let list = if small { Ok(make()) } else { self.offload(make, &mut timer).await };
             return match list {
                 Ok(Ok(list)) => match shares.filter(|_| list.left() > LARGE_BYTES) {
                     Some(epoch) => self.compressed(GzipList::protobuf(form, list, epoch, self.api.blocks.clone()), hold, timer),
@@ -374,7 +374,7 @@ impl Call<'_> {
         }
         let document = match self.form.media {
             Media::Yaml if small => document.yaml(),
-            Media::Yaml => match self.aside(move || document.yaml(), &mut timer).await {
+            Media::Yaml => match self.offload(move || document.yaml(), &mut timer).await {
                 Ok(document) => document,
                 Err(response) => return response,
             },
@@ -463,8 +463,8 @@ impl Call<'_> {
     }
 
     /// Runs long work on another thread, within the request's time.
-    async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static, timer: &mut RequestTimer) -> Result<T, Response> {
-        self.in_time(async { Ok(aside(work).await) }, timer).await
+    async fn offload<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static, timer: &mut RequestTimer) -> Result<T, Response> {
+        self.in_time(async { Ok(offload(work).await) }, timer).await
     }
 
     /// Runs a request within the request's time (spec list-watch §2.14).

@@ -1,4 +1,4 @@
-//! Certificate and key files become what the TLS door speaks with. Knows no socket.
+//! Certificate and key files become what the TLS listener speaks with. Knows no socket.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 
-use crate::config::SecureDoor;
+use crate::config::SecureListener;
 use auth::authn::Authenticator;
 
-/// Why the TLS door cannot speak; one line that names the flag.
+/// Why the TLS listener cannot speak; one line that names the flag.
 #[derive(Debug, Error)]
 #[error("{flag} {}: {what}", path.display())]
 pub struct TlsError {
@@ -22,16 +22,16 @@ pub struct TlsError {
 }
 
 /// TLS 1.2 and 1.3 with aws-lc, HTTP/2 preferred; client certificates as the authenticator wants them.
-pub(super) fn server_config(door: &SecureDoor, authenticator: &Authenticator) -> Result<Arc<ServerConfig>, TlsError> {
-    let certificate_error = |what: String| TlsError { flag: "--tls-cert-file", path: door.cert_file.clone(), what };
-    let key_error = |what: String| TlsError { flag: "--tls-private-key-file", path: door.key_file.clone(), what };
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&read(&door.cert_file).map_err(certificate_error)?)
+pub(super) fn server_config(listener: &SecureListener, authenticator: &Authenticator) -> Result<Arc<ServerConfig>, TlsError> {
+    let certificate_error = |what: String| TlsError { flag: "--tls-cert-file", path: listener.cert_file.clone(), what };
+    let key_error = |what: String| TlsError { flag: "--tls-private-key-file", path: listener.key_file.clone(), what };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&read(&listener.cert_file).map_err(certificate_error)?)
         .collect::<Result<_, _>>()
         .map_err(|error| certificate_error(format!("not PEM: {error}")))?;
     if chain.is_empty() {
         return Err(certificate_error("no certificate in it".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(&read(&door.key_file).map_err(key_error)?)
+    let key = PrivateKeyDer::from_pem_slice(&read(&listener.key_file).map_err(key_error)?)
         .map_err(|_| key_error("no private key in it".to_owned()))?;
     let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()

@@ -29,7 +29,7 @@ pub struct Served {
     pub short_names: Vec<String>,
     /// `all`, `api-extensions`.
     pub categories: Vec<String>,
-    /// The keeper that has its objects.
+    /// The cacher that has its objects.
     pub storage: Arc<Storage>,
     /// How its objects are made from the stored ones.
     pub conversion: Conversion,

@@ -1,4 +1,4 @@
-//! What the source hands to a keeper.
+//! What the source hands to a cacher.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub enum Change {
     Delete(Bytes),
     /// The key was written with a value we cannot serve.
     Broken(Broken),
-    /// The key was written with a large value; its keeper makes a `Put` or a `Broken` of it before anything else.
+    /// The key was written with a large value; its cacher makes a `Put` or a `Broken` of it before anything else.
     Stored(Stored),
 }
 
@@ -43,7 +43,7 @@ pub struct Batch {
     pub changes: Vec<Change>,
 }
 
-/// What a keeper receives, in order.
+/// What a cacher receives, in order.
 #[derive(Clone, Debug)]
 pub enum Feed {
     /// Start anew: forget everything, these are all objects at `revision`.
@@ -82,7 +82,7 @@ impl Feed {
         }
     }
 
-    /// Bytes of changes it holds, for the inbox budget. A reset counts nothing: a keeper that has too much waiting is loaded anew, and a large
+    /// Bytes of changes it holds, for the inbox budget. A reset counts nothing: a cacher that has too much waiting is loaded anew, and a large
     /// resource must not be loaded for ever because its load is large.
     #[must_use]
     pub fn weight(&self) -> usize {

@@ -98,7 +98,7 @@ pub struct Event {
     pub old: Option<Arc<Object>>,
     /// The object after; absent for a deletion.
     pub new: Option<Arc<Object>>,
-    /// When the keeper applied it, milliseconds of the process clock: decides what the ring may drop.
+    /// When the cacher applied it, milliseconds of the process clock: decides what the ring may drop.
     pub at_ms: u64,
 }
 

@@ -1,10 +1,10 @@
-//! What a keeper keeps: one storage prefix of etcd and the shape of the values under it.
+//! What a cacher keeps: one storage prefix of etcd and the shape of the values under it.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-/// The storage prefix that names a keeper: `configmaps`, `services/specs`, `ex.io/widgets`.
+/// The storage prefix that names a cacher: `configmaps`, `services/specs`, `ex.io/widgets`.
 pub type ResourceId = Arc<str>;
 
 /// One resource as etcd stores it. Several served resources may show the same one (both `events`, the versions of a custom resource).

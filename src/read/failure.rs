@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::plan::Refusal;
-use crate::keeper::Gone;
+use crate::cacher::Gone;
 use etcd::EtcdError;
 use model::Revision;
 use watch::cache::view::View;
@@ -81,7 +81,7 @@ impl From<Refusal> for ReadError {
 }
 
 impl ReadError {
-    /// What must be said of a picture with undecodable values, if it has any.
+    /// What must be said of a snapshot with undecodable values, if it has any.
     pub(super) fn undecodable(view: &View) -> Result<(), Self> {
         match view.broken.values().next() {
             None => Ok(()),

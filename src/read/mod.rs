@@ -6,7 +6,7 @@ mod newest;
 pub mod options;
 mod pace;
 pub mod plan;
+pub mod representation;
 pub mod serve;
-pub mod shown;
 pub mod target;
 pub mod token;

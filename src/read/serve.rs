@@ -1,4 +1,4 @@
-//! Carries out what the plan says: waits, reads the picture or etcd, cuts the page. Knows no HTTP.
+//! Carries out what the plan says: waits, reads the snapshot or etcd, cuts the page. Knows no HTTP.
 
 use std::{sync::Arc, time::Duration};
 
@@ -202,7 +202,7 @@ impl Reader {
             return Ok(Watching::Failed(error));
         }
         let key = target.group_key(self.filters.hold(&target.filter)?);
-        // First the group, then the picture: whatever the group's log does not have is in the picture.
+        // First the group, then the snapshot: whatever the group's log does not have is in the snapshot.
         let handle = &target.resource.handle;
         let (group, epoch) = handle.subscribe(key, target.form().clone()).await?;
         let known = target.known();
@@ -231,7 +231,7 @@ impl Reader {
         Ok(self.newest.ask().await?)
     }
 
-    /// Waits as planned; answers with the picture to serve.
+    /// Waits as planned; answers with the snapshot to serve.
     async fn wait(&self, target: &Target, wait: Wait, known: Known) -> Result<Known, ReadError> {
         let asked = match wait {
             Wait::Nothing => return Ok(known),

@@ -1,4 +1,4 @@
-//! What a request is about, resolved: the served resource, its keeper, the keys and the filter.
+//! What a request is about, resolved: the served resource, its cacher, the keys and the filter.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::{
     plan::{Refusal, Scope},
-    shown::{Forms, Named, Shown},
+    representation::{Forms, Named, Representation},
 };
-use crate::keeper::Handle;
+use crate::cacher::Handle;
 use crate::telemetry::{ResourceMetrics, ServedMetrics};
 use codec::Form;
 use kube::Served;
@@ -25,7 +25,7 @@ pub struct Resource {
     pub served: Arc<Served>,
     /// How it is written.
     pub forms: Forms,
-    /// Its keeper.
+    /// Its cacher.
     pub handle: Handle,
     /// Figures of the stored resource.
     pub metrics: Arc<ResourceMetrics>,
@@ -155,8 +155,8 @@ impl Target {
 
     /// The same, shown so.
     #[must_use]
-    pub fn shown(self, shown: Shown) -> Self {
-        Self { named: self.resource.forms.shown(shown), ..self }
+    pub fn represented_as(self, representation: Representation) -> Self {
+        Self { named: self.resource.forms.get(representation), ..self }
     }
 
     /// How what is asked for is written.
@@ -183,10 +183,10 @@ fn is_segment(value: &str) -> bool {
     !value.is_empty() && !value.contains('/')
 }
 
-/// A built-in resource with a keeper that nobody runs, for tests.
+/// A built-in resource with a cacher that nobody runs, for tests.
 #[cfg(test)]
 pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
-    use crate::keeper::keeper;
+    use crate::cacher::cacher;
     use crate::telemetry::Metrics;
     use kube::Catalogue;
     use watch::cache::{ring::RingLimits, view::Fed};
@@ -194,7 +194,7 @@ pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
     let metrics = Metrics::new();
     let figures = Arc::new(metrics.resource(group, resource));
     let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
-    let (_, handle, _) = keeper(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
+    let (_, handle, _) = cacher(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
     Resource {
         forms: Forms::new(
             Form::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),

@@ -1,4 +1,4 @@
-//! The definitions as they were read: each once for every write of it, not once for every picture. Knows no keeper and no shelf.
+//! The definitions as they were read: each once for every write of it, not once for every snapshot. Knows no cacher and nothing of what is served.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use kube::Definition;
 use model::Object;
 use watch::cache::store::Store;
 
-/// What is known of the definitions of one picture.
+/// What is known of the definitions of one snapshot.
 pub(super) struct Definitions {
     seen: BTreeMap<Bytes, Seen>,
     /// Those that make something served, by group and key.
@@ -23,7 +23,7 @@ pub(super) struct Definitions {
 
 /// A definition that was read.
 struct Seen {
-    /// The object as it was read; absent while it is only known from before there was a picture.
+    /// The object as it was read; absent while it is only known from before there was a snapshot.
     object: Option<Arc<Object>>,
     /// Its group, when it makes something served.
     group: Option<String>,
@@ -34,7 +34,7 @@ impl Definitions {
         Self { seen: BTreeMap::new(), groups: BTreeMap::new(), reads }
     }
 
-    /// Reads what etcd has before there is a picture. Only what is served is kept of it: the picture has the same objects again.
+    /// Reads what etcd has before there is a snapshot. Only what is served is kept of it: the snapshot has the same objects again.
     pub(super) fn learn(&mut self, objects: Vec<Arc<Object>>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();
         for object in objects {
@@ -45,7 +45,7 @@ impl Definitions {
         changed
     }
 
-    /// Reads what is not as it was in the picture before, of these keys if it is known which were written; the groups in which a definition was written, came or went. Takes some milliseconds for each MB
+    /// Reads what is not as it was in the snapshot before, of these keys if it is known which were written; the groups in which a definition was written, came or went. Takes some milliseconds for each MB
     /// that was written. One that cannot be read is left out, and the log says so.
     pub(super) fn follow(&mut self, store: &Store, keys: Option<BTreeSet<Bytes>>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! The feed's hands: opens the watches, loads resources, carries out what the machine decides, and comes back after every failure.
 //!
-//! One task, one stream. It never awaits a keeper.
+//! One task, one stream. It never awaits a cacher.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use super::{
     machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
     ranges::{WATCHED_ALONE, cover},
 };
-use crate::keeper::Inbox;
+use crate::cacher::Inbox;
 use crate::telemetry::Metrics;
 use etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender};
 use model::{KeyRange, ResourceId, Revision, Storage};
@@ -52,7 +52,7 @@ pub struct SourceConfig {
     pub prefix: String,
     /// How many revisions before now a fresh start loads and replays, so that watches of the server before it resume. 0: none.
     pub warm_start_revisions: u64,
-    /// Bytes that may wait in one keeper's inbox, or be held during one load, before that resource is loaded anew.
+    /// Bytes that may wait in one cacher's inbox, or be held during one load, before that resource is loaded anew.
     pub inbox_bytes_max: usize,
 }
 
@@ -60,7 +60,7 @@ pub struct SourceConfig {
 pub enum Command {
     /// Follow this resource too.
     Add(Arc<Storage>, Inbox),
-    /// Forget this resource; its keeper ends.
+    /// Forget this resource; its cacher ends.
     Remove(ResourceId),
 }
 
@@ -77,8 +77,8 @@ pub struct Driver {
     cluster: Option<u64>,
     asked_at: Option<Instant>,
     metrics: Arc<Metrics>,
-    /// A keeper has ended though it was fed: nothing of it may be served any longer, and the process must end.
-    keeper_lost: bool,
+    /// A cacher has ended though it was fed: nothing of it may be served any longer, and the process must end.
+    cacher_lost: bool,
     /// Unknown keys told to the metrics so far.
     unknown_keys: u64,
 }
@@ -119,13 +119,13 @@ impl Driver {
             cluster: None,
             asked_at: None,
             metrics,
-            keeper_lost: false,
+            cacher_lost: false,
             unknown_keys: 0,
         };
         (driver, commander)
     }
 
-    /// Runs until every commander is gone, or a keeper is. Every failure of etcd leads back to a new session. Resources added before this begins are loaded warm; later
+    /// Runs until every commander is gone, or a cacher is. Every failure of etcd leads back to a new session. Resources added before this begins are loaded warm; later
     /// ones as etcd has them then.
     pub async fn run(mut self) {
         while let Ok(command) = self.commands.try_recv() {
@@ -186,7 +186,7 @@ impl Driver {
                 Happened::Awaited => self.ask_progress(&mut sender).await?,
                 Happened::Nobody => return Ok(()),
             }
-            if self.keeper_lost {
+            if self.cacher_lost {
                 return Ok(());
             }
         }
@@ -231,8 +231,8 @@ impl Driver {
         if self.cluster != Some(newest.cluster_id) || newest.revision < self.machine.fed() {
             return Ok(false);
         }
-        match self.machine.witness() {
-            Some(witness) => witness.stands(&self.etcd).await,
+        match self.machine.last_change() {
+            Some(last_change) => last_change.stands(&self.etcd).await,
             None => Ok(true),
         }
     }
@@ -326,7 +326,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Carries out what was decided, in order. A keeper that holds too much is reset alone, after all else.
+    /// Carries out what was decided, in order. A cacher that holds too much is reset alone, after all else.
     fn perform(&mut self, out: Vec<Out>) {
         let mut overloaded: Vec<ResourceId> = Vec::new();
         for one in out {
@@ -337,8 +337,8 @@ impl Driver {
                         Ok(waiting) if waiting > self.config.inbox_bytes_max && !overloaded.contains(&id) => overloaded.push(id),
                         Ok(_) => {}
                         Err(gone) => {
-                            tracing::error!(resource = %id, %gone, "a keeper has ended by a fault of its own; the feed stops");
-                            self.keeper_lost = true;
+                            tracing::error!(resource = %id, %gone, "a cacher has ended by a fault of its own; the feed stops");
+                            self.cacher_lost = true;
                         }
                     }
                 }
@@ -355,7 +355,7 @@ impl Driver {
         }
         let mut more = Vec::new();
         for id in overloaded {
-            tracing::warn!(resource = %id, limit = self.config.inbox_bytes_max, "the keeper does not keep up; it is loaded anew");
+            tracing::warn!(resource = %id, limit = self.config.inbox_bytes_max, "the cacher does not keep up; it is loaded anew");
             self.machine.reload(&id, &mut more);
         }
         for one in more {

@@ -56,7 +56,7 @@ pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt,
         let next = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat());
         let (keys, more) = (answer.kvs.len(), answer.more);
         let (storage, prefix_len) = (storage.clone(), own.len());
-        // The feed and the keepers go on meanwhile.
+        // The feed and the cachers go on meanwhile.
         let ingested = spawn_blocking(move || {
             let bytes: usize = answer.kvs.iter().map(|kv| kv.value.len()).sum();
             let made = answer.kvs.into_iter().map(|kv| ingest(&storage, prefix_len, kv.key, &kv.value, kv.mod_revision).map(Arc::new));

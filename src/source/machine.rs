@@ -1,4 +1,4 @@
-//! The feed's decisions, pure: which change goes to which keeper, what is held back, what must be loaded anew, how far everything is handed over.
+//! The feed's decisions, pure: which change goes to which cacher, what is held back, what must be loaded anew, how far everything is handed over.
 //!
 //! Messages of a watch stream and finished loads go in, [`Out`]s come out, in an order the driver must keep. Knows no socket, clock or task.
 //!
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::witness::Witness;
+use super::continuity::LastChange;
 use codec::ingest::ingest;
 use etcd::{WatchEvent, WatchKind, WatchMessage};
 use model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage, Stored};
@@ -18,19 +18,19 @@ use model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Re
 /// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 
-/// Bytes of a value from which on its keeper makes it servable, and not the feed, which would hold up other resources. A definition of 1.2 MB takes some
+/// Bytes of a value from which on its cacher makes it servable, and not the feed, which would hold up other resources. A definition of 1.2 MB takes some
 /// ten milliseconds, one of this size half of one.
 pub const LARGE_BYTES: usize = 64 << 10;
 
 /// What the driver must do, in order.
 #[derive(Debug)]
 pub enum Out {
-    /// Hand these to the resource's keeper, all of them before anything is said about how far it was handed: `fed` may have passed a change that
+    /// Hand these to the resource's cacher, all of them before anything is said about how far it was handed: `fed` may have passed a change that
     /// was held during a load.
     Hand(ResourceId, Vec<Feed>),
     /// Say that nothing may be inferred about this resource.
     Withhold(ResourceId),
-    /// What the keeper has is of an etcd that is no more: only a picture of this epoch, or a later one, may be trusted.
+    /// What the cacher has is of an etcd that is no more: only a snapshot of this epoch, or a later one, may be trusted.
     Void(ResourceId, Epoch),
     /// Read every object of this resource, and answer with [`Machine::loaded`] or [`Machine::load_failed`] of this generation.
     Load(ResourceId, Generation, LoadAt),
@@ -74,7 +74,7 @@ pub struct Machine {
     newest: Revision,
     epoch: Epoch,
     generation: Generation,
-    witness: Option<Witness>,
+    last_change: Option<LastChange>,
     unknown_keys: u64,
     held_bytes_max: usize,
 }
@@ -112,7 +112,7 @@ impl Machine {
             newest: Revision::ZERO,
             epoch: Epoch::default(),
             generation: Generation(0),
-            witness: None,
+            last_change: None,
             unknown_keys: 0,
             held_bytes_max,
         }
@@ -126,7 +126,7 @@ impl Machine {
             watched.partial.clear();
         }
         self.fed = base;
-        self.witness = None;
+        self.last_change = None;
         let ids: Vec<Vec<u8>> = self.resources.keys().cloned().collect();
         for id in ids {
             self.load(&id, LoadAt::Exactly(base), newest, out);
@@ -175,7 +175,7 @@ impl Machine {
         self.ranges.get(index).map(|w| &w.range)
     }
 
-    /// A keeper has too much waiting, or lost its way: load it anew, alone.
+    /// A cacher has too much waiting, or lost its way: load it anew, alone.
     pub fn reload(&mut self, id: &ResourceId, out: &mut Vec<Out>) {
         let key = format!("{}{id}/", self.prefix).into_bytes();
         self.load(&key, LoadAt::Newest, Revision::ZERO, out);
@@ -238,8 +238,8 @@ impl Machine {
 
     /// The last change seen, for the check after a reconnect.
     #[must_use]
-    pub fn witness(&self) -> Option<&Witness> {
-        self.witness.as_ref()
+    pub fn last_change(&self) -> Option<&LastChange> {
+        self.last_change.as_ref()
     }
 
     /// How far everything is handed over.
@@ -293,8 +293,8 @@ impl Machine {
         let at = watched.at;
         if let Some(last) = events.last() {
             watched.at = at.max(last.mod_revision);
-            if self.witness.as_ref().is_none_or(|w| w.revision <= last.mod_revision) {
-                self.witness = Some(Witness { key: last.key.clone(), revision: last.mod_revision, value: last.value.clone() });
+            if self.last_change.as_ref().is_none_or(|w| w.revision <= last.mod_revision) {
+                self.last_change = Some(LastChange { key: last.key.clone(), revision: last.mod_revision, value: last.value.clone() });
             }
         }
         let mut rest = &events[..];

@@ -1,11 +1,11 @@
 //! The embedded store: etcd's own gRPC API over redb, for one node. Knows no object, no Kubernetes and none of our other rooms.
 //!
 //! ```text
-//! request → service (check) → published picture                      → answer
+//! request → service (check) → published snapshot                      → answer
 //!                           → writer: turn → commit (fsync) → publish → answer, watch streams
 //! ```
 //!
-//! Invariants: nothing is shown before it is durable (writer); a picture's index and log are of one commit (state); a watch is told of
+//! Invariants: nothing is shown before it is durable (writer); a snapshot's index and log are of one commit (state); a watch is told of
 //! every revision once, whole and in order (watch, stream); a storage that failed is not written to again (state).
 
 mod check;
@@ -106,7 +106,7 @@ impl Store {
     fn start(opened: open::Opened, config: StoreConfig, file: Option<PathBuf>, directory: Option<Directory>) -> Result<Self, StoreError> {
         let open::Opened { database, work, cluster_id, member_id } = opened;
         let path = directory.as_ref().map_or(PathBuf::from("(no directory)"), |directory| directory.path().to_owned());
-        let first = writer::picture(&database, &work).map_err(|fault| StoreError::corrupt(&path, format_args!("{fault:?}")))?;
+        let first = writer::snapshot(&database, &work).map_err(|fault| StoreError::corrupt(&path, format_args!("{fault:?}")))?;
         let (asks, asked) = mpsc::channel(WAITING_COUNT_MAX);
         let facts = Facts {
             cluster_id,

@@ -1,4 +1,4 @@
-//! From a database's file to a working picture: checks whose it is, makes what is absent, reads the whole log once.
+//! From a database's file to a working snapshot: checks whose it is, makes what is absent, reads the whole log once.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! etcd's KV service: requests are checked here, read from the published picture or handed to the writer.
+//! etcd's KV service: requests are checked here, read from the published snapshot or handed to the writer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Service {
 pub(super) type NoStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    /// Reads from the newest picture, on a thread that may wait if `heavy`.
+    /// Reads from the newest snapshot, on a thread that may wait if `heavy`.
     async fn read<T: Send + 'static>(
         &self,
         heavy: bool,

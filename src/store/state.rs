@@ -1,4 +1,4 @@
-//! What is shared: the newest durable picture, whether the store lives, and the way to the writer. No decision is made here.
+//! What is shared: the newest durable snapshot, whether the store lives, and the way to the writer. No decision is made here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// The newest durable picture.
+    /// The newest durable snapshot.
     ///
     /// # Errors
     /// When the store is closed. One whose storage has failed shows what it had last: all that was ever acknowledged, and nobody else can write.

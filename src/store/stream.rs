@@ -1,4 +1,4 @@
-//! One gRPC watch stream with many watches: a loop that owns them, hears the client and follows the published picture.
+//! One gRPC watch stream with many watches: a loop that owns them, hears the client and follows the published snapshot.
 //!
 //! A client that does not read makes its own loop wait, nobody else: what it missed comes out of memory, later out of the log.
 
@@ -58,7 +58,7 @@ impl PbWatchService for Service {
 
 struct WatchStream {
     shared: Arc<Shared>,
-    /// The picture that the watches follow.
+    /// The snapshot that the watches follow.
     state: Arc<State>,
     watches: Vec<Followed>,
     /// The id tried first for a watch that names none.
@@ -220,7 +220,7 @@ impl WatchStream {
     }
 
     fn create(&mut self, id: i64, range: KeyRange, start: i64, wants: Wants) {
-        // The picture at this moment: a watch of what is new begins after it.
+        // The snapshot at this moment: a watch of what is new begins after it.
         if let Ok(state) = self.shared.state() {
             self.state = state;
         }

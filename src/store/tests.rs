@@ -203,10 +203,10 @@ async fn one_of_two_leases_ends(client: &mut Client) -> bool {
     let mut renewed = begin;
     client.put("short", "", Some(PutOptions::new().with_lease(short.id()))).await.expect("put");
     client.put("kept", "", Some(PutOptions::new().with_lease(kept.id()))).await.expect("put");
-    let (mut keeper, mut answers) = client.lease_keep_alive(kept.id()).await.expect("opened");
+    let (mut cacher, mut answers) = client.lease_keep_alive(kept.id()).await.expect("opened");
     while client.get("short", None).await.expect("read").count() == 1 {
         let asked = std::time::Instant::now();
-        keeper.keep_alive().await.expect("asked");
+        cacher.keep_alive().await.expect("asked");
         let left = answers.message().await.expect("answered").expect("open").ttl();
         if renewed.elapsed() >= TTL {
             return false;

@@ -1,4 +1,4 @@
-//! Requests applied one after another to the working picture and, at the same time, to one open write transaction. Commits nothing, waits for nothing.
+//! Requests applied one after another to the working snapshot and, at the same time, to one open write transaction. Commits nothing, waits for nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ const RECENT_COUNT_MAX: usize = 8_192;
 /// … and their bytes. Behind it a watch reads the log.
 const RECENT_BYTES_MAX: usize = 32 << 20;
 
-/// The writer's picture: ahead of the published one while a turn lasts.
+/// The writer's snapshot: ahead of the published one while a turn lasts.
 pub(super) struct Working {
     pub(super) index: Index,
     pub(super) superseded: Superseded,

@@ -19,7 +19,7 @@ const TARGET_CREATE: i32 = 2;
 const TARGET_MOD: i32 = 3;
 const TARGET_VALUE: i32 = 4;
 
-/// One consistent picture.
+/// One consistent snapshot.
 pub(super) struct View<'a, L> {
     pub(super) index: &'a Index,
     pub(super) log: &'a L,

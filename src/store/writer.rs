@@ -199,7 +199,7 @@ impl Writer {
     }
 
     fn publish(&self) -> Result<(), Fault> {
-        let state = picture(&self.database, &self.work)?;
+        let state = snapshot(&self.database, &self.work)?;
         self.shared.publish(state);
         Ok(())
     }
@@ -214,8 +214,8 @@ impl Writer {
     }
 }
 
-/// The working picture as readers get it, after a commit.
-pub(super) fn picture(database: &Database, work: &Working) -> Result<State, Fault> {
+/// The working snapshot as readers get it, after a commit.
+pub(super) fn snapshot(database: &Database, work: &Working) -> Result<State, Fault> {
     let log = database.begin_read().map_err(Fault::storage)?.open_table(LOG)?;
     Ok(State { revision: work.revision, compacted: work.compacted, index: work.index.clone(), log, recent: work.recent.clone() })
 }

@@ -1,5 +1,5 @@
 //! What becomes of a panic: one of a request or a connection ends that, every other one ends the process with status 1, so that a supervisor starts it
-//! again. A server that has lost a keeper, its feed or its store's writer looks alive and is not.
+//! again. A server that has lost a cacher, its feed or its store's writer looks alive and is not.
 
 use std::cell::Cell;
 use std::panic::{PanicHookInfo, set_hook};

@@ -19,6 +19,7 @@ mod lease;
 mod metadata;
 mod names;
 mod namespace;
+mod offload;
 pub mod options;
 mod patch;
 mod patched;
@@ -29,7 +30,6 @@ mod strategy;
 mod subresource;
 mod transaction;
 mod tree;
-mod turns;
 mod typed;
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub use patched::PatchKind;
 pub use strategy::Part;
 
 use crate::read::options::Query;
-use crate::registry::Shelf;
+use crate::registry::ServedResources;
 use body::Expected;
 use decode::Sent;
 use etcd::Etcd;
@@ -66,12 +66,12 @@ pub struct Writer {
     etcd: Etcd,
     /// `/registry/`.
     prefix: Arc<str>,
-    shelf: Arc<ArcSwap<Shelf>>,
+    resources: Arc<ArcSwap<ServedResources>>,
     leases: lease::Leases,
     /// Which namespaces the cache may not be asked about.
     leaving: namespace::Leaving,
     permit: Arc<permit::Permit>,
-    turns: turns::Turns,
+    offload: offload::Offload,
 }
 
 /// One write: where, which part of it, and how.
@@ -96,16 +96,16 @@ pub struct Written {
 }
 
 impl Writer {
-    /// Writes to this etcd, under this prefix (`/registry/`), of what is on this shelf.
+    /// Writes to this etcd, under this prefix (`/registry/`), of what is on this resources.
     #[must_use]
-    pub fn new(etcd: Etcd, prefix: &str, shelf: Arc<ArcSwap<Shelf>>, permit: Arc<permit::Permit>) -> Self {
-        let (leases, leaving, turns) = Default::default();
-        Self { etcd, prefix: prefix.into(), shelf, leases, leaving, permit, turns }
+    pub fn new(etcd: Etcd, prefix: &str, resources: Arc<ArcSwap<ServedResources>>, permit: Arc<permit::Permit>) -> Self {
+        let (leases, leaving, offload) = Default::default();
+        Self { etcd, prefix: prefix.into(), resources, leases, leaving, permit, offload }
     }
 
     /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.
-    pub fn aside<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
-        if tree::fits(object, turns::LARGE_BYTES) { work() } else { turns::apart(work) }
+    pub fn offload<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
+        if tree::fits(object, offload::LARGE_BYTES) { work() } else { offload::apart(work) }
     }
 
     /// The options that a DELETE has in its query or its body.
@@ -113,7 +113,7 @@ impl Writer {
     /// # Errors
     /// What is wrong with them.
     pub async fn delete_options(&self, query: &Query, syntax: Syntax, body: &[u8]) -> Result<DeleteOptions, DeleteOptionsError> {
-        self.turns.take(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
+        self.offload.take(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
     }
 
     /// POST of a collection (spec api-surface §5). `told` gets the texts of `Warning` headers, as in the methods below.
@@ -121,8 +121,8 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.turns.enter(false, body.len()).await;
-        let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
+        let _entered = self.offload.enter(false, body.len()).await;
+        let object = self.offload.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
@@ -152,8 +152,8 @@ impl Writer {
         last_try: bool,
         told: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
-        let is_large = !tree::fits(&object, turns::LARGE_BYTES);
-        let object = self.turns.take(is_large, || strategy::create(place, object, tree::now(), told)).await?;
+        let is_large = !tree::fits(&object, offload::LARGE_BYTES);
+        let object = self.offload.take(is_large, || strategy::create(place, object, tree::now(), told)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
             of: place.named(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
@@ -176,7 +176,7 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
-        let object = self.turns.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
+        let object = self.offload.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
         is_named(place, &object)?;
@@ -250,7 +250,7 @@ impl Writer {
 
     /// Does work on so many bytes, on behalf of the server itself; when it is large, in its turn.
     pub async fn turn<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
-        self.turns.take(bytes >= turns::LARGE_BYTES, work).await
+        self.offload.take(bytes >= offload::LARGE_BYTES, work).await
     }
 
     /// Now, as `creationTimestamp` and conditions have it.
@@ -273,12 +273,12 @@ fn updated(place: &Place, part: Part, current: &Current, object: Value, warnings
 }
 
 fn is_large(body: &[u8]) -> bool {
-    body.len() >= turns::LARGE_BYTES
+    body.len() >= offload::LARGE_BYTES
 }
 
 /// Whether to apply a patch takes long, whatever the object.
 fn is_large_patch(kind: PatchKind, body: &[u8]) -> bool {
-    kind == PatchKind::Json || body.len() >= turns::LARGE_PATCH_BYTES
+    kind == PatchKind::Json || body.len() >= offload::LARGE_PATCH_BYTES
 }
 
 fn written(done: Done) -> Written {
@@ -343,7 +343,7 @@ impl Writer {
     /// Puts what must not exist yet; or what does.
     async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
         let lease = self.lease_for(place.served()).await?;
-        let value = self.turns.take(is_large, || transaction::encoded(place, object)).await;
+        let value = self.offload.take(is_large, || transaction::encoded(place, object)).await;
         match self.put_if(place, value.clone(), Revision::ZERO, lease).await? {
             etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: place.key(&self.prefix), value, revision })),
             etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),

@@ -66,8 +66,8 @@ impl Writer {
 
     /// kube-apiserver waits 50 ms for its cache before it asks etcd; asking at once comes to the same.
     async fn namespace(&self, name: &str) -> Result<Option<Current>, WriteError> {
-        let shelf = self.shelf.load();
-        let Some(resource) = shelf.find("", "v1", "namespaces").cloned() else { return Ok(None) };
+        let resources = self.resources.load();
+        let Some(resource) = resources.find("", "v1", "namespaces").cloned() else { return Ok(None) };
         let place = Place { resource, namespace: None, name: name.to_owned() };
         let cached = if self.leaving.has(name, Instant::now()) { None } else { self.cached(&place).await };
         match cached {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{Named, WriteError},
-    turns::{Entered, LARGE_BYTES},
+    offload::{Entered, LARGE_BYTES},
 };
 use crate::read::target::Resource;
 use codec::ingest::ingest;
@@ -77,7 +77,7 @@ impl Writer {
     /// The object as the cache has it, if it has and can be changed: perhaps an older one.
     pub(super) async fn cached(&self, place: &Place) -> Option<Current> {
         let object = self.known(place)?;
-        self.turns.take(is_large(&object), || current(place, &object)).await.ok()
+        self.offload.take(is_large(&object), || current(place, &object)).await.ok()
     }
 
     /// The same as it is shown.
@@ -89,7 +89,7 @@ impl Writer {
     /// Lets a request in that changes the object which is there, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
     pub(super) async fn enter(&self, place: &Place, is_large: bool, body: usize) -> Entered<'_> {
         let object = self.known(place).map_or(0, |object| object.tail.len());
-        self.turns.enter(is_large, body.max(object)).await
+        self.offload.enter(is_large, body.max(object)).await
     }
 
     /// The object as etcd has it now.
@@ -106,7 +106,7 @@ impl Writer {
     /// What a transaction found instead of what was expected.
     pub(super) async fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
         let read = || current(place, &self.read(place.served(), kv.key, &kv.value, kv.mod_revision)?);
-        let decoded = self.turns.take(kv.value.len() >= LARGE_BYTES, read).await;
+        let decoded = self.offload.take(kv.value.len() >= LARGE_BYTES, read).await;
         if decoded.is_err() {
             place.resource.metrics.decode_errors.inc();
         }

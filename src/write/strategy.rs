@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(
             update(&place, Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
             Ok(None),
-            "a status through the main door is no change"
+            "a status through the main listener is no change"
         );
     }
 
@@ -298,7 +298,11 @@ mod tests {
         tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
         let labelled = update(&place, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
-        assert_eq!(update(&place, Part::Status, &old, wanted, &mut Vec::new()), Ok(None), "the status door of Deployments takes no labels");
+        assert_eq!(
+            update(&place, Part::Status, &old, wanted, &mut Vec::new()),
+            Ok(None),
+            "the status listener of Deployments takes no labels"
+        );
     }
 
     #[test]

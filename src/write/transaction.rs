@@ -79,7 +79,7 @@ impl Writer {
         };
         loop {
             let is_large = is_large || current.as_ref().is_some_and(|current| current.is_large);
-            let decision = self.turns.take(is_large, || decide(current.as_ref())).await;
+            let decision = self.offload.take(is_large, || decide(current.as_ref())).await;
             if !is_fresh && !matches!(decision, Ok(Decision::Put(_) | Decision::Remove(_))) {
                 (current, is_fresh) = (self.fresh(place).await?, true);
                 continue;
@@ -109,7 +109,7 @@ impl Writer {
             Decision::Keep => Outcome::Written(expected),
             Decision::Put(tree) => {
                 let lease = self.lease_for(place.served()).await?;
-                value = self.turns.take(is_large, || encoded(place, tree)).await;
+                value = self.offload.take(is_large, || encoded(place, tree)).await;
                 self.put_if(place, value.clone(), expected, lease).await?
             }
             Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),

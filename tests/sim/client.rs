@@ -79,7 +79,7 @@ pub(crate) struct Client {
     bell: Arc<Bell>,
     waker: Waker,
     prefix: String,
-    /// ADDED still to come, in key order, and the revision of the picture.
+    /// ADDED still to come, in key order, and the revision of the snapshot.
     initial: Option<(VecDeque<Seen>, u64)>,
     /// Events still to come, as far as the line was written when it was last looked at.
     expected: VecDeque<Seen>,
@@ -93,12 +93,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// `initial`: it starts with the picture of revision `from`; else it wants the events after `from`.
+    /// `initial`: it starts with the snapshot of revision `from`; else it wants the events after `from`.
     pub(crate) fn new(wish: Wish, line: &Line, subscription: Subscription, prefix: &str, initial: bool, from: u64) -> Self {
         let bell = Arc::new(Bell(AtomicBool::new(true)));
         let added = |(key, v): (String, Version)| Seen { kind: "ADDED".into(), key, revision: v.revision, body: v.revision };
-        let picture = || line.at(from).into_iter().filter(|(key, v)| key.starts_with(prefix) && wish.matches(key, *v)).map(added);
-        let initial = initial.then(|| (picture().collect(), from));
+        let snapshot = || line.at(from).into_iter().filter(|(key, v)| key.starts_with(prefix) && wish.matches(key, *v)).map(added);
+        let initial = initial.then(|| (snapshot().collect(), from));
         Self {
             subscription,
             waker: Waker::from(bell.clone()),
@@ -198,13 +198,13 @@ impl Client {
             self.judged.0 += 1;
             if let Some((left, revision)) = &mut self.initial {
                 if let Some(want) = left.pop_front() {
-                    assert_eq!(seen, want, "the initial events are the picture at {revision}");
+                    assert_eq!(seen, want, "the initial events are the snapshot at {revision}");
                 } else {
                     assert!(
                         text.contains(r#""k8s.io/initial-events-end":"true""#),
                         "the annotated bookmark ends the initial events: {text}"
                     );
-                    assert_eq!(seen.revision, *revision, "the annotated bookmark is of the picture");
+                    assert_eq!(seen.revision, *revision, "the annotated bookmark is of the snapshot");
                     self.seen = *revision;
                     self.initial = None;
                 }

@@ -1,4 +1,4 @@
-//! Random histories of feed → machine → keeper → group → subscription, in one thread, with the guarantees validated at every step.
+//! Random histories of feed → machine → cacher → group → subscription, in one thread, with the guarantees validated at every step.
 //!
 //! `WATCHCACHE_SIM_HISTORIES` says how many (default 2,000), `WATCHCACHE_SIM_SEED` where to begin. A failure prints its seed:
 //! `WATCHCACHE_SIM_SEED=n WATCHCACHE_SIM_HISTORIES=1 cargo test --test sim` repeats it.

@@ -1,4 +1,4 @@
-//! The scripted world: an etcd that answers watches and ranges, the real machine, the real keepers' state, and clients; one thread, no clock.
+//! The scripted world: an etcd that answers watches and ranges, the real machine, the real cachers' state, and clients; one thread, no clock.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,7 +14,7 @@ use watch::cache::{
     view::{Fed, Published},
 };
 use watch::dispatch::{GroupKey, GroupLimits, Start, Subscription};
-use watchcache::keeper::{Action, State};
+use watchcache::cacher::{Action, State};
 use watchcache::source::{
     machine::{Generation, LoadAt, Loaded, Machine, Out},
     ranges::cover,
@@ -36,7 +36,7 @@ pub(crate) struct World {
     compacted: u64,
     machine: Machine,
     fed: Arc<Fed>,
-    keepers: Vec<Keeper>,
+    cachers: Vec<Cacher>,
     form: Arc<Form>,
     watches: Vec<Sent>,
     loads: Vec<(usize, Generation, LoadAt)>,
@@ -48,7 +48,7 @@ pub(crate) struct World {
 /// For each watch: the first revision not yet sent, and what is left of a response that is sent in fragments.
 type Sent = (u64, VecDeque<(Vec<WatchEvent>, bool)>);
 
-struct Keeper {
+struct Cacher {
     storage: Arc<Storage>,
     prefix: String,
     state: State,
@@ -77,7 +77,7 @@ impl World {
         let limits = RingLimits { events_max: 3 + random.below(40), bytes_max: usize::MAX, window_ms: 50 };
         let groups = GroupLimits { frames_max: 1 + random.below(6), bytes_max: 1 << 20 };
         let held = [200, 2_000, 1 << 20][random.below(3)];
-        let keepers = RESOURCES
+        let cachers = RESOURCES
             .iter()
             .map(|id| {
                 let shape = Shape::BuiltIn { kind: "ConfigMap".into(), api_version: "v1".into() };
@@ -90,7 +90,7 @@ impl World {
                     fields: Vec::new(),
                 };
                 let (state, published) = State::new(limits, groups, fed.clone());
-                Keeper { storage: Arc::new(storage), prefix: format!("{PREFIX}{id}/"), state, published, queue: VecDeque::new() }
+                Cacher { storage: Arc::new(storage), prefix: format!("{PREFIX}{id}/"), state, published, queue: VecDeque::new() }
             })
             .collect();
         let ranges = cover(PREFIX, &["configmaps", "leases"]);
@@ -101,7 +101,7 @@ impl World {
             line: Line { revision: 1, ..Line::default() },
             compacted: 0,
             fed,
-            keepers,
+            cachers,
             form: Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", "")),
             loads: Vec::new(),
             clients: Vec::new(),
@@ -111,7 +111,7 @@ impl World {
         (0..world.random.below(20)).for_each(|_| world.write());
         let mut out = Vec::new();
         for index in 0..RESOURCES.len() {
-            world.machine.add(world.keepers[index].storage.clone(), &mut out);
+            world.machine.add(world.cachers[index].storage.clone(), &mut out);
         }
         let base = 1 + world.random.below(world.line.revision as usize) as u64;
         world.machine.start(Revision(base), Revision(world.line.revision), &mut out);
@@ -152,8 +152,8 @@ impl World {
                 self.load();
             }
             self.progress();
-            let queued = self.keepers.iter().any(|k| !k.queue.is_empty());
-            (0..self.keepers.len()).for_each(|index| self.keep_one(index, usize::MAX));
+            let queued = self.cachers.iter().any(|k| !k.queue.is_empty());
+            (0..self.cachers.len()).for_each(|index| self.keep_one(index, usize::MAX));
             let mut stepped = false;
             for index in 0..self.clients.len() {
                 for _ in 0..1_000 {
@@ -169,7 +169,7 @@ impl World {
             }
         }
         for (index, resource) in RESOURCES.iter().enumerate() {
-            let known = self.keepers[index].published.known();
+            let known = self.cachers[index].published.known();
             assert_eq!(known.revision.0, self.line.revision, "Fresh: everything has arrived, and {resource} is known");
             self.compare(index);
         }
@@ -278,7 +278,7 @@ impl World {
             LoadAt::Exactly(revision) => revision.0,
             LoadAt::Newest => self.line.revision,
         };
-        let id = self.keepers[index].storage.id.clone();
+        let id = self.cachers[index].storage.id.clone();
         let mut out = Vec::new();
         if revision < self.compacted || revision > self.line.revision {
             self.machine.load_failed(&id, generation, &mut out);
@@ -290,12 +290,12 @@ impl World {
     }
 
     fn objects(&self, index: usize, revision: u64) -> (Vec<Arc<Object>>, Vec<Broken>) {
-        let keeper = &self.keepers[index];
+        let cacher = &self.cachers[index];
         let state = self.line.at(revision);
-        let own = state.iter().filter(|(key, _)| key.starts_with(&keeper.prefix));
+        let own = state.iter().filter(|(key, _)| key.starts_with(&cacher.prefix));
         let object = |(key, version): (&String, &crate::truth::Version)| {
             let bytes = value(key, *version);
-            let made = ingest(&keeper.storage, keeper.prefix.len(), Bytes::from(key.clone()), bytes.as_bytes(), Revision(version.revision));
+            let made = ingest(&cacher.storage, cacher.prefix.len(), Bytes::from(key.clone()), bytes.as_bytes(), Revision(version.revision));
             Arc::new(made.expect("what we write can be read"))
         };
         (own.map(object).collect(), Vec::new())
@@ -309,17 +309,17 @@ impl World {
                     let index = RESOURCES.iter().position(|r| **r == *id).expect("a resource");
                     let last = feeds.last().expect("something is handed").revision();
                     for feed in feeds {
-                        self.keepers[index].queue.push_back(feed);
+                        self.cachers[index].queue.push_back(feed);
                         if self.random.below(4) == 0 {
-                            // The keeper runs while the rest is still to come.
+                            // The cacher runs while the rest is still to come.
                             self.keep_one(index, usize::MAX);
                             self.compare(index);
                         }
                     }
-                    self.keepers[index].published.handed(last);
+                    self.cachers[index].published.handed(last);
                 }
-                Out::Withhold(id) => self.keepers.iter().find(|k| k.storage.id == id).expect("a keeper").published.withhold(),
-                Out::Void(id, epoch) => self.keepers.iter().find(|k| k.storage.id == id).expect("a keeper").published.void_before(epoch),
+                Out::Withhold(id) => self.cachers.iter().find(|k| k.storage.id == id).expect("a cacher").published.withhold(),
+                Out::Void(id, epoch) => self.cachers.iter().find(|k| k.storage.id == id).expect("a cacher").published.void_before(epoch),
                 Out::Load(id, generation, at) => {
                     let index = RESOURCES.iter().position(|r| **r == *id).expect("a resource");
                     self.loads.push((index, generation, at));
@@ -331,30 +331,30 @@ impl World {
     }
 
     fn keep(&mut self) {
-        let (index, many) = (self.random.below(self.keepers.len()), 1 + self.random.below(5));
+        let (index, many) = (self.random.below(self.cachers.len()), 1 + self.random.below(5));
         self.keep_one(index, many);
     }
 
     fn keep_one(&mut self, index: usize, many: usize) {
-        let keeper = &mut self.keepers[index];
-        let many = many.min(keeper.queue.len());
+        let cacher = &mut self.cachers[index];
+        let many = many.min(cacher.queue.len());
         if many > 0 {
-            let messages = keeper.queue.drain(..many).collect();
-            keeper.state.apply(Action::Fed(messages), self.now_ms);
+            let messages = cacher.queue.drain(..many).collect();
+            cacher.state.apply(Action::Fed(messages), self.now_ms);
         }
     }
 
     fn tick(&mut self) {
         let now_ms = self.now_ms;
-        self.keepers.iter_mut().for_each(|k| {
+        self.cachers.iter_mut().for_each(|k| {
             k.state.apply(Action::Tick, now_ms);
         });
     }
 
-    /// A keeper did not keep up.
+    /// A cacher did not keep up.
     fn reload(&mut self) {
         self.tally.reloads += 1;
-        let id = self.keepers[self.random.below(self.keepers.len())].storage.id.clone();
+        let id = self.cachers[self.random.below(self.cachers.len())].storage.id.clone();
         let mut out = Vec::new();
         self.machine.reload(&id, &mut out);
         self.perform(out);
@@ -387,7 +387,7 @@ impl World {
             name: (self.random.below(5) == 0).then(|| format!("o{}", self.random.below(5))),
             app: [None, Some('a'), Some('b')][self.random.below(3)],
         };
-        let known = self.keepers[resource].published.known().revision.0;
+        let known = self.cachers[resource].published.known().revision.0;
         let from = match self.random.below(4) {
             0 => Some(known + self.random.below(6) as u64),
             1 => Some(known.saturating_sub(self.random.below(30) as u64)),
@@ -398,21 +398,21 @@ impl World {
 
     /// A watch from a revision, or with the initial objects.
     fn watch(&mut self, wish: Wish, from: Option<u64>) {
-        let keeper = &self.keepers[wish.resource];
-        if !keeper.published.known().is_ready() {
+        let cacher = &self.cachers[wish.resource];
+        if !cacher.published.known().is_ready() {
             return;
         }
-        let keeper = &mut self.keepers[wish.resource];
+        let cacher = &mut self.cachers[wish.resource];
         let key = GroupKey { form: "v1/configmaps".into(), filter: filter(&wish).into() };
-        let group = keeper.state.subscribe(key, self.form.clone());
-        let epoch = keeper.published.known().view.epoch;
+        let group = cacher.state.subscribe(key, self.form.clone());
+        let epoch = cacher.published.known().view.epoch;
         if self.random.below(3) == 0 {
-            // Things happen between the group and the picture.
+            // Things happen between the group and the snapshot.
             let many = 1 + self.random.below(3);
             self.keep_one(wish.resource, many);
         }
-        let keeper = &self.keepers[wish.resource];
-        let known = keeper.published.known();
+        let cacher = &self.cachers[wish.resource];
+        let known = cacher.published.known();
         if known.view.epoch != epoch {
             return;
         }
@@ -423,10 +423,10 @@ impl World {
         }
         let start = match from {
             Some(revision) => Start::After(Revision(revision)),
-            None => Start::Initial { known, prefix: Bytes::from(keeper.prefix.clone()), annotated: true },
+            None => Start::Initial { known, prefix: Bytes::from(cacher.prefix.clone()), annotated: true },
         };
-        let subscription = Subscription::new(keeper.published.clone(), &group, epoch, start);
-        self.clients.push(Client::new(wish, &self.line, subscription, &keeper.prefix, from.is_none(), from.unwrap_or(k)));
+        let subscription = Subscription::new(cacher.published.clone(), &group, epoch, start);
+        self.clients.push(Client::new(wish, &self.line, subscription, &cacher.prefix, from.is_none(), from.unwrap_or(k)));
     }
 
     fn leave(&mut self) {
@@ -466,30 +466,30 @@ impl World {
         self.tally.expired += u64::from(client.over == Some(Over::Expired));
     }
 
-    /// A reader looks: the picture is the truth at K, and exact revisions are the past.
+    /// A reader looks: the snapshot is the truth at K, and exact revisions are the past.
     fn look(&mut self) {
-        let index = self.random.below(self.keepers.len());
+        let index = self.random.below(self.cachers.len());
         self.compare(index);
     }
 
     fn compare(&mut self, index: usize) {
-        let keeper = &self.keepers[index];
-        let known = keeper.published.known();
+        let cacher = &self.cachers[index];
+        let known = cacher.published.known();
         if !known.is_ready() {
             return;
         }
-        let picture = |store: &watch::cache::store::Store| -> Vec<(String, u64)> {
+        let snapshot = |store: &watch::cache::store::Store| -> Vec<(String, u64)> {
             store.scan(b"/", b"").map(|o| (String::from_utf8_lossy(&o.key).into_owned(), o.revision.0)).collect()
         };
         let truth = |revision: u64| -> Vec<(String, u64)> {
             let state = self.line.at(revision).into_iter();
-            state.filter(|(key, _)| key.starts_with(&keeper.prefix)).map(|(key, v)| (key, v.revision)).collect()
+            state.filter(|(key, _)| key.starts_with(&cacher.prefix)).map(|(key, v)| (key, v.revision)).collect()
         };
-        assert_eq!(picture(&known.view.store), truth(known.revision.0), "Together, Fresh: the picture known at {}", known.revision);
+        assert_eq!(snapshot(&known.view.store), truth(known.revision.0), "Together, Fresh: the snapshot known at {}", known.revision);
         let floor = known.view.ring.floor().0;
         let at = floor + self.random.below((known.revision.0 - floor + 1) as usize) as u64;
         let exact = known.view.exact(Revision(at)).expect("at or above the floor");
-        assert_eq!(picture(&exact), truth(at), "the exact picture at {at}");
+        assert_eq!(snapshot(&exact), truth(at), "the exact snapshot at {at}");
         self.tally.exact += 1;
     }
 }

@@ -145,7 +145,7 @@ impl Stage {
         let port = self.ports[4];
         let mut args = vec!["serve".to_owned()];
         args.extend(flags(&[("--etcd-servers", &self.etcd_url()), ("--insecure-port", "0")]));
-        args.extend(self.door(port));
+        args.extend(self.listener(port));
         args.extend(self.programs.watchcache_args.iter().cloned());
         Peer::start("watchcache", program, &args, &self.dir, port)
     }
@@ -154,7 +154,7 @@ impl Stage {
     /// write over one another's ports every ten seconds.
     fn kube_apiserver(&self, name: &str, port: u16) -> Result<Peer> {
         let certificates = &self.certificates;
-        let mut args = self.door(port);
+        let mut args = self.listener(port);
         args.extend(flags(&[
             ("--etcd-servers", &self.etcd_url()),
             ("--storage-media-type", self.programs.storage.media_type()),
@@ -172,7 +172,7 @@ impl Stage {
     }
 
     /// The flags that both kinds of server have under the same names.
-    fn door(&self, port: u16) -> Vec<String> {
+    fn listener(&self, port: u16) -> Vec<String> {
         let certificates = &self.certificates;
         flags(&[
             ("--bind-address", "127.0.0.1"),

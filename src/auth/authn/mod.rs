@@ -21,7 +21,7 @@ pub use x509::ClientCertificate;
 /// What a request proved about its client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// Came through the plain door on loopback: a local user, who may do everything.
+    /// Came through the plain listener on loopback: a local user, who may do everything.
     Local,
     /// A known client.
     User(Arc<User>),
@@ -95,7 +95,7 @@ impl Authenticator {
         Ok(Authenticator { authorities, tokens })
     }
 
-    /// What the TLS door asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
+    /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
     /// handshake. `None` when no authority is configured: then no certificate is asked for.
     pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
         self.authorities.as_ref().map(x509::Authorities::handshake_verifier)
@@ -109,7 +109,7 @@ impl Authenticator {
         }
     }
 
-    /// Who sent a request on the TLS door. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`.
+    /// Who sent a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`.
     pub fn identify(&self, headers: &HeaderMap, certificate: &ClientCertificate, now: SystemTime) -> Identity {
         let mut wrong = false;
         match certificate {

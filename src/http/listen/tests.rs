@@ -1,4 +1,4 @@
-//! The doors over real sockets: strangers, known clients, and those who would keep us waiting.
+//! The listeners over real sockets: strangers, known clients, and those who would keep us waiting.
 
 mod bodies;
 mod crowds;
@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use super::super::incoming::{NoBody, Whole};
 use super::*;
-use crate::config::{Connections, SecureDoor};
+use crate::config::{Connections, SecureListener};
 use auth::authn::{Config, Identity};
 
 /// Certificates and tokens in a directory that goes away with it.
@@ -57,9 +57,9 @@ impl Papers {
         std::fs::write(self.dir.path().join(name), text).expect("written");
     }
 
-    fn door(&self) -> SecureDoor {
+    fn listener(&self) -> SecureListener {
         let path = |name: &str| self.dir.path().join(name);
-        SecureDoor {
+        SecureListener {
             address: "127.0.0.1:0".parse().expect("an address"),
             cert_file: path("server.pem"),
             key_file: path("server.key"),
@@ -136,11 +136,11 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
     let (stop, stopped) = watch::channel(false);
     let (heard, asked) = watch::channel(0);
     let metrics = Metrics::new();
-    let doors = Doors { listeners: vec![listener], authenticator: Arc::clone(&authenticator), metrics: Arc::clone(&metrics) };
+    let listeners = Listeners { listeners: vec![listener], authenticator: Arc::clone(&authenticator), metrics: Arc::clone(&metrics) };
     let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
-        let identity = match info.door {
-            Door::Plain => Identity::Local,
-            Door::Secure => authenticator.identify(request.headers(), &info.certificate, SystemTime::now()),
+        let identity = match info.listener {
+            ListenerKind::Plain => Identity::Local,
+            ListenerKind::Secure => authenticator.identify(request.headers(), &info.certificate, SystemTime::now()),
         };
         heard.send_modify(|count| *count += 1);
         async move {
@@ -171,7 +171,7 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
             Response::builder().status(code).body(axum::body::Body::from(body)).expect("a response")
         }
     };
-    let task = tokio::spawn(doors.serve(limits, shutdown, service, stopped));
+    let task = tokio::spawn(listeners.serve(limits, shutdown, service, stopped));
     Server { address, stop, task, asked, metrics }
 }
 
@@ -199,9 +199,9 @@ fn plain(limits: Connections) -> Server {
 
 fn secure(papers: &Papers, limits: Connections) -> Server {
     let authenticator = papers.authenticator();
-    let doors = config::Doors { insecure_port: None, secure: Some(papers.door()) };
-    let mut doors = Doors::bind(&doors, Arc::clone(&authenticator), Metrics::new()).expect("bound");
-    start(doors.listeners.pop().expect("one"), authenticator, limits, LONG)
+    let listeners = config::Listeners { insecure_port: None, secure: Some(papers.listener()) };
+    let mut listeners = Listeners::bind(&listeners, Arc::clone(&authenticator), Metrics::new()).expect("bound");
+    start(listeners.listeners.pop().expect("one"), authenticator, limits, LONG)
 }
 
 /// Sends a request and reads the whole answer; the connection closes after it.
@@ -365,28 +365,28 @@ fn a_shut_door_says_why_in_one_line() {
     let nobody = || Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
-    let error = |doors: config::Doors| match Doors::bind(&doors, nobody(), Metrics::new()) {
+    let error = |listeners: config::Listeners| match Listeners::bind(&listeners, nobody(), Metrics::new()) {
         Ok(_) => panic!("it opened"),
         Err(error) => error.to_string(),
     };
     assert_eq!(
-        error(config::Doors { insecure_port: Some(port), secure: None }),
+        error(config::Listeners { insecure_port: Some(port), secure: None }),
         format!("--insecure-port: 127.0.0.1:{port} is already in use")
     );
     let papers = Papers::new();
-    let with = |change: &dyn Fn(&mut SecureDoor)| {
-        let mut door = papers.door();
-        change(&mut door);
-        error(config::Doors { insecure_port: None, secure: Some(door) })
+    let with = |change: &dyn Fn(&mut SecureListener)| {
+        let mut listener = papers.listener();
+        change(&mut listener);
+        error(config::Listeners { insecure_port: None, secure: Some(listener) })
     };
-    assert!(with(&|door| door.cert_file = "/does/not/exist".into()).starts_with("--tls-cert-file /does/not/exist: "));
-    assert!(with(&|door| door.cert_file = door.key_file.clone()).ends_with("no certificate in it"));
-    assert!(with(&|door| door.key_file = door.cert_file.clone()).ends_with("no private key in it"));
+    assert!(with(&|listener| listener.cert_file = "/does/not/exist".into()).starts_with("--tls-cert-file /does/not/exist: "));
+    assert!(with(&|listener| listener.cert_file = listener.key_file.clone()).ends_with("no certificate in it"));
+    assert!(with(&|listener| listener.key_file = listener.cert_file.clone()).ends_with("no private key in it"));
     papers.write("other.key", &papers.issue("x", ExtendedKeyUsagePurpose::ServerAuth).1);
-    let mismatch = with(&|door| door.key_file = papers.dir.path().join("other.key"));
+    let mismatch = with(&|listener| listener.key_file = papers.dir.path().join("other.key"));
     assert!(mismatch.starts_with("--tls-private-key-file ") && !mismatch.contains('\n'), "{mismatch}");
     assert!(
-        with(&|door| door.address = "192.0.2.1:1".parse().expect("an address"))
+        with(&|listener| listener.address = "192.0.2.1:1".parse().expect("an address"))
             .starts_with("--secure-port: cannot listen on 192.0.2.1:1: ")
     );
 }
@@ -395,10 +395,12 @@ fn a_shut_door_says_why_in_one_line() {
 fn the_plain_door_is_on_loopback_only() {
     let nobody = || Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     // A port that was free may be somebody else's a moment later.
-    let doors = (0..10).find_map(|_| {
+    let listeners = (0..10).find_map(|_| {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Doors::bind(&config::Doors { insecure_port: Some(free), secure: None }, nobody(), Metrics::new()).ok()
+        Listeners::bind(&config::Listeners { insecure_port: Some(free), secure: None }, nobody(), Metrics::new()).ok()
     });
-    let addresses = doors.expect("bound").addresses();
-    assert!(!addresses.is_empty() && addresses.iter().all(|(door, address)| *door == Door::Plain && address.ip().is_loopback()));
+    let addresses = listeners.expect("bound").addresses();
+    assert!(
+        !addresses.is_empty() && addresses.iter().all(|(listener, address)| *listener == ListenerKind::Plain && address.ip().is_loopback())
+    );
 }

@@ -340,14 +340,14 @@ fn keys_of_no_resource_are_counted_and_advance_the_feed() {
 #[test]
 fn the_witness_is_the_last_whole_change() {
     let mut bench = Bench::live();
-    assert_eq!(bench.machine.witness(), None);
+    assert_eq!(bench.machine.last_change(), None);
     bench.events(LEFT, &[("configmaps/a", 12), ("-configmaps/b", 13)], true);
-    assert_eq!(bench.machine.witness().map(|w| w.revision), Some(Revision(12)));
+    assert_eq!(bench.machine.last_change().map(|w| w.revision), Some(Revision(12)));
     bench.events(LEFT, &[], false);
-    let witness = bench.machine.witness().expect("changes came");
-    assert_eq!((&witness.key[..], witness.revision, &witness.value), (&b"/registry/configmaps/ns/b"[..], Revision(13), &None));
+    let last_change = bench.machine.last_change().expect("changes came");
+    assert_eq!((&last_change.key[..], last_change.revision, &last_change.value), (&b"/registry/configmaps/ns/b"[..], Revision(13), &None));
     bench.events(RIGHT, &[("pods/a", 12)], false);
-    assert_eq!(bench.machine.witness().map(|w| w.revision), Some(Revision(13)));
+    assert_eq!(bench.machine.last_change().map(|w| w.revision), Some(Revision(13)));
 }
 
 /// etcd was restored from a backup at 5 while we were at 12: the revisions of the new life are smaller, and none of them is lost.

@@ -108,7 +108,7 @@ impl Replica {
         self.ring.floor()
     }
 
-    /// An immutable picture of now. Costs a few reference counts.
+    /// An immutable snapshot of now. Costs a few reference counts.
     #[must_use]
     pub fn view(&self) -> View {
         View {
@@ -152,7 +152,7 @@ impl Replica {
                 Arc::make_mut(&mut self.broken).insert(broken.key.clone(), broken.clone());
                 None
             }
-            Change::Stored(_) => unreachable!("the keeper makes stored values servable before it applies them"),
+            Change::Stored(_) => unreachable!("the cacher makes stored values servable before it applies them"),
         }
     }
 

@@ -1,8 +1,8 @@
-//! The order fed / handed / View, schedule by schedule: a picture known at K is the truth at K. Knows no etcd and no watcher.
+//! The order fed / handed / View, schedule by schedule: a snapshot known at K is the truth at K. Knows no etcd and no watcher.
 //!
 //! Run by `cargo test --package watchcache-watch --features shuttle --lib schedule`. Shuttle treats every atomic as SeqCst: what is explored is the order of the steps, not
 //! what a weaker ordering would allow (Release on the stores and Acquire on the loads, in program order, is what makes them these steps). The
-//! picture is swapped in one step (`sync`), the queue is shuttle's; `Notify` only wakes and decides nothing.
+//! snapshot is swapped in one step (`sync`), the queue is shuttle's; `Notify` only wakes and decides nothing.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,7 @@ const PLANTED: usize = 4_000;
 enum Feeding {
     Right,
     FedBeforeHanded,
-    /// No mistake: a picture without what was announced is below `handed`, and so nothing is inferred from `fed`.
+    /// No mistake: a snapshot without what was announced is below `handed`, and so nothing is inferred from `fed`.
     HandedBeforeSent,
     /// After a load, `handed` follows every held change by itself: `fed` is already past them.
     HeldOneByOne,
@@ -51,7 +51,7 @@ enum Feeding {
 #[derive(Clone, Copy, PartialEq)]
 enum Reading {
     Right,
-    /// `handed` and the picture first, then `fed`.
+    /// `handed` and the snapshot first, then `fed`.
     FedLast,
     /// Never looks at `handed`.
     NotHanded,
@@ -101,7 +101,7 @@ impl Truth {
     }
 }
 
-/// Hands messages over as `keeper::Inbox` does.
+/// Hands messages over as `cacher::Inbox` does.
 struct Hand {
     queue: mpsc::Sender<Feed>,
     published: Arc<Published>,
@@ -116,7 +116,7 @@ impl Hand {
         }
         for message in messages {
             let revision = message.revision();
-            self.queue.send(message).expect("the keeper outlives the feed");
+            self.queue.send(message).expect("the cacher outlives the feed");
             if self.feeding == Feeding::HeldOneByOne {
                 self.published.handed(revision);
             }
@@ -225,14 +225,14 @@ fn life(feeding: Feeding, reading: Reading, lies: Option<&Arc<AtomicU64>>) {
             })
         })
         .collect();
-    let keeper = {
+    let cacher = {
         let published = published.clone();
         thread::spawn(move || keep(&incoming, &mut replica, &published))
     };
     let hand = Hand { queue, published, feeding };
     feed(&truth, &hand, &fed);
     drop(hand);
-    keeper.join().expect("the keeper ends with the feed");
+    cacher.join().expect("the cacher ends with the feed");
     for reader in readers {
         reader.join().expect("a reader looks a few times and ends");
     }

@@ -1,10 +1,10 @@
-//! What readers hold: an immutable picture of one resource, how far it is known to be true, and the one place that waits (guarantee Fresh).
+//! What readers hold: an immutable snapshot of one resource, how far it is known to be true, and the one place that waits (guarantee Fresh).
 //!
-//! `known` (K in the spec) is the revision up to which the picture is the truth. It is at least `applied`, and it follows every write in the
-//! cluster without the keeper doing anything: when the feed has handed the keeper nothing that is not applied, the picture is as new as `fed`.
+//! `known` (K in the spec) is the revision up to which the snapshot is the truth. It is at least `applied`, and it follows every write in the
+//! cluster without the cacher doing anything: when the feed has handed the cacher nothing that is not applied, the snapshot is as new as `fed`.
 //!
 //! The order that makes this safe, and that `schedule` explores schedule by schedule: the feed **sends** the batch, then stores `handed`, then `fed`
-//! (Release). A reader loads `fed` (Acquire), then `handed`, then the picture.
+//! (Release). A reader loads `fed` (Acquire), then `handed`, then the snapshot.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -66,7 +66,7 @@ impl View {
         Some(store)
     }
 
-    /// The keys that changed since a picture of this life at `seen`; `None` when the ring does not reach back so far.
+    /// The keys that changed since a snapshot of this life at `seen`; `None` when the ring does not reach back so far.
     #[must_use]
     pub fn changed_since(&self, epoch: Epoch, seen: Revision) -> Option<BTreeSet<Bytes>> {
         let since = self.ring.since(seen).ok().filter(|_| self.epoch == epoch)?;
@@ -74,7 +74,7 @@ impl View {
     }
 }
 
-/// The revision up to which every change of a revision space was handed to its keeper, and who waits for it to grow.
+/// The revision up to which every change of a revision space was handed to its cacher, and who waits for it to grow.
 #[derive(Default)]
 pub struct Fed {
     revision: AtomicU64,
@@ -133,21 +133,21 @@ impl Fed {
 /// `handed` of a resource whose load is under way: nothing may be inferred from `fed`.
 const WITHHELD: u64 = u64::MAX;
 
-/// The place where a keeper publishes and readers look. One per resource.
+/// The place where a cacher publishes and readers look. One per resource.
 pub struct Published {
     view: ArcSwap<View>,
     handed: AtomicU64,
-    /// Pictures of an earlier epoch are of an etcd that is no more.
+    /// Snapshots of an earlier epoch are of an etcd that is no more.
     void_before: AtomicU64,
     fed: Arc<Fed>,
     changed: Notify,
     lender: Lender,
 }
 
-/// A picture and how far it is true.
+/// A snapshot and how far it is true.
 #[derive(Clone)]
 pub struct Known {
-    /// The picture.
+    /// The snapshot.
     pub view: Arc<View>,
     /// K: everything up to here is in it.
     pub revision: Revision,
@@ -188,7 +188,7 @@ impl Published {
         self.lender.take_back(forgotten);
     }
 
-    /// The newest picture. Takes no lock.
+    /// The newest snapshot. Takes no lock.
     #[must_use]
     pub fn known(&self) -> Known {
         let fed = self.fed.revision.load(Ordering::Acquire);
@@ -203,13 +203,13 @@ impl Published {
         Known { view, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
     }
 
-    /// The keeper shows a new picture.
+    /// The cacher shows a new snapshot.
     pub fn publish(&self, view: View) {
         self.view.store(Arc::new(view));
         self.changed.notify_waiters();
     }
 
-    /// The feed has sent the keeper everything of this resource up to `revision`. Call after the send and before [`Fed::advance`].
+    /// The feed has sent the cacher everything of this resource up to `revision`. Call after the send and before [`Fed::advance`].
     pub fn handed(&self, revision: Revision) {
         self.handed.store(revision.0, Ordering::Release);
     }
@@ -219,7 +219,7 @@ impl Published {
         self.handed.store(WITHHELD, Ordering::Release);
     }
 
-    /// etcd went backwards: a picture of an earlier epoch than this one is not known up to any revision, and not ready.
+    /// etcd went backwards: a snapshot of an earlier epoch than this one is not known up to any revision, and not ready.
     pub fn void_before(&self, epoch: Epoch) {
         self.void_before.store(epoch.0, Ordering::Release);
     }
@@ -230,23 +230,23 @@ impl Published {
         &self.fed
     }
 
-    /// Ends when a picture is published after this call, polled or not. Asks etcd for nothing.
+    /// Ends when a snapshot is published after this call, polled or not. Asks etcd for nothing.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Waits until the picture is known up to `revision`.
+    /// Waits until the snapshot is known up to `revision`.
     ///
     /// # Errors
-    /// The newest picture, when `limit` has passed (guarantee Fresh: refused in bounded time).
+    /// The newest snapshot, when `limit` has passed (guarantee Fresh: refused in bounded time).
     pub async fn wait_for(&self, revision: Revision, limit: Duration) -> Result<Known, Known> {
         self.wait_until(|known| known.revision >= revision, limit).await
     }
 
-    /// Waits until `enough` is true of the picture.
+    /// Waits until `enough` is true of the snapshot.
     ///
     /// # Errors
-    /// The newest picture, when `limit` has passed.
+    /// The newest snapshot, when `limit` has passed.
     pub async fn wait_until(&self, enough: impl Fn(&Known) -> bool, limit: Duration) -> Result<Known, Known> {
         let known = self.known();
         if enough(&known) {

@@ -1,4 +1,4 @@
-//! The keeper's side: turns a batch's events into frames in the logs of the groups that match.
+//! The cacher's side: turns a batch's events into frames in the logs of the groups that match.
 
 use std::{collections::HashMap, sync::Arc, task::Waker};
 
@@ -11,7 +11,7 @@ use super::{
 use codec::form::Form;
 use model::{Event, Object, Outcome, Revision};
 
-/// All groups of one resource. Owned by its keeper.
+/// All groups of one resource. Owned by its cacher.
 #[derive(Default)]
 pub struct Dispatcher {
     groups: HashMap<GroupKey, Arc<Group>>,
@@ -21,7 +21,7 @@ pub struct Dispatcher {
     pending: Vec<(Arc<Group>, Vec<Frame>)>,
 }
 
-/// Members to wake once the picture is published. Waking is what dropping it does not do: call [`Wake::now`].
+/// Members to wake once the snapshot is published. Waking is what dropping it does not do: call [`Wake::now`].
 #[must_use = "members sleep until they are woken"]
 #[derive(Default)]
 pub struct Wake(Vec<Waker>);

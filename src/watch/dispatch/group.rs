@@ -54,7 +54,7 @@ pub struct Frame {
     pub bytes: Bytes,
 }
 
-/// A group of watchers. The keeper writes its log, members read it.
+/// A group of watchers. The cacher writes its log, members read it.
 pub struct Group {
     key: GroupKey,
     form: Arc<Form>,
@@ -135,7 +135,7 @@ impl Group {
     }
 
     /// Appends the frames of one batch, after dropping those that nobody needs. `published` is what every reader can already load: only up to there
-    /// may the log forget, so that a member with a fresh picture can always join.
+    /// may the log forget, so that a member with a fresh snapshot can always join.
     pub(super) fn append(&self, frames: impl Iterator<Item = Frame>, published: Revision) {
         let mut log = self.log();
         log.trim(published, Revision::ZERO);
@@ -145,7 +145,7 @@ impl Group {
         }
     }
 
-    /// Takes the wakers of the members that wait. The caller wakes them after the picture is published.
+    /// Takes the wakers of the members that wait. The caller wakes them after the snapshot is published.
     pub(super) fn waiting(&self, into: &mut Vec<Waker>) {
         let mut log = self.log();
         into.extend(log.members.iter_mut().flatten().filter_map(|m| m.waker.take()));
@@ -206,8 +206,8 @@ impl Seat {
         &self.group
     }
 
-    /// Goes live after `seen`: every event up to `seen` that matches was taken from a picture. Fails when the log has already forgotten something
-    /// newer than the picture: load a newer one.
+    /// Goes live after `seen`: every event up to `seen` that matches was taken from a snapshot. Fails when the log has already forgotten something
+    /// newer than the snapshot: load a newer one.
     #[must_use]
     pub fn join(&self, seen: Revision) -> bool {
         let mut log = self.group.log();

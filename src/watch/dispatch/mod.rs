@@ -1,6 +1,6 @@
 //! Who hears what: an event touches only the groups that can match it, is encoded once per form, and waits in each group's log for the members.
 //!
-//! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through picture, ring and log. Knows no socket, no
+//! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log. Knows no socket, no
 //! clock and no tokio: a member is woken through `std::task::Waker`.
 
 pub mod dispatcher;

@@ -39,7 +39,7 @@ const PLANTED: usize = 4_000;
 #[derive(Clone, Copy, PartialEq)]
 enum Keeping {
     Right,
-    /// The picture is published before the groups' logs are written.
+    /// The snapshot is published before the groups' logs are written.
     PublishedFirst,
 }
 
@@ -128,20 +128,20 @@ fn life(keeping: Keeping, marking: Marking, lies: Option<&Arc<Count>>) {
         })
         .collect();
     let (queue, incoming) = mpsc::channel();
-    let keeper = {
+    let cacher = {
         let published = published.clone();
         thread::spawn(move || keep(&incoming, &mut replica, &mut dispatcher, &published, keeping))
     };
     for revision in 2..=LAST {
         if ours.contains(&revision) {
             let change = Change::Put(Arc::new(test_object("a", revision)));
-            queue.send(Batch { revision: Revision(revision), changes: vec![change] }).expect("the keeper outlives the feed");
+            queue.send(Batch { revision: Revision(revision), changes: vec![change] }).expect("the cacher outlives the feed");
             published.handed(Revision(revision));
         }
         fed.advance(Revision(revision));
     }
     drop(queue);
-    keeper.join().expect("the keeper ends with the feed");
+    cacher.join().expect("the cacher ends with the feed");
     for member in members {
         member.join().expect("a member looks a few times and ends");
     }

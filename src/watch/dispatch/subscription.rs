@@ -1,12 +1,12 @@
-//! One watcher's way: initial objects from a picture, replay from the ring, then live from its group's log; and back to the ring when it is slow.
+//! One watcher's way: initial objects from a snapshot, replay from the ring, then live from its group's log; and back to the ring when it is slow.
 //!
 //! ```text
-//! Initial ──picture sent──▶ Catching ──ring replayed, join──▶ Live ──log moved past──▶ Catching
+//! Initial ──snapshot sent──▶ Catching ──ring replayed, join──▶ Live ──log moved past──▶ Catching
 //!                              │ ring moved past: Expired        │ group ended: Ended
 //!                              ▼                                 ▼
 //!                            Ended ◀─────────────────────────────┘
 //! ```
-//! Holds no picture while it catches up, only `seen`, and before that one that the resource takes back: a stopped reader keeps nothing alive.
+//! Holds no snapshot while it catches up, only `seen`, and before that one that the resource takes back: a stopped reader keeps nothing alive.
 
 use std::{sync::Arc, task::Waker};
 
@@ -41,7 +41,7 @@ pub struct Subscription {
 }
 
 enum State {
-    /// Objects of the picture with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
+    /// Objects of the snapshot with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
     Initial {
         view: Arc<Lent>,
         prefix: Bytes,
@@ -58,9 +58,9 @@ enum State {
 
 /// Where a watch starts (spec list-watch §4.1).
 pub enum Start {
-    /// With the objects of a picture, then everything after it (rows 1–3, 9).
+    /// With the objects of a snapshot, then everything after it (rows 1–3, 9).
     Initial {
-        /// The picture and K₀.
+        /// The snapshot and K₀.
         known: Known,
         /// Storage key prefix of the scope.
         prefix: Bytes,
@@ -90,7 +90,7 @@ pub enum Step {
 }
 
 impl Subscription {
-    /// Begins. `group` was handed out by the keeper in `epoch`.
+    /// Begins. `group` was handed out by the cacher in `epoch`.
     #[must_use]
     pub fn new(published: Arc<Published>, group: &Arc<Group>, epoch: Epoch, start: Start) -> Self {
         let seat = group.sit();
@@ -131,7 +131,7 @@ impl Subscription {
     }
 
     /// The revision a bookmark could carry if the log turns out to be drained **after** this call: load it first, then step, and when the step is
-    /// [`Step::Pending`] send it (guarantee Bookmarkable; the log is written before the picture is published).
+    /// [`Step::Pending`] send it (guarantee Bookmarkable; the log is written before the snapshot is published).
     #[must_use]
     pub fn bookmark_candidate(&self) -> Option<Revision> {
         let known = self.published.known();
@@ -160,7 +160,7 @@ impl Subscription {
         std::mem::take(&mut self.processed)
     }
 
-    /// Shows objects of the picture; whether there is something to send. `None` when the picture was taken back.
+    /// Shows objects of the snapshot; whether there is something to send. `None` when the snapshot was taken back.
     fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<bool> {
         let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Some(false) };
         let view = view.view()?;
@@ -196,7 +196,7 @@ impl Subscription {
         Some(sent)
     }
 
-    /// The ring has moved past the picture.
+    /// The ring has moved past the snapshot.
     fn late(&mut self) -> Step {
         let known = self.published.known();
         if known.view.epoch != self.epoch {
@@ -236,7 +236,7 @@ impl Subscription {
         if self.seat.join(known.view.applied) {
             self.state = State::Live;
         }
-        // Else the log has just forgotten something newer than this picture, and so a newer picture is there: go round again.
+        // Else the log has just forgotten something newer than this snapshot, and so a newer snapshot is there: go round again.
         (!out.is_empty()).then_some(Step::More)
     }
 

@@ -5,7 +5,7 @@
 //! PUT, PATCH   defaulted → prepare_update → validate_update → to_stored → etcd
 //! …/status     defaulted → prepare_status_update → validate_status_update → to_stored → etcd
 //! DELETE       marked_for_deletion, the first time → to_stored → etcd; later as for every object
-//! after each   next → UpdateStatus → to_stored → etcd → next …           (`upkeep/definitions` asks)
+//! after each   next → UpdateStatus → to_stored → etcd → next …           (`controllers/definitions` asks)
 //! ```
 //!
 //! Structural schemas are checked for their structure and stored; objects are not validated against them yet.

@@ -31,7 +31,7 @@ const PER_ADDRESS: usize = 20_000;
 /// A connection, with TLS or without.
 pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
-/// A connection of whatever kind the door has.
+/// A connection of whatever kind the listener has.
 pub(crate) type Io = Box<dyn Connection>;
 
 /// What is spoken on a connection.
@@ -39,13 +39,13 @@ pub(crate) type Io = Box<dyn Connection>;
 pub(crate) enum Protocol {
     /// HTTP/1.1
     Http1,
-    /// HTTP/2: by ALPN, or known beforehand on a plain door.
+    /// HTTP/2: by ALPN, or known beforehand on a plain listener.
     Http2,
 }
 
 /// Where the server is and how one gets in.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct Listener {
     port: u16,
     tls: Option<Tls>,
     token: Option<String>,
@@ -57,13 +57,13 @@ struct Tls {
     http2: TlsConnector,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("port", &self.port).field("tls", &self.tls.is_some()).finish_non_exhaustive()
+        f.debug_struct("Listener").field("port", &self.port).field("tls", &self.tls.is_some()).finish_non_exhaustive()
     }
 }
 
-impl Door {
+impl Listener {
     /// Plain HTTP on loopback.
     #[must_use]
     pub(crate) fn plain(port: u16) -> Self {
@@ -131,7 +131,7 @@ impl Door {
         self.send(Braked::new(stream, manner, signal), target).await
     }
 
-    /// A connection, through the TLS handshake where there is one; `nth` as in [`Door::connect`].
+    /// A connection, through the TLS handshake where there is one; `nth` as in [`Listener::connect`].
     pub(crate) async fn reach(&self, nth: usize, protocol: Protocol) -> Result<Io> {
         self.over(self.connect(nth).await.context("connect")?, protocol).await
     }

@@ -243,7 +243,7 @@ impl Ports {
         self.base + 20
     }
 
-    /// Its TLS door, where it has two.
+    /// Its TLS listener, where it has two.
     #[must_use]
     pub(crate) fn secure(&self) -> u16 {
         self.base + 21

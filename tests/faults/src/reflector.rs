@@ -13,7 +13,7 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use crate::{
     brake::Manner,
     history::{Event, History, Item, Kind, Record, Wanted},
-    http::{Door, Lines},
+    http::{Listener, Lines},
     object::Filter,
     truth::{Ledger, State},
     wire::{self, Line},
@@ -72,10 +72,10 @@ struct Shared {
 impl Reflector {
     /// Starts it; it runs until `stop` turns true.
     #[must_use]
-    pub(crate) fn start(number: usize, habit: Habit, door: Arc<Door>, ledger: Arc<Ledger>, stop: watch::Receiver<bool>) -> Self {
+    pub(crate) fn start(number: usize, habit: Habit, listener: Arc<Listener>, ledger: Arc<Ledger>, stop: watch::Receiver<bool>) -> Self {
         let shared = Arc::new(Shared::default());
         let filter = habit.filter.clone();
-        let run = Run { number, habit, door, ledger, shared: shared.clone(), records: Vec::new(), seen: 0, backoff: BACKOFF_MIN };
+        let run = Run { number, habit, listener, ledger, shared: shared.clone(), records: Vec::new(), seen: 0, backoff: BACKOFF_MIN };
         Self { number, filter, shared, task: tokio::spawn(run.until(stop)) }
     }
 
@@ -134,7 +134,7 @@ enum Age {
 struct Run {
     number: usize,
     habit: Habit,
-    door: Arc<Door>,
+    listener: Arc<Listener>,
     ledger: Arc<Ledger>,
     shared: Arc<Shared>,
     records: Vec<Record>,
@@ -180,7 +180,7 @@ impl Run {
 
     async fn list(&mut self, age: Age) -> Next {
         let (query, wanted) = self.wanted(age);
-        let answer = self.door.get(&format!("{}{query}", self.habit.filter.target()), PATIENCE).await;
+        let answer = self.listener.get(&format!("{}{query}", self.habit.filter.target()), PATIENCE).await;
         match answer {
             Ok((200, body)) => match wire::list(&body) {
                 Ok(listing) => {
@@ -257,8 +257,8 @@ impl Run {
         let target = format!("{}&watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{query}", self.habit.filter.target());
         let opening = async {
             match &self.habit.brake {
-                None => self.door.open(&target, self.number).await,
-                Some((manner, signal)) => self.door.open_badly(&target, *manner, signal.clone()).await,
+                None => self.listener.open(&target, self.number).await,
+                Some((manner, signal)) => self.listener.open_badly(&target, *manner, signal.clone()).await,
             }
         };
         match timeout(self.patience(), opening).await {

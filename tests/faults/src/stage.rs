@@ -138,8 +138,8 @@ impl Stage {
     /// Starts these watchers.
     pub(crate) async fn watch_as(&mut self, habits: Vec<Habit>) {
         for habit in habits {
-            let (door, ledger, stop) = (self.server.door.clone(), self.ledger.clone(), self.crowd.stop.subscribe());
-            self.crowd.reflectors.push(Reflector::start(self.crowd.reflectors.len(), habit, door, ledger, stop));
+            let (listener, ledger, stop) = (self.server.listener.clone(), self.ledger.clone(), self.crowd.stop.subscribe());
+            self.crowd.reflectors.push(Reflector::start(self.crowd.reflectors.len(), habit, listener, ledger, stop));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -172,7 +172,7 @@ impl Stage {
         let (end, mut answered, mut late, mut slowest) = (Instant::now() + wait, 0, 0, Duration::ZERO);
         while Instant::now() < end {
             let start = Instant::now();
-            let answer = self.server.door.get("/api/v1/namespaces/faults-0/configmaps?resourceVersion=0", CACHE_ANSWER).await;
+            let answer = self.server.listener.get("/api/v1/namespaces/faults-0/configmaps?resourceVersion=0", CACHE_ANSWER).await;
             slowest = slowest.max(start.elapsed());
             let problem = match answer {
                 Ok((200, _)) => {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer, pki_types::pem::PemObject};
 
 use crate::{
-    http::Door,
+    http::Listener,
     options::{Options, Subject},
     process::{Cost, Process},
 };
@@ -24,16 +24,16 @@ const TOKEN: &str = "faults-token";
 pub(crate) struct Server {
     process: Option<Process>,
     /// How clients reach it.
-    pub(crate) door: Arc<Door>,
-    /// The door with TLS and a token: another one if that was asked for, else the same.
-    pub(crate) secure: Arc<Door>,
+    pub(crate) listener: Arc<Listener>,
+    /// The listener with TLS and a token: another one if that was asked for, else the same.
+    pub(crate) secure: Arc<Listener>,
     plan: Plan,
 }
 
 /// What a scenario wants of a server besides the usual.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
-    /// A TLS door with a token beside the plain one.
+    /// A TLS listener with a token beside the plain one.
     pub(crate) secure: bool,
     /// Further arguments, for this project's server only.
     pub(crate) args: Vec<String>,
@@ -63,8 +63,8 @@ impl Server {
             (None, Subject::Watchcache) => watchcache_args(&endpoints.join(","), port),
             (None, Subject::KubeApiserver) => peer_args(&endpoints.join(","), port, dir).await?,
         };
-        let two_doors = wishes.secure && ours;
-        if two_doors {
+        let two_listeners = wishes.secure && ours;
+        if two_listeners {
             args.extend(secure_args(secure, dir).await?);
         }
         if ours {
@@ -75,9 +75,9 @@ impl Server {
         let patience = Duration::from_secs(if tls { 240 } else { 120 });
         let plan = Plan { binary: options.server.clone(), args, log: dir.join("server.log"), patience };
         let mut process = Process::start_telling(&plan.binary, &plan.args, &plan.log, wishes.stderr)?;
-        let door = Arc::new(if tls { peer_door(port, dir, &mut process).await? } else { Door::plain(port) });
-        let secure = if two_doors { Arc::new(door_signed_by(secure, &dir.join("door.crt"))?) } else { door.clone() };
-        let mut server = Self { process: Some(process), door, secure, plan };
+        let listener = Arc::new(if tls { peer_listener(port, dir, &mut process).await? } else { Listener::plain(port) });
+        let secure = if two_listeners { Arc::new(listener_signed_by(secure, &dir.join("listener.crt"))?) } else { listener.clone() };
+        let mut server = Self { process: Some(process), listener, secure, plan };
         server.ready().await?;
         Ok(server)
     }
@@ -132,7 +132,7 @@ impl Server {
         let start = Instant::now();
         while start.elapsed() < self.plan.patience {
             self.alive()?;
-            if self.door.get("/readyz", Duration::from_secs(2)).await.is_ok_and(|(status, _)| status == 200) {
+            if self.listener.get("/readyz", Duration::from_secs(2)).await.is_ok_and(|(status, _)| status == 200) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -148,7 +148,7 @@ fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
 
 /// A certificate that is its own authority, and the file of the only user's token.
 async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
-    let (key, certificate, tokens) = (dir.join("door.key"), dir.join("door.crt"), dir.join("tokens.csv"));
+    let (key, certificate, tokens) = (dir.join("listener.key"), dir.join("listener.crt"), dir.join("tokens.csv"));
     let (key, certificate) = (key.to_string_lossy(), certificate.to_string_lossy());
     let made = ["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2", "-subj", "/CN=127.0.0.1"];
     let named = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
@@ -197,7 +197,7 @@ async fn openssl(args: &[&str]) -> Result<()> {
 }
 
 /// The peer signs its own certificate at start; the file holds its authority too.
-async fn peer_door(port: u16, dir: &Path, process: &mut Process) -> Result<Door> {
+async fn peer_listener(port: u16, dir: &Path, process: &mut Process) -> Result<Listener> {
     let path = dir.join("certs/apiserver.crt");
     let start = Instant::now();
     while !path.exists() {
@@ -206,15 +206,15 @@ async fn peer_door(port: u16, dir: &Path, process: &mut Process) -> Result<Door>
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    door_signed_by(port, &path)
+    listener_signed_by(port, &path)
 }
 
-fn door_signed_by(port: u16, authority: &Path) -> Result<Door> {
+fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(authority)? {
         roots.add(certificate?)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(Door::tls(port, config.with_root_certificates(roots).with_no_client_auth(), TOKEN))
+    Ok(Listener::tls(port, config.with_root_certificates(roots).with_no_client_auth(), TOKEN))
 }

@@ -1,4 +1,4 @@
-//! What is refused, what is not, and in whose words: of both doors where both are asked.
+//! What is refused, what is not, and in whose words: of both listeners where both are asked.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

@@ -1,4 +1,4 @@
-//! The TLS door as others see it: what browsers are told, and how clients inside of a cluster find it.
+//! The TLS listener as others see it: what browsers are told, and how clients inside of a cluster find it.
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
@@ -18,11 +18,11 @@ const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
 
-/// A server with a TLS door here, and these flags.
-async fn start(dir: &Path, site: &Site, door: SocketAddr, flags: &[&str]) -> Result<Alone, Failure> {
+/// A server with a TLS listener here, and these flags.
+async fn start(dir: &Path, site: &Site, listener: SocketAddr, flags: &[&str]) -> Result<Alone, Failure> {
     let file = |name: &str, file: &str| format!("{name}={}", site.path().join(file).display());
     let own = [
-        format!("--secure-port={}", door.port()),
+        format!("--secure-port={}", listener.port()),
         "--bind-address=127.0.0.1".to_owned(),
         file("--tls-cert-file", "server.crt"),
         file("--tls-private-key-file", "server.key"),
@@ -34,10 +34,10 @@ async fn start(dir: &Path, site: &Site, door: SocketAddr, flags: &[&str]) -> Res
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn browsers_are_told_to_keep_to_tls() -> Outcome {
-    let (dir, door) = (tempfile::tempdir()?, free_address()?);
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
     let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
     let flag = "--strict-transport-security-directives=max-age=31536000,includeSubDomains";
-    let server = start(dir.path(), &site, door, &[flag]).await?;
+    let server = start(dir.path(), &site, listener, &[flag]).await?;
     let told = async |client: &Client, target: &str| -> Result<(u16, Vec<String>), Failure> {
         let whole = client.whole("GET", target, &[], b"").await?;
         Ok((whole.status, whole.header("strict-transport-security").map(str::to_owned).collect()))
@@ -51,7 +51,11 @@ async fn browsers_are_told_to_keep_to_tls() -> Outcome {
         ("/api/v1/configmaps?timeout=x", 400),
         ("/nothing", 404),
     ] {
-        assert_eq!(told(&site.client(door), target).await?, (status, vec!["max-age=31536000; includeSubDomains".to_owned()]), "{target}");
+        assert_eq!(
+            told(&site.client(listener), target).await?,
+            (status, vec!["max-age=31536000; includeSubDomains".to_owned()]),
+            "{target}"
+        );
         assert_eq!(told(&server.client(), target).await?, (status, Vec::new()), "{target}");
     }
     Ok(())
@@ -94,13 +98,13 @@ async fn expect(client: &Client, wanted: &Value) -> Outcome {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_inside_of_a_cluster_find_the_server() -> Outcome {
-    let (dir, door, other) = (tempfile::tempdir()?, free_address()?, free_address()?);
+    let (dir, listener, other) = (tempfile::tempdir()?, free_address()?, free_address()?);
     let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
-    let server = start(dir.path(), &site, door, &["--advertise-address=192.0.2.7"]).await?;
-    let mut wanted = recorded(door.port())?;
+    let server = start(dir.path(), &site, listener, &["--advertise-address=192.0.2.7"]).await?;
+    let mut wanted = recorded(listener.port())?;
     expect(&server.client(), &wanted).await?;
     server.kill()?;
-    // The Service stays what it is, the endpoints follow the door.
+    // The Service stays what it is, the endpoints follow the listener.
     let server = start(dir.path(), &site, other, &["--advertise-address=192.0.2.7"]).await?;
     let client = server.client();
     for object in [1, 2] {
@@ -114,8 +118,8 @@ async fn clients_inside_of_a_cluster_find_the_server() -> Outcome {
     wanted[0] = recorded(other.port())?[0].clone();
     expect(&client, &wanted).await?;
     server.kill()?;
-    // Nobody else reaches a door on loopback: then what is there is somebody else's.
-    let server = start(dir.path(), &site, door, &[]).await?;
+    // Nobody else reaches a listener on loopback: then what is there is somebody else's.
+    let server = start(dir.path(), &site, listener, &[]).await?;
     assert_eq!(found(&server.client()).await?, wanted);
     Ok(())
 }

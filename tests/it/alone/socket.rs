@@ -70,7 +70,7 @@ const SHAKES: &[Shake] = &[
     ("watch=false", &[CLOSES], "200 ConfigMapList"),
 ];
 
-/// The same on a door that asks who comes, without an `Authorization` header. `@` is the start of a subprotocol that is a token.
+/// The same on a listener that asks who comes, without an `Authorization` header. `@` is the start of a subprotocol that is a token.
 const TOKENS: &[(&str, &str)] = &[
     ("@RIGHT, v1", "101 s3pPLMBiTxaQ9kYGzzhZRbK+xOo= v1; ADDED, close 1000, end"),
     ("v1,@RIGHT", "101 s3pPLMBiTxaQ9kYGzzhZRbK+xOo= v1; ADDED, close 1000, end"),
@@ -244,7 +244,7 @@ async fn sockets_are_those_of_kube_apiserver() -> Outcome {
     assert_eq!(differences(&plain).await?, [""; 0], "plain");
     assert_eq!(differences(&secure).await?, [""; 0], "TLS");
     assert_eq!(differences_of_tokens(&secure).await, [""; 0]);
-    // A page of another origin gets no further on the door that asks nobody who they are.
+    // A page of another origin gets no further on the listener that asks nobody who they are.
     for headers in [[("Origin", "http://evil.example"), CLOSES], [("Origin", "null"), CLOSES], [("Sec-Fetch-Site", "cross-site"), CLOSES]] {
         assert_eq!(shake(&plain, BY_NAME, &headers).await?, "403 Forbidden", "{headers:?}");
     }

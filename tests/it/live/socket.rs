@@ -41,7 +41,7 @@ async fn looked_at(floor: &Floor, ours: &Client, theirs: &Client) -> Result<Vec<
     for (name, client) in [("theirs", theirs), ("ours", ours)] {
         wrong.extend(differences(client).await.map_err(plainly)?.into_iter().map(|difference| format!("{name}: {difference}")));
     }
-    // The plain door asks for no token.
+    // The plain listener asks for no token.
     let (_, asks) = floor.ours_url();
     for (name, client) in [("theirs", theirs), ("ours", ours)].into_iter().take(if asks { 2 } else { 1 }) {
         wrong.extend(differences_of_tokens(client).await.into_iter().map(|difference| format!("{name}: {difference}")));

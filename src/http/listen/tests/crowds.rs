@@ -33,7 +33,7 @@ fn closed(server: &Server, reason: &str) -> u64 {
     server.metrics.connections_closed.with_label_values(&[reason]).get()
 }
 
-/// 22 connections with one stream each, whose window is zero, took both doors for as long as they liked.
+/// 22 connections with one stream each, whose window is zero, took both listeners for as long as they liked.
 #[tokio::test]
 async fn strangers_that_take_no_answer_lock_nobody_out() {
     let papers = Papers::new();

@@ -16,7 +16,7 @@ use crate::{
         raw::{Raw, Reads},
         report::Told,
     },
-    http::{Door, Io, Protocol},
+    http::{Listener, Io, Protocol},
 };
 
 /// What a body announces, bytes.
@@ -46,10 +46,10 @@ fn body() -> Vec<u8> {
 /// Streams whose bodies are sent as far as the server takes them, and then held.
 pub(super) async fn half(target: &Target, told: &mut Told) {
     let (count, end, body) = (target.sizes.of(STREAMS), Instant::now() + target.time, body());
-    let (door, length) = (target.plain.clone(), ANNOUNCED.to_string());
+    let (listener, length) = (target.plain.clone(), ANNOUNCED.to_string());
     let (connections, unopened) = open_many(count / STREAMS_PER_CONNECTION, end, |nth| {
-        let door = door.clone();
-        async move { Raw::open(&door, nth, 65_535, Reads::Everything).await }
+        let listener = listener.clone();
+        async move { Raw::open(&listener, nth, 65_535, Reads::Everything).await }
     })
     .await;
     let (mut sent, mut bodies) = (0, Vec::new());
@@ -90,11 +90,11 @@ pub(super) async fn few_connections(target: &Target, count: usize, told: &mut To
 
 /// Connections with half a body each.
 pub(super) async fn half_connections(target: &Target, count: usize) -> Vec<Io> {
-    let (door, body) = (target.plain.clone(), body());
+    let (listener, body) = (target.plain.clone(), body());
     let (held, _) = open_many(count, Instant::now() + target.time, |nth| {
-        let (door, body) = (door.clone(), body.clone());
+        let (listener, body) = (listener.clone(), body.clone());
         async move {
-            let mut io = begun(&door, nth, &format!("Content-Length: {ANNOUNCED}")).await?;
+            let mut io = begun(&listener, nth, &format!("Content-Length: {ANNOUNCED}")).await?;
             // A server that does not take it is not held up by it.
             let _untaken = timeout(WRITE, io.write_all(&body)).await;
             Ok(io)
@@ -105,10 +105,10 @@ pub(super) async fn half_connections(target: &Target, count: usize) -> Vec<Io> {
 }
 
 /// A connection on which a request's head was sent.
-async fn begun(door: &Door, nth: usize, length: &str) -> Result<Io> {
-    let mut io = door.reach(nth, Protocol::Http1).await?;
-    let token = door.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
-    let head = format!("POST {PATH} HTTP/1.1\r\nHost: {}\r\n{token}Content-Type: application/json\r\n{length}\r\n\r\n", door.authority());
+async fn begun(listener: &Listener, nth: usize, length: &str) -> Result<Io> {
+    let mut io = listener.reach(nth, Protocol::Http1).await?;
+    let token = listener.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
+    let head = format!("POST {PATH} HTTP/1.1\r\nHost: {}\r\n{token}Content-Type: application/json\r\n{length}\r\n\r\n", listener.authority());
     io.write_all(head.as_bytes()).await?;
     Ok(io)
 }
@@ -118,11 +118,11 @@ pub(super) async fn slow(target: &Target, told: &mut Told) {
     let end = Instant::now() + target.time;
     let mut trickles = JoinSet::new();
     for nth in 0..SLOW * 2 {
-        let door = target.plain.clone();
+        let listener = target.plain.clone();
         trickles.spawn(async move {
             let length = format!("Content-Length: {ANNOUNCED}");
             let length = if nth < SLOW { &*length } else { "Transfer-Encoding: chunked\r\nTrailer: X-Late" };
-            let mut io = begun(&door, nth, length).await?;
+            let mut io = begun(&listener, nth, length).await?;
             if nth >= SLOW {
                 let whole = [BEGINNING, br#""}}"#].concat();
                 io.write_all(format!("{:x}\r\n", whole.len()).as_bytes()).await?;

@@ -13,7 +13,7 @@ use crate::{
         options::Size,
         report::Told,
     },
-    http::{Door, Talk},
+    http::{Listener, Talk},
 };
 
 /// Definitions of [`LARGE_BYTES`].
@@ -64,15 +64,15 @@ fn padded(plural: &str, bytes: usize) -> Value {
 }
 
 /// Creates one; the status.
-async fn create(talk: &mut Option<Talk>, door: &Door, definition: &Value) -> u16 {
-    send(talk, door, "POST", PATH, ("application/json", Bytes::from(definition.to_string()))).await
+async fn create(talk: &mut Option<Talk>, listener: &Listener, definition: &Value) -> u16 {
+    send(talk, listener, "POST", PATH, ("application/json", Bytes::from(definition.to_string()))).await
 }
 
 /// A write on the connection that is there, or a new one after a failure; 0 is no answer.
-async fn send(talk: &mut Option<Talk>, door: &Door, method: &str, path: &str, body: (&str, Bytes)) -> u16 {
+async fn send(talk: &mut Option<Talk>, listener: &Listener, method: &str, path: &str, body: (&str, Bytes)) -> u16 {
     let asking = async {
         if talk.is_none() {
-            *talk = Some(door.talk().await?);
+            *talk = Some(listener.talk().await?);
         }
         talk.as_mut().context("just opened")?.whole(method, path, Some(body)).await
     };
@@ -92,18 +92,18 @@ fn taken(statuses: &[u16], status: u16) -> String {
 
 /// Large ones created and patched, then huge ones.
 pub(super) async fn large_and_many(target: &Target, told: &mut Told) -> Result<()> {
-    let (mut talk, door) = (None, &target.plain);
+    let (mut talk, listener) = (None, &target.plain);
     let (mut created, mut patched, mut huge) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..target.sizes.of(LARGE) {
-        created.push(create(&mut talk, door, &definition(&format!("large{n}s"), "attack.example.com", "v1", LARGE_BYTES)).await);
+        created.push(create(&mut talk, listener, &definition(&format!("large{n}s"), "attack.example.com", "v1", LARGE_BYTES)).await);
     }
     for n in 0..target.sizes.of(LARGE) {
         let path = format!("{PATH}/large{n}s.attack.example.com");
         let body = Bytes::from(json!({"metadata": {"annotations": {"patched": "yes"}}}).to_string());
-        patched.push(send(&mut talk, door, "PATCH", &path, ("application/merge-patch+json", body)).await);
+        patched.push(send(&mut talk, listener, "PATCH", &path, ("application/merge-patch+json", body)).await);
     }
     for n in 0..target.sizes.of(HUGE) {
-        huge.push(create(&mut talk, door, &definition(&format!("huge{n}s"), "attack.example.com", "v1", HUGE_BYTES)).await);
+        huge.push(create(&mut talk, listener, &definition(&format!("huge{n}s"), "attack.example.com", "v1", HUGE_BYTES)).await);
     }
     told.note("created", taken(&created, 201));
     told.note("patched", taken(&patched, 200));
@@ -132,19 +132,19 @@ pub(super) async fn small(ground: &Ground, told: &mut Told, before: f64) -> Resu
 
 /// One near the limit, then an ordinary one.
 pub(super) async fn largest(target: &Target, told: &mut Told) -> Result<()> {
-    let (mut talk, door) = (None, &target.plain);
+    let (mut talk, listener) = (None, &target.plain);
     let (mut largest, mut bytes) = (0, LARGEST_BYTES);
     while largest != 201 && bytes > LARGEST_BYTES - STEPS * STEP_BYTES {
         bytes -= STEP_BYTES;
-        largest = create(&mut talk, door, &padded("largests", bytes)).await;
+        largest = create(&mut talk, listener, &padded("largests", bytes)).await;
     }
     told.note("bytes", bytes);
-    let ordinary = create(&mut talk, door, &definition("ordinaries", "attack.example.com", "v1", 1000)).await;
+    let ordinary = create(&mut talk, listener, &definition("ordinaries", "attack.example.com", "v1", 1000)).await;
     told.note("created", format!("{largest},{ordinary}"));
     ensure!(ordinary == 201, "an ordinary definition got {ordinary}");
     let start = Instant::now();
     let is_established = async || {
-        let (_, body) = door.get(&format!("{PATH}/ordinaries.attack.example.com"), ESTABLISHED).await.ok()?;
+        let (_, body) = listener.get(&format!("{PATH}/ordinaries.attack.example.com"), ESTABLISHED).await.ok()?;
         let definition: Value = serde_json::from_slice(&body).ok()?;
         let conditions = definition.pointer("/status/conditions")?.as_array()?.clone();
         conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True").then_some(())
@@ -166,11 +166,11 @@ pub(super) async fn largest(target: &Target, told: &mut Told) -> Result<()> {
 
 /// Names that built-in resources have, in versions that they have not.
 pub(super) async fn shadow(target: &Target, told: &mut Told) -> Result<()> {
-    let (mut talk, door, mut created) = (None, &target.plain, Vec::new());
+    let (mut talk, listener, mut created) = (None, &target.plain, Vec::new());
     for (plural, group) in SHADOWED {
         let mut shadow = definition(plural, group, "v7", 1000);
         shadow["spec"]["scope"] = "Cluster".into();
-        created.push(create(&mut talk, door, &shadow).await.to_string());
+        created.push(create(&mut talk, listener, &shadow).await.to_string());
     }
     // Objects of the new versions lie where the built-in ones are, if the definitions are heard.
     for (plural, group) in SHADOWED {
@@ -180,7 +180,7 @@ pub(super) async fn shadow(target: &Target, told: &mut Told) -> Result<()> {
         let mut status = 404;
         while status == 404 && Instant::now() < deadline {
             sleep(Duration::from_millis(200)).await;
-            status = send(&mut talk, door, "POST", &path, ("application/json", body.clone())).await;
+            status = send(&mut talk, listener, "POST", &path, ("application/json", body.clone())).await;
         }
         created.push(status.to_string());
     }
@@ -191,7 +191,7 @@ pub(super) async fn shadow(target: &Target, told: &mut Told) -> Result<()> {
         for path in
             [PATH, "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/apiextensions.k8s.io/v1", "/apis/apiregistration.k8s.io/v1"]
         {
-            match door.get(path, WRITE).await {
+            match listener.get(path, WRITE).await {
                 Ok((200, _)) => {}
                 Ok((status, _)) if broken == 0 => told.blame(format!("{path} answers {status}")),
                 Err(error) if broken == 0 => told.blame(format!("{path}: {error:#}")),

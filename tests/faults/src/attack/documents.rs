@@ -107,10 +107,10 @@ fn heads() -> Vec<(&'static str, String, String)> {
 
 async fn head(target: &Target, path: &str, line: &str) -> Option<u16> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let door = &target.plain;
-    let mut io = door.reach(0, crate::http::Protocol::Http1).await.ok()?;
-    let token = door.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{token}{line}Connection: close\r\n\r\n", door.authority());
+    let listener = &target.plain;
+    let mut io = listener.reach(0, crate::http::Protocol::Http1).await.ok()?;
+    let token = listener.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{token}{line}Connection: close\r\n\r\n", listener.authority());
     io.write_all(head.as_bytes()).await.ok()?;
     let mut answer = [0; 12];
     io.read_exact(&mut answer).await.ok()?;

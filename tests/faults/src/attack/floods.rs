@@ -20,7 +20,7 @@ use crate::{
         raw::{Raw, Reads},
         report::Told,
     },
-    http::Door,
+    http::Listener,
 };
 
 /// Connections of a flood.
@@ -107,12 +107,12 @@ pub(super) async fn resets(target: &Target, told: &mut Told) {
 }
 
 /// As fast as they go; who is thrown out comes back. Tells MiB sent and connections opened.
-async fn flood(door: &Door, frame: Frame, connections: usize, time: Duration, told: &mut Told, name: &'static str) {
+async fn flood(listener: &Listener, frame: Frame, connections: usize, time: Duration, told: &mut Told, name: &'static str) {
     let (end, sent, opened) = (Instant::now() + time, AtomicUsize::new(0), AtomicUsize::new(0));
     join_all((0..connections).map(async |nth| {
         let reads = if nth % 2 == 0 { Reads::Everything } else { Reads::Nothing };
         while Instant::now() < end {
-            if let Ok(raw) = Raw::open(door, 0, 65_535, reads).await {
+            if let Ok(raw) = Raw::open(listener, 0, 65_535, reads).await {
                 opened.fetch_add(1, Ordering::Relaxed);
                 let first = frame.batch(&raw, true);
                 let mut good = raw.send(&first).await.is_ok();

@@ -1,4 +1,4 @@
-//! What an attack stands on: etcd with objects in it, the server with its doors, and what the attacker knows of both.
+//! What an attack stands on: etcd with objects in it, the server with its listeners, and what the attacker knows of both.
 
 use std::{
     path::Path,
@@ -14,7 +14,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::timeout_at};
 use crate::{
     attack::options::Attacks,
     etcd::{self, Etcd},
-    http::Door,
+    http::Listener,
     object::{Draft, etcd_key},
     options::Options,
     subject::{Server, Wishes},
@@ -42,10 +42,10 @@ pub(super) enum Seed {
 /// What an attacker knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// The door without TLS, if there is one.
-    pub(crate) plain: Arc<Door>,
-    /// The door with TLS, for those who have a token.
-    pub(crate) secure: Arc<Door>,
+    /// The listener without TLS, if there is one.
+    pub(crate) plain: Arc<Listener>,
+    /// The listener with TLS, for those who have a token.
+    pub(crate) secure: Arc<Listener>,
     /// How much of everything.
     pub(crate) sizes: Attacks,
     /// How long it goes on.
@@ -53,9 +53,9 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The TLS door, for somebody without a token.
+    /// The TLS listener, for somebody without a token.
     #[must_use]
-    pub(super) fn strange(&self) -> Door {
+    pub(super) fn strange(&self) -> Listener {
         self.secure.without_token()
     }
 }
@@ -77,7 +77,7 @@ impl Ground {
             Seed::Large => seed_large(ports.etcd(0), options.attacks.large_objects()).await?,
         }
         let server = Server::start(options, dir, &[ports.etcd(0)], Wishes { secure: true, ..wishes }).await?;
-        let (plain, secure) = (server.door.clone(), server.secure.clone());
+        let (plain, secure) = (server.listener.clone(), server.secure.clone());
         let target = Target { plain, secure, sizes: options.attacks.clone(), time: options.attacks.time() };
         Ok(Self { server, target, _etcd: etcd })
     }

@@ -1,4 +1,4 @@
-//! Much that is held for little: trees of a stored object, copies that etcd answers with, pictures that are long gone from the cache.
+//! Much that is held for little: trees of a stored object, copies that etcd answers with, snapshots that are long gone from the cache.
 
 use std::time::Instant;
 
@@ -20,10 +20,10 @@ const PATCHES: usize = 250;
 /// Unread GETs of a large object, and unread lists of all of them from etcd.
 const GETS: usize = 250;
 const LISTS: usize = 10;
-/// Objects of a picture, and bytes of each.
+/// Objects of a snapshot, and bytes of each.
 const OBJECTS: usize = 8;
 const OBJECT_BYTES: usize = 1_000_000;
-/// Pictures, each with a watch that is not read.
+/// Snapshots, each with a watch that is not read.
 const PICTURES: Size = Size(30, 200);
 const PATH: &str = "/api/v1/namespaces/kube-public/configmaps";
 
@@ -77,11 +77,11 @@ pub(super) async fn copies(target: &Target, told: &mut Told) -> Result<()> {
 }
 
 /// A watch that shows all objects, unread; all objects are replaced; again, as often as there is time.
-pub(super) async fn pictures(target: &Target, told: &mut Told) -> Result<()> {
+pub(super) async fn snapshots(target: &Target, told: &mut Told) -> Result<()> {
     let end = Instant::now() + target.time * 3;
     let object = |n: usize, round: usize| {
         let letter = char::from(b'a' + u8::try_from(round % 26).unwrap_or(0));
-        format!(r#"{{"metadata":{{"name":"picture-{n}"}},"data":{{"k":"{}"}}}}"#, letter.to_string().repeat(OBJECT_BYTES))
+        format!(r#"{{"metadata":{{"name":"snapshot-{n}"}},"data":{{"k":"{}"}}}}"#, letter.to_string().repeat(OBJECT_BYTES))
     };
     for n in 0..OBJECTS {
         write(target, "POST", PATH, object(n, 0)).await?;
@@ -92,10 +92,10 @@ pub(super) async fn pictures(target: &Target, told: &mut Told) -> Result<()> {
         rounds += 1;
         raw.get(&format!("{PATH}?watch=true&resourceVersion=0&timeoutSeconds=3600"), &[]).await?;
         for n in 0..OBJECTS {
-            write(target, "PUT", &format!("{PATH}/picture-{n}"), object(n, rounds)).await?;
+            write(target, "PUT", &format!("{PATH}/snapshot-{n}"), object(n, rounds)).await?;
         }
     }
-    told.note("pictures", rounds);
+    told.note("snapshots", rounds);
     told.note("watches", raw.ok());
     Ok(())
 }

@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::http::{Door, Lines, Talk};
+use crate::http::{Listener, Lines, Talk};
 
 /// How long anything honest may take; what takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ pub(crate) enum Act {
     Write,
     /// From sending that PATCH to seeing its event.
     Watch,
-    /// `/readyz` on a new connection to the plain door.
+    /// `/readyz` on a new connection to the plain listener.
     Ready,
 }
 
@@ -124,16 +124,16 @@ pub(crate) struct Honest {
 }
 
 impl Honest {
-    /// Makes its object and begins, on `door`; `/readyz` is asked on `plain`.
-    pub(crate) async fn start(door: &Arc<Door>, plain: &Arc<Door>) -> Result<Self> {
-        create(door).await?;
+    /// Makes its object and begins, on `listener`; `/readyz` is asked on `plain`.
+    pub(crate) async fn start(listener: &Arc<Listener>, plain: &Arc<Listener>) -> Result<Self> {
+        create(listener).await?;
         let shared = Arc::<Shared>::default();
         let mut tasks = JoinSet::new();
-        tasks.spawn(reads(door.clone(), shared.clone()));
-        tasks.spawn(connects(door.clone(), shared.clone(), Act::Connect, OBJECT));
+        tasks.spawn(reads(listener.clone(), shared.clone()));
+        tasks.spawn(connects(listener.clone(), shared.clone(), Act::Connect, OBJECT));
         tasks.spawn(connects(plain.clone(), shared.clone(), Act::Ready, "/readyz"));
-        tasks.spawn(writes(door.clone(), shared.clone()));
-        tasks.spawn(watches(door.clone(), shared.clone()));
+        tasks.spawn(writes(listener.clone(), shared.clone()));
+        tasks.spawn(watches(listener.clone(), shared.clone()));
         Ok(Self { shared, _tasks: tasks })
     }
 
@@ -154,12 +154,12 @@ fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1000.0
 }
 
-async fn create(door: &Door) -> Result<()> {
+async fn create(listener: &Listener) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "honest"}, "data": {"n": "0"}});
     let body = Bytes::from(object.to_string());
     let start = Instant::now();
     loop {
-        let mut talk = door.talk().await?;
+        let mut talk = listener.talk().await?;
         let (status, answer) = timeout(PATIENCE, talk.whole("POST", OBJECTS, Some(("application/json", body.clone())))).await??;
         if status == 201 || status == 409 {
             return Ok(());
@@ -186,17 +186,17 @@ fn is_ok((status, body): (u16, Bytes)) -> Result<()> {
 }
 
 /// The connection that is there, or a new one after a failure.
-async fn at_hand<'a>(talk: &'a mut Option<Talk>, door: &Door) -> Result<&'a mut Talk> {
+async fn at_hand<'a>(talk: &'a mut Option<Talk>, listener: &Listener) -> Result<&'a mut Talk> {
     if talk.is_none() {
-        *talk = Some(door.talk().await?);
+        *talk = Some(listener.talk().await?);
     }
     talk.as_mut().context("just opened")
 }
 
-async fn reads(door: Arc<Door>, shared: Arc<Shared>) {
+async fn reads(listener: Arc<Listener>, shared: Arc<Shared>) {
     let mut talk = None;
     loop {
-        let done = measured(&shared, Act::Get, async { is_ok(at_hand(&mut talk, &door).await?.whole("GET", OBJECT, None).await?) }).await;
+        let done = measured(&shared, Act::Get, async { is_ok(at_hand(&mut talk, &listener).await?.whole("GET", OBJECT, None).await?) }).await;
         if done.is_none() {
             talk = None;
         }
@@ -205,15 +205,15 @@ async fn reads(door: Arc<Door>, shared: Arc<Shared>) {
 }
 
 /// As any client does, it comes a second time when its connection is reset before it has an answer: a stranger may have to go for a newcomer.
-async fn connects(door: Arc<Door>, shared: Arc<Shared>, act: Act, target: &str) {
+async fn connects(listener: Arc<Listener>, shared: Arc<Shared>, act: Act, target: &str) {
     loop {
-        let once = async || is_ok(door.talk().await?.whole("GET", target, None).await?);
+        let once = async || is_ok(listener.talk().await?.whole("GET", target, None).await?);
         measured(&shared, act, async { if once().await.is_ok() { Ok(()) } else { once().await } }).await;
         sleep(BEAT).await;
     }
 }
 
-async fn writes(door: Arc<Door>, shared: Arc<Shared>) {
+async fn writes(listener: Arc<Listener>, shared: Arc<Shared>) {
     let mut talk = None;
     for n in 1.. {
         let pad = if n % LARGE_EVERY == 0 { "x".repeat(LARGE_BYTES) } else { String::new() };
@@ -221,7 +221,7 @@ async fn writes(door: Arc<Door>, shared: Arc<Shared>) {
         lock(&shared.unseen).insert(n, Instant::now());
         let patching = async {
             let media = "application/merge-patch+json";
-            is_ok(at_hand(&mut talk, &door).await?.whole("PATCH", OBJECT, Some((media, body))).await?)
+            is_ok(at_hand(&mut talk, &listener).await?.whole("PATCH", OBJECT, Some((media, body))).await?)
         };
         if measured(&shared, Act::Write, patching).await.is_none() {
             talk = None;
@@ -231,9 +231,9 @@ async fn writes(door: Arc<Door>, shared: Arc<Shared>) {
     }
 }
 
-async fn watches(door: Arc<Door>, shared: Arc<Shared>) {
+async fn watches(listener: Arc<Listener>, shared: Arc<Shared>) {
     loop {
-        let why = match watch(&door, &shared).await {
+        let why = match watch(&listener, &shared).await {
             Ok(()) => "the watch ended".to_owned(),
             Err(error) => format!("the watch ended: {error:#}"),
         };
@@ -242,8 +242,8 @@ async fn watches(door: Arc<Door>, shared: Arc<Shared>) {
     }
 }
 
-async fn watch(door: &Door, shared: &Shared) -> Result<()> {
-    let response = timeout(PATIENCE, door.open(WATCH, 0)).await.context("no answer")??;
+async fn watch(listener: &Listener, shared: &Shared) -> Result<()> {
+    let response = timeout(PATIENCE, listener.open(WATCH, 0)).await.context("no answer")??;
     ensure!(response.status() == 200, "{}", response.status());
     let mut lines = Lines::new(response.into_body());
     while let Some(line) = lines.next().await? {

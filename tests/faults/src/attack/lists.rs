@@ -145,13 +145,13 @@ pub(super) async fn long_selectors(target: &Target, told: &mut Told) {
 /// Half of them with one selector, the others each with its own.
 pub(super) async fn long_selector_watches(target: &Target, told: &mut Told) {
     let (count, end) = (target.sizes.of(LONG_WATCHES), Instant::now() + target.time);
-    let (door, path) = (target.plain.clone(), "/api/v1/configmaps?watch=true&resourceVersion=0&timeoutSeconds=3600&labelSelector=");
+    let (listener, path) = (target.plain.clone(), "/api/v1/configmaps?watch=true&resourceVersion=0&timeoutSeconds=3600&labelSelector=");
     let equal = selector(0);
     let (watches, refused) = open_many(count, end, |nth| {
         let selector = if nth % 2 == 0 { equal.clone() } else { selector(nth) };
-        let (door, target) = (door.clone(), format!("{path}{selector}"));
+        let (listener, target) = (listener.clone(), format!("{path}{selector}"));
         async move {
-            let response = timeout(LONG_LIST, door.open(&target, nth)).await??;
+            let response = timeout(LONG_LIST, listener.open(&target, nth)).await??;
             anyhow::ensure!(response.status() == 200, "{}", response.status());
             Ok(Lines::new(response.into_body()))
         }
@@ -170,11 +170,11 @@ pub(super) async fn long_selector_watches(target: &Target, told: &mut Told) {
 pub(super) async fn burst(target: &Target, told: &mut Told) {
     let count = target.sizes.of(WATCHES) / WATCHES_PER_CONNECTION;
     let end = Instant::now() + target.time * 3;
-    let door = target.plain.clone();
+    let listener = target.plain.clone();
     let (held, refused) = open_many(count, end, |nth| {
-        let door = door.clone();
+        let listener = listener.clone();
         async move {
-            let raw = Raw::open(&door, nth, 65_535, Reads::Everything).await?;
+            let raw = Raw::open(&listener, nth, 65_535, Reads::Everything).await?;
             for _ in 0..WATCHES_PER_CONNECTION {
                 raw.get(QUIET_WATCH, &[]).await?;
             }

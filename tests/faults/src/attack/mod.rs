@@ -68,7 +68,7 @@ impl Attack {
         vec!["--max-connections".into(), connections.to_string()]
     }
 
-    /// Whether the attacker comes through the TLS door; the honest client takes the same.
+    /// Whether the attacker comes through the TLS listener; the honest client takes the same.
     fn is_secure(self) -> bool {
         matches!(self, Self::Strangers | Self::SlowHandshakes | Self::ManyConnections | Self::SettingsFlood | Self::FrameFloods)
     }
@@ -89,8 +89,8 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
     if let Some(log) = &log {
         log.fill()?;
     }
-    let door = if attack.is_secure() { &ground.target.secure } else { &ground.target.plain };
-    let honest = Honest::start(door, &ground.target.plain).await?;
+    let listener = if attack.is_secure() { &ground.target.secure } else { &ground.target.plain };
+    let honest = Honest::start(listener, &ground.target.plain).await?;
     sleep(Duration::from_secs(1)).await;
     let _of_the_beginning = honest.take();
     let quiet = ground.server.cost()?;
@@ -169,7 +169,7 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::BurstWatches => lists::burst(target, told).await,
         Attack::LargePatches => held::patches(target, told).await?,
         Attack::UnreadCopies => held::copies(target, told).await?,
-        Attack::UnreadPictures => held::pictures(target, told).await?,
+        Attack::UnreadPictures => held::snapshots(target, told).await?,
     }
     Ok(())
 }

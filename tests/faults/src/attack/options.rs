@@ -198,7 +198,7 @@ impl Attack {
             Self::BurstWatches => "burst-watches",
             Self::LargePatches => "large-patches",
             Self::UnreadCopies => "unread-copies",
-            Self::UnreadPictures => "unread-pictures",
+            Self::UnreadPictures => "unread-snapshots",
         }
     }
 }

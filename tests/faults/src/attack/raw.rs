@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     attack::frames::{self, Head},
-    http::{Door, Io, Protocol},
+    http::{Listener, Io, Protocol},
 };
 
 /// How long a connection may take to be opened, to the server's SETTINGS.
@@ -124,12 +124,12 @@ fn add_one(count: &AtomicUsize) {
 
 impl Raw {
     /// Opens one whose streams may be sent `window` bytes each before a WINDOW_UPDATE that never comes.
-    pub(crate) async fn open(door: &Door, nth: usize, window: u32, reads: Reads) -> Result<Self> {
-        timeout(OPENING, Self::opened(door, nth, window, reads)).await.context("no HTTP/2 within the time for opening")?
+    pub(crate) async fn open(listener: &Listener, nth: usize, window: u32, reads: Reads) -> Result<Self> {
+        timeout(OPENING, Self::opened(listener, nth, window, reads)).await.context("no HTTP/2 within the time for opening")?
     }
 
-    async fn opened(door: &Door, nth: usize, window: u32, reads: Reads) -> Result<Self> {
-        let mut io = door.reach(nth, Protocol::Http2).await?;
+    async fn opened(listener: &Listener, nth: usize, window: u32, reads: Reads) -> Result<Self> {
+        let mut io = listener.reach(nth, Protocol::Http2).await?;
         let mut hello = frames::PREFACE.to_vec();
         frames::settings(&mut hello, &[(frames::INITIAL_WINDOW, window)]);
         io.write_all(&hello).await?;
@@ -154,7 +154,7 @@ impl Raw {
                 std::future::pending().await
             }),
         };
-        let (scheme, authority, token) = (door.scheme(), door.authority(), door.token().map(|t| format!("Bearer {t}")));
+        let (scheme, authority, token) = (listener.scheme(), listener.authority(), listener.token().map(|t| format!("Bearer {t}")));
         Ok(Self { writer, seen, reader, next: AtomicU32::new(1), scheme, authority, token })
     }
 

@@ -36,11 +36,11 @@ const HELLO: [u8; 9] = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc];
 
 /// As many connections as there are, each with a 401 whose body has no window.
 pub(super) async fn unsent_refusals(target: &Target, count: usize, told: &mut Told) {
-    let (end, door) = (Instant::now() + target.time, Arc::new(target.strange()));
+    let (end, listener) = (Instant::now() + target.time, Arc::new(target.strange()));
     let (held, unopened) = open_many(count, end, |nth| {
-        let door = door.clone();
+        let listener = listener.clone();
         async move {
-            let raw = Raw::open(&door, nth, 0, Reads::Everything).await?;
+            let raw = Raw::open(&listener, nth, 0, Reads::Everything).await?;
             raw.get("/api/v1/configmaps", &[]).await?;
             Ok(raw)
         }
@@ -68,10 +68,10 @@ async fn trickle(target: &Target, count: usize, words: &'static [u8], told: &mut
     let end = Instant::now() + target.time;
     let (mut tasks, opened, thrown) = (JoinSet::new(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     for nth in 0..count {
-        let (door, opened, thrown) = (target.secure.clone(), opened.clone(), thrown.clone());
+        let (listener, opened, thrown) = (target.secure.clone(), opened.clone(), thrown.clone());
         tasks.spawn(async move {
             while Instant::now() < end {
-                let Ok(mut stream) = door.connect(0).await else {
+                let Ok(mut stream) = listener.connect(0).await else {
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 };
@@ -107,13 +107,13 @@ async fn trickle(target: &Target, count: usize, words: &'static [u8], told: &mut
 
 /// Watches of everything over WebSockets that read the handshake's answer and nothing more.
 pub(super) async fn unread_websockets(target: &Target, told: &mut Told) {
-    let (count, end, door) = (target.sizes.of(SOCKETS), Instant::now() + target.time, target.plain.clone());
+    let (count, end, listener) = (target.sizes.of(SOCKETS), Instant::now() + target.time, target.plain.clone());
     let (held, unopened) = open_many(count, end, |nth| {
-        let door = door.clone();
+        let listener = listener.clone();
         async move {
-            let mut io = door.reach(nth, Protocol::Http1).await?;
-            let (host, scheme) = (door.authority(), door.scheme());
-            let token = door.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
+            let mut io = listener.reach(nth, Protocol::Http1).await?;
+            let (host, scheme) = (listener.authority(), listener.scheme());
+            let token = listener.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
             let head = format!(
                 "GET /api/v1/configmaps?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: {host}\r\nOrigin: {scheme}://{host}\r\n{token}\
                  Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -133,11 +133,11 @@ pub(super) async fn unread_websockets(target: &Target, told: &mut Told) {
 
 /// Idle connections that go away all at once.
 pub(super) async fn burst(target: &Target, told: &mut Told) {
-    let (count, end, door) = (target.sizes.of(BURST), Instant::now() + target.time, target.plain.clone());
+    let (count, end, listener) = (target.sizes.of(BURST), Instant::now() + target.time, target.plain.clone());
     let (held, unopened) = open_many(count, end, |_| {
-        let door = door.clone();
+        let listener = listener.clone();
         async move {
-            let mut talk = door.talk().await?;
+            let mut talk = listener.talk().await?;
             let (status, _): (u16, _) = talk.whole("GET", "/version", None).await?;
             ensure!(status == 200, "{status}");
             Result::Ok(talk)

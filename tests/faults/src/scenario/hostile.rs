@@ -56,7 +56,7 @@ pub(super) async fn hostile(options: &Options, dir: &Path) -> Result<Verdict> {
 
     let mut refused = 0;
     for nth in 0..options.idle {
-        match timeout(ANSWER, stage.server.door.connect(nth)).await {
+        match timeout(ANSWER, stage.server.listener.connect(nth)).await {
             Ok(Ok(stream)) => held.push(stream),
             _ => refused += 1,
         }
@@ -79,7 +79,7 @@ pub(super) async fn hostile(options: &Options, dir: &Path) -> Result<Verdict> {
 /// An honest request on a connection of its own, and the server's memory at this moment.
 async fn honest(stage: &mut Stage, worst: &mut u64, meanwhile: &'static str) -> Result<()> {
     let start = Instant::now();
-    let answer = stage.server.door.get("/api/v1/namespaces/faults-0/configmaps?resourceVersion=0", HONEST).await;
+    let answer = stage.server.listener.get("/api/v1/namespaces/faults-0/configmaps?resourceVersion=0", HONEST).await;
     *worst = (*worst).max(stage.server.cost()?.rss_mib);
     match answer {
         Ok((200, _)) => {}
@@ -134,7 +134,7 @@ impl Huge {
 
 /// Sends all of it if it may; the status the server answers, `None` when it just closes or says nothing.
 async fn huge(stage: &Stage, kind: Huge, nth: usize) -> Option<String> {
-    let mut stream = stage.server.door.connect(nth).await.ok()?;
+    let mut stream = stage.server.listener.connect(nth).await.ok()?;
     let request = kind.request();
     let (mut read, mut write) = stream.split();
     let mut answer = [0; 64];
@@ -154,7 +154,7 @@ async fn huge(stage: &Stage, kind: Huge, nth: usize) -> Option<String> {
 }
 
 async fn half(stage: &Stage, nth: usize) -> Option<TcpStream> {
-    let mut stream = stage.server.door.connect(nth).await.ok()?;
+    let mut stream = stage.server.listener.connect(nth).await.ok()?;
     stream.write_all(b"GET /api/v1/configmaps HTTP/1.1\r\nHo").await.ok()?;
     Some(stream)
 }

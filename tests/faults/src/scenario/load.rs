@@ -13,7 +13,7 @@ use anyhow::Result;
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use crate::{
-    http::{Door, Lines},
+    http::{Listener, Lines},
     object::{Draft, Filter, Select},
     options::Options,
     reflector::{Habit, Start},
@@ -35,7 +35,7 @@ const OPEN: Duration = Duration::from_secs(180);
 pub(super) async fn load(options: &Options, dir: &Path) -> Result<Verdict> {
     let mut stage = Stage::single(options, dir).await?;
     let empty = stage.server.cost()?;
-    let idle = Idle::open(options.idle, &stage.server.door).await?;
+    let idle = Idle::open(options.idle, &stage.server.listener).await?;
     sleep(Duration::from_secs(1)).await;
     let waiting = stage.server.cost()?;
     stage.note("idle_rss_mib", format!("{}>{}", empty.rss_mib, waiting.rss_mib));
@@ -99,19 +99,19 @@ struct Idle {
 }
 
 impl Idle {
-    async fn open(count: usize, door: &Arc<Door>) -> Result<Self> {
+    async fn open(count: usize, listener: &Arc<Listener>) -> Result<Self> {
         let path = format!("/api/v1/namespaces/{QUIET}/configmaps");
-        let (_, body) = door.get(&format!("{path}?resourceVersion=0"), OPEN).await?;
+        let (_, body) = listener.get(&format!("{path}?resourceVersion=0"), OPEN).await?;
         let from = wire::list(&body)?.revision;
         let target = format!("{path}?watch=true&resourceVersion={from}&timeoutSeconds=3600");
         let (ended, shown, opened) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (mut tasks, at_once) = (JoinSet::new(), Arc::new(Semaphore::new(OPENING)));
         for nth in 0..count {
             let turn = at_once.clone().acquire_owned().await?;
-            let (door, target) = (door.clone(), target.clone());
+            let (listener, target) = (listener.clone(), target.clone());
             let (ended, shown, opened) = (ended.clone(), shown.clone(), opened.clone());
             tasks.spawn(async move {
-                if let Ok(response) = door.open(&target, nth).await
+                if let Ok(response) = listener.open(&target, nth).await
                     && response.status() == 200
                 {
                     drop(turn);

@@ -25,7 +25,7 @@ pub(super) async fn soak(options: &Options, dir: &Path) -> Result<Verdict> {
     sleep(BEGINNING).await;
     let before = stage.server.cost()?.rss_mib;
     stage.server.forget_peak()?;
-    let (plain, secure) = (stage.server.door.clone(), stage.server.secure.clone());
+    let (plain, secure) = (stage.server.listener.clone(), stage.server.secure.clone());
     let end = Instant::now() + Duration::from_secs(options.attacks.soak_seconds);
     let mut rounds = 0;
     while Instant::now() < end {

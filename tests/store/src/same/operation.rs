@@ -134,8 +134,8 @@ async fn answer(client: &mut Client, operation: Operation) -> Result<Answer, Err
 
 /// The client keeps the first answer to itself when the lease is there, so a second one is asked for.
 async fn kept_alive(client: &mut Client, id: i64) -> Result<Answer, Error> {
-    let (mut keeper, mut answers) = client.lease_keep_alive(id).await?;
-    keeper.keep_alive().await?;
+    let (mut cacher, mut answers) = client.lease_keep_alive(id).await?;
+    cacher.keep_alive().await?;
     let answer = answers.message().await?.map(|answer| answer.0);
     Ok(Answer::kept_alive(answer.unwrap_or_default()))
 }

@@ -12,7 +12,7 @@ const AT_ONCE: usize = 4;
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
 /// Runs `work` where it may take its time. Once begun it is not given up, whoever waits for it.
-pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn offload<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let turn = TURNS.acquire().await.expect("it is never closed");
     let done = spawn_blocking(move || {
         let _turn = turn;
@@ -31,7 +31,7 @@ mod tests {
     #[tokio::test]
     async fn others_run_meanwhile() {
         let (done, wait) = mpsc::channel();
-        let work = tokio::spawn(aside(move || wait.recv_timeout(Duration::from_secs(10))));
+        let work = tokio::spawn(offload(move || wait.recv_timeout(Duration::from_secs(10))));
         tokio::task::yield_now().await;
         done.send(7).expect("it waits");
         assert_eq!(work.await.expect("no panic"), Ok(7));

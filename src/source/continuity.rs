@@ -7,7 +7,7 @@ use model::Revision;
 
 /// The last change that came from etcd: while etcd still tells it, etcd has the past that we know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witness {
+pub struct LastChange {
     /// The key.
     pub key: Bytes,
     /// The revision of the change.
@@ -16,7 +16,7 @@ pub struct Witness {
     pub value: Option<Bytes>,
 }
 
-impl Witness {
+impl LastChange {
     /// Whether etcd still has this change where it was. No when nobody can tell any more: then loading is safe.
     ///
     /// # Errors
@@ -75,8 +75,8 @@ mod tests {
         (store, etcd)
     }
 
-    fn witness(key: &str, revision: u64, value: Option<&str>) -> Witness {
-        Witness {
+    fn last_change(key: &str, revision: u64, value: Option<&str>) -> LastChange {
+        LastChange {
             key: Bytes::copy_from_slice(key.as_bytes()),
             revision: Revision(revision),
             value: value.map(|v| Bytes::copy_from_slice(v.as_bytes())),
@@ -87,12 +87,12 @@ mod tests {
     async fn a_put_stands_where_it_was() {
         let (_store, etcd) = etcd(&["=a 1", "=a 2", "=b 1"]).await;
         for (known, stands) in [
-            (witness("a", 2, Some("1")), true),
-            (witness("a", 3, Some("2")), true),
-            (witness("a", 3, Some("1")), false),
-            (witness("a", 4, Some("2")), false),
-            (witness("c", 4, Some("1")), false),
-            (witness("b", 5, Some("1")), false),
+            (last_change("a", 2, Some("1")), true),
+            (last_change("a", 3, Some("2")), true),
+            (last_change("a", 3, Some("1")), false),
+            (last_change("a", 4, Some("2")), false),
+            (last_change("c", 4, Some("1")), false),
+            (last_change("b", 5, Some("1")), false),
         ] {
             assert_eq!(known.stands(&etcd).await, Ok(stands), "{known:?}");
         }
@@ -102,13 +102,13 @@ mod tests {
     async fn a_deletion_stands_only_where_the_key_was_until_then() {
         let (_store, etcd) = etcd(&["=a 1", "=b 1", "-a", "=b 2", "=b 3"]).await;
         for (known, stands) in [
-            (witness("a", 4, None), true),
-            (witness("a", 3, None), false),
-            (witness("a", 5, None), false),
+            (last_change("a", 4, None), true),
+            (last_change("a", 3, None), false),
+            (last_change("a", 5, None), false),
             // Another past never had the key: not there proves nothing.
-            (witness("c", 5, None), false),
-            (witness("b", 5, None), false),
-            (witness("a", 7, None), false),
+            (last_change("c", 5, None), false),
+            (last_change("b", 5, None), false),
+            (last_change("a", 7, None), false),
         ] {
             assert_eq!(known.stands(&etcd).await, Ok(stands), "{known:?}");
         }
@@ -118,8 +118,8 @@ mod tests {
     async fn what_is_compacted_stands_only_if_the_newest_value_tells() {
         let (_store, etcd) = etcd(&["=a 1", "=b 1", "-b", "=c 1", "=c 2"]).await;
         etcd.compact(Revision(5)).await.expect("done");
-        assert_eq!(witness("a", 2, Some("1")).stands(&etcd).await, Ok(true));
-        assert_eq!(witness("a", 3, Some("1")).stands(&etcd).await, Ok(false));
-        assert_eq!(witness("b", 4, None).stands(&etcd).await, Ok(false));
+        assert_eq!(last_change("a", 2, Some("1")).stands(&etcd).await, Ok(true));
+        assert_eq!(last_change("a", 3, Some("1")).stands(&etcd).await, Ok(false));
+        assert_eq!(last_change("b", 4, None).stands(&etcd).await, Ok(false));
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 use tokio::time::sleep_until;
 
-use super::Upkeep;
+use super::Controllers;
 use crate::read::target::Resource;
 use crate::write::{
     definition::{Names, Step, Taken, next},
@@ -28,9 +28,9 @@ use queue::{After, Queue};
 /// Pause between two lines of the log about definitions that cannot be brought further.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-pub(super) async fn run(upkeep: &Upkeep) {
+pub(super) async fn run(controllers: &Controllers) {
     let group = "apiextensions.k8s.io";
-    let Some(resource) = upkeep.shelf.load().find(group, "v1", "customresourcedefinitions").cloned() else { return };
+    let Some(resource) = controllers.resources.load().find(group, "v1", "customresourcedefinitions").cloned() else { return };
     let published = resource.handle.published.clone();
     let mut queue = Queue::default();
     let mut complained: Option<Instant> = None;
@@ -39,7 +39,7 @@ pub(super) async fn run(upkeep: &Upkeep) {
         queue.follow(&published.known(), Instant::now());
         // All names are known before any is given away.
         for object in queue.unread() {
-            let (group, names) = upkeep.writer.turn(object.tail.len(), || Names::read(&json(&object))).await;
+            let (group, names) = controllers.writer.turn(object.tail.len(), || Names::read(&json(&object))).await;
             queue.read(&object, group, names, Instant::now());
         }
         let Some((at, object)) = queue.first() else {
@@ -53,7 +53,7 @@ pub(super) async fn run(upkeep: &Upkeep) {
             }
             continue;
         }
-        let outcome = step(upkeep, &resource, &object, queue.taken(&object.key)).await;
+        let outcome = step(controllers, &resource, &object, queue.taken(&object.key)).await;
         let (after, failure) = match outcome {
             Ok(after) => (after, None),
             Err(error) => (After::Failed, Some(error)),
@@ -75,34 +75,34 @@ fn json(object: &Object) -> Vec<u8> {
 }
 
 /// Brings a definition one step further, if it has one to go.
-async fn step(upkeep: &Upkeep, resource: &Arc<Resource>, object: &Object, taken: &Taken) -> Result<After, WriteError> {
+async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &Taken) -> Result<After, WriteError> {
     let size = object.tail.len();
     // One that is too deep for a tree is not served either: the registry says so.
-    let Some(definition) = upkeep.writer.turn(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
+    let Some(definition) = controllers.writer.turn(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
         return Ok(After::Rest);
     };
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
     let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
     let instances = match definition.pointer("/metadata/deletionTimestamp") {
-        Some(_) => Some(has_instances(upkeep, &group, &plural).await?),
+        Some(_) => Some(has_instances(controllers, &group, &plural).await?),
         None => None,
     };
-    let now = upkeep.writer.now();
-    match upkeep.writer.turn(size, || next(&definition, taken, instances, &now)).await {
+    let now = controllers.writer.now();
+    match controllers.writer.turn(size, || next(&definition, taken, instances, &now)).await {
         None if is_refused(&definition) => Ok(After::Refused),
         None => Ok(After::Rest),
         Some(Step::DeleteInstances) => {
-            delete_instances(upkeep, &group, &plural).await?;
-            Ok(if has_instances(upkeep, &group, &plural).await? { After::Deleting } else { After::Again })
+            delete_instances(controllers, &group, &plural).await?;
+            Ok(if has_instances(controllers, &group, &plural).await? { After::Deleting } else { After::Again })
         }
-        // Decided again on what etcd has: the picture may be behind. What was written comes back as a change.
+        // Decided again on what etcd has: the snapshot may be behind. What was written comes back as a change.
         Some(Step::UpdateStatus(_) | Step::Finish(_)) => {
             let place = Place { resource: resource.clone(), namespace: None, name: object.name().to_owned() };
             let whole = |object: &Value| match next(object, taken, instances, &now)? {
                 Step::UpdateStatus(whole) | Step::Finish(whole) => Some(whole),
                 Step::DeleteInstances => None,
             };
-            let written = upkeep.writer.amend(&place, whole).await?;
+            let written = controllers.writer.amend(&place, whole).await?;
             Ok(written.map_or(After::Rest, |(revision, object)| After::Written(revision, Names::accepted(&object))))
         }
     }
@@ -115,20 +115,20 @@ fn is_refused(definition: &Value) -> bool {
 }
 
 /// Whether etcd has any object of the resource, whoever serves it.
-async fn has_instances(upkeep: &Upkeep, group: &str, plural: &str) -> Result<bool, WriteError> {
-    let key = format!("{}{group}/{plural}/", upkeep.prefix).into_bytes();
+async fn has_instances(controllers: &Controllers, group: &str, plural: &str) -> Result<bool, WriteError> {
+    let key = format!("{}{group}/{plural}/", controllers.prefix).into_bytes();
     let end = [&key[..key.len() - 1], b"0"].concat();
-    let answer = upkeep.etcd.range(RangeRequest { key, end, limit: 1, count_only: true, ..RangeRequest::default() }).await?;
+    let answer = controllers.etcd.range(RangeRequest { key, end, limit: 1, count_only: true, ..RangeRequest::default() }).await?;
     Ok(answer.count > 0)
 }
 
 /// Deletes what the cache has of the resource; what finalizers hold goes later, and is looked at again.
-async fn delete_instances(upkeep: &Upkeep, group: &str, plural: &str) -> Result<(), WriteError> {
-    let shelf = upkeep.shelf.load_full();
-    let Some(resource) = shelf.resources().find(|r| r.served.custom && r.served.group == group && r.served.resource == plural).cloned()
+async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) -> Result<(), WriteError> {
+    let resources = controllers.resources.load_full();
+    let Some(resource) = resources.iter().find(|r| r.served.custom && r.served.group == group && r.served.resource == plural).cloned()
     else {
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
     let known = resource.handle.published.known();
-    upkeep.writer.delete_each(&resource, known.view.store.scan(b"", b""), &DeleteOptions::default()).await
+    controllers.writer.delete_each(&resource, known.view.store.scan(b"", b""), &DeleteOptions::default()).await
 }

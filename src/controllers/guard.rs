@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Upkeep;
+use super::Controllers;
 use crate::write::permit::Permission;
 use etcd::{Etcd, EtcdError, RangeRequest};
 
@@ -45,15 +45,15 @@ pub(super) fn permission(neighbour: Neighbour, allow_writes: bool) -> Permission
 }
 
 /// Looks again and again; writes end when a kube-apiserver comes.
-pub(super) async fn watch(upkeep: &Upkeep) {
-    if upkeep.allow_writes {
+pub(super) async fn watch(controllers: &Controllers) {
+    if controllers.allow_writes {
         return;
     }
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        if look(&upkeep.etcd, &upkeep.prefix).await == Ok(Neighbour::KubeApiserver) {
+        if look(&controllers.etcd, &controllers.prefix).await == Ok(Neighbour::KubeApiserver) {
             tracing::error!("a kube-apiserver has begun to use this etcd: no more writes from here, until a restart with --allow-writes");
-            upkeep.permit.set(Permission::Denied);
+            controllers.permit.set(Permission::Denied);
             return;
         }
     }

@@ -21,7 +21,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// What is known of all definitions.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// The picture that was followed last.
+    /// The snapshot that was followed last.
     at: Option<(Epoch, Revision)>,
     entries: BTreeMap<Bytes, Entry>,
     /// What is looked at when.
@@ -70,7 +70,7 @@ pub(super) enum After {
 }
 
 impl Queue {
-    /// Takes in what changed since the last picture; costs nothing when nothing did.
+    /// Takes in what changed since the last snapshot; costs nothing when nothing did.
     pub(super) fn follow(&mut self, known: &Known, now: Instant) {
         if known.is_ready() {
             self.follow_view(&known.view, now);
@@ -104,7 +104,7 @@ impl Queue {
         keys.iter().filter_map(|key| self.entries.get(key)).map(|entry| entry.object.clone()).collect()
     }
 
-    /// The group and the names of a definition as the picture has it: it is looked at now.
+    /// The group and the names of a definition as the snapshot has it: it is looked at now.
     pub(super) fn read(&mut self, object: &Object, group: String, names: Names, now: Instant) {
         self.take(&object.key, Some(group), object.revision, names, now);
         self.schedule(&object.key, Some(now));
@@ -186,7 +186,7 @@ impl Queue {
     }
 
     /// The definition has these names at this revision. Whoever waits for one that it has no longer is looked at. What we wrote may be told before an
-    /// older picture is: that one says nothing.
+    /// older snapshot is: that one says nothing.
     fn take(&mut self, key: &Bytes, group: Option<String>, revision: Revision, names: Names, now: Instant) {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| revision >= entry.names_at) else { return };
         entry.names_at = revision;
@@ -314,7 +314,7 @@ mod tests {
         assert!(taken(&bench.queue).contains("things"));
         bench.queue.done(&b.key, After::Refused, bench.now);
         bench.put("a", "");
-        assert!(taken(&bench.queue).contains("things"), "an older picture");
+        assert!(taken(&bench.queue).contains("things"), "an older snapshot");
         bench.revision = 8;
         let a = bench.put("a", "things");
         bench.queue.done(&a.key, After::Rest, bench.now);

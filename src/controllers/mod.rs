@@ -19,15 +19,15 @@ use tokio::sync::oneshot;
 
 use guard::Neighbour;
 
-use crate::registry::Shelf;
+use crate::registry::ServedResources;
 use crate::write::{
     Writer,
     permit::{Permission, Permit},
 };
 use etcd::Etcd;
 
-/// What upkeep works with.
-pub struct Upkeep {
+/// What the controllers work with.
+pub struct Controllers {
     /// The etcd that is kept.
     pub etcd: Etcd,
     /// `/registry/`.
@@ -35,7 +35,7 @@ pub struct Upkeep {
     /// Writes as any client does.
     pub writer: Arc<Writer>,
     /// What is served.
-    pub shelf: Arc<ArcSwap<Shelf>>,
+    pub resources: Arc<ArcSwap<ServedResources>>,
     /// Told when a kube-apiserver appears.
     pub permit: Arc<Permit>,
     /// How often etcd is compacted; zero never.
@@ -49,13 +49,13 @@ pub struct Upkeep {
 /// How clients inside of a cluster find this server.
 #[derive(Clone, Copy, Debug)]
 pub struct Advertised {
-    /// The TLS door as other hosts see it.
+    /// The TLS listener as other hosts see it.
     pub endpoint: SocketAddr,
     /// Address of the Service.
     pub service: IpAddr,
 }
 
-impl Upkeep {
+impl Controllers {
     /// Runs until it is dropped, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
     pub async fn run(self, told: oneshot::Sender<Permission>) {
         let neighbour = guard::learn(&self.etcd, &self.prefix).await;

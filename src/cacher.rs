@@ -1,4 +1,4 @@
-//! The one loop per resource: owns its replica and its dispatcher, and publishes the picture that readers hold.
+//! The one loop per resource: owns its replica and its dispatcher, and publishes the snapshot that readers hold.
 //!
 //! `select` awaits and changes nothing; [`State::apply`] changes and does not await: it is what the simulation calls.
 
@@ -30,7 +30,7 @@ use watch::dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake};
 /// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
 pub const ASKS_WAITING_MAX: usize = 1_024;
 
-/// Feed messages applied before the picture is published once: batching is the lever (design §8), but a reader must not wait for ever.
+/// Feed messages applied before the snapshot is published once: batching is the lever (design §8), but a reader must not wait for ever.
 pub const BATCHES_AT_ONCE: usize = 256;
 
 /// How often the ring shrinks and empty groups go.
@@ -41,9 +41,9 @@ pub const TIDY_EVERY: Duration = Duration::from_secs(5);
 pub struct Handle {
     /// What is kept.
     pub storage: Arc<Storage>,
-    /// The picture.
+    /// The snapshot.
     pub published: Arc<Published>,
-    /// When the keeper began: how long it has not been ready.
+    /// When the cacher began: how long it has not been ready.
     pub since: Instant,
     asks: mpsc::Sender<Ask>,
 }
@@ -59,7 +59,7 @@ pub struct Inbox {
 }
 
 /// The loop and what it owns.
-pub struct Keeper {
+pub struct Cacher {
     queue: mpsc::UnboundedReceiver<Feed>,
     queued: Arc<AtomicUsize>,
     asks: mpsc::Receiver<Ask>,
@@ -103,24 +103,24 @@ pub struct Done {
     pub broken: usize,
 }
 
-/// The keeper is gone: the resource was removed, or the server is stopping.
+/// The cacher is gone: the resource was removed, or the server is stopping.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the resource is no longer served")]
 pub struct Gone;
 
-/// Makes a keeper and both of its ends.
+/// Makes a cacher and both of its ends.
 #[must_use]
-pub fn keeper(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics: Arc<ResourceMetrics>) -> (Keeper, Handle, Inbox) {
+pub fn cacher(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics: Arc<ResourceMetrics>) -> (Cacher, Handle, Inbox) {
     let (state, published) = State::new(limits, GroupLimits::default(), fed);
     let (queue, incoming) = mpsc::unbounded_channel();
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
-    let keeper = Keeper { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics: metrics.clone() };
-    let handle = Handle { storage, published: published.clone(), since: keeper.started, asks };
-    (keeper, handle, Inbox { queue, queued, published, metrics })
+    let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics: metrics.clone() };
+    let handle = Handle { storage, published: published.clone(), since: cacher.started, asks };
+    (cacher, handle, Inbox { queue, queued, published, metrics })
 }
 
-impl Keeper {
+impl Cacher {
     /// Runs until the feed lets go of the inbox; then every stream ends.
     pub async fn run(mut self) {
         let mut tick = tokio::time::interval(TIDY_EVERY);
@@ -158,7 +158,7 @@ impl Action {
     }
 }
 
-/// Does work that takes long, so that the feed and other keepers go on meanwhile.
+/// Does work that takes long, so that the feed and other cachers go on meanwhile.
 fn apart<T>(work: impl FnOnce() -> T) -> T {
     match Runtime::current().runtime_flavor() {
         // There is no other thread that could go on.
@@ -212,7 +212,7 @@ impl State {
         self.dispatcher.group(key, form, self.replica.applied())
     }
 
-    /// Applies messages, writes the groups' logs, publishes the picture, wakes the members: in this order (guarantee Bookmarkable).
+    /// Applies messages, writes the groups' logs, publishes the snapshot, wakes the members: in this order (guarantee Bookmarkable).
     fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> Done {
         let readable = self.replica.applied();
         let mut done = Done::default();
@@ -259,7 +259,7 @@ impl Handle {
     /// The group for a key, made when nobody asked the same before.
     ///
     /// # Errors
-    /// [`Gone`] when the keeper has stopped.
+    /// [`Gone`] when the cacher has stopped.
     pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>) -> Result<(Arc<Group>, Epoch), Gone> {
         let (answer, answered) = oneshot::channel();
         self.asks.send(Ask { key, form, answer }).await.map_err(|_| Gone)?;
@@ -272,7 +272,7 @@ impl Inbox {
     /// bytes of changes that now wait; a load does not count, for it cannot be made smaller by loading again.
     ///
     /// # Errors
-    /// [`Gone`] when the keeper has ended, which it does only by a fault of its own while the feed still feeds it.
+    /// [`Gone`] when the cacher has ended, which it does only by a fault of its own while the feed still feeds it.
     pub fn hand(&self, feeds: Vec<Feed>) -> Result<usize, Gone> {
         let weight: usize = feeds.iter().map(Feed::weight).sum();
         let received: usize = feeds.iter().map(|feed| feed.changes().len()).sum();
@@ -288,7 +288,7 @@ impl Inbox {
         Ok(waiting)
     }
 
-    /// What the keeper has now is of an etcd that is no more: nothing of it counts as known before a picture of this epoch is published.
+    /// What the cacher has now is of an etcd that is no more: nothing of it counts as known before a snapshot of this epoch is published.
     pub fn void_before(&self, epoch: Epoch) {
         self.published.void_before(epoch);
     }

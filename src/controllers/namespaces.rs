@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Upkeep;
+use super::Controllers;
 use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
 
 /// `start-system-namespaces-controller` of kube-apiserver makes these.
@@ -16,9 +16,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Wait before another try when a look has failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(upkeep: &Upkeep) {
+pub(super) async fn run(controllers: &Controllers) {
     loop {
-        let wait = match make(upkeep).await {
+        let wait = match make(controllers).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
                 tracing::debug!(%error, "the first namespaces are not all there yet");
@@ -29,9 +29,9 @@ pub(super) async fn run(upkeep: &Upkeep) {
     }
 }
 
-async fn make(upkeep: &Upkeep) -> Result<(), WriteError> {
-    let Some(resource) = upkeep.shelf.load().find("", "v1", "namespaces").cloned() else { return Ok(()) };
-    let prefix = format!("{}namespaces/", upkeep.prefix);
+async fn make(controllers: &Controllers) -> Result<(), WriteError> {
+    let Some(resource) = controllers.resources.load().find("", "v1", "namespaces").cloned() else { return Ok(()) };
+    let prefix = format!("{}namespaces/", controllers.prefix);
     let known = resource.handle.published.known();
     for name in NAMES {
         if known.is_ready() && known.view.store.find(format!("{prefix}{name}").as_bytes()).is_some() {
@@ -40,7 +40,7 @@ async fn make(upkeep: &Upkeep) -> Result<(), WriteError> {
         let place = Place { resource: resource.clone(), namespace: None, name: String::new() };
         let ask = Ask { place, part: Part::Main, options: WriteOptions::default() };
         let body = json!({"metadata": {"name": name}}).to_string();
-        match upkeep.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
+        match controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
             Ok(_) => tracing::info!(namespace = name, "made a namespace that every cluster has"),
             Err(WriteError::AlreadyExists { .. }) => {}
             Err(error) => return Err(error),

@@ -6,7 +6,7 @@ use std::{net::IpAddr, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Advertised, Upkeep};
+use super::{Advertised, Controllers};
 use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
 
 /// How often we look whether they are as they should be, as kube-apiserver does.
@@ -31,12 +31,12 @@ struct Wanted {
     kept: bool,
 }
 
-pub(super) async fn run(upkeep: &Upkeep) {
-    let Some(advertised) = &upkeep.advertised else { return };
+pub(super) async fn run(controllers: &Controllers) {
+    let Some(advertised) = &controllers.advertised else { return };
     let all = wanted(advertised);
     // A kube-apiserver that comes later keeps its own.
-    while upkeep.permit.now() == Permission::Granted {
-        let wait = match keep(upkeep, &all).await {
+    while controllers.permit.now() == Permission::Granted {
+        let wait = match keep(controllers, &all).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
                 tracing::debug!(%error, "the Service kubernetes is not as it should be yet");
@@ -47,22 +47,22 @@ pub(super) async fn run(upkeep: &Upkeep) {
     }
 }
 
-async fn keep(upkeep: &Upkeep, all: &[Wanted]) -> Result<(), WriteError> {
+async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteError> {
     for Wanted { group, resource, object, kept } in all {
-        let Some(resource) = upkeep.shelf.load().find(group, "v1", resource).cloned() else { continue };
+        let Some(resource) = controllers.resources.load().find(group, "v1", resource).cloned() else { continue };
         let known = resource.handle.published.known();
         if !known.is_ready() {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
-        let key = format!("{}{}/{NAMESPACE}/{NAME}", upkeep.prefix, resource.served.storage.id);
+        let key = format!("{}{}/{NAMESPACE}/{NAME}", controllers.prefix, resource.served.storage.id);
         let found = known.view.store.find(key.as_bytes()).map(|found| [b"{", &found.tail[..]].concat());
         let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
         let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default() };
         let body = object.to_string();
         let written = match found {
-            None => upkeep.writer.create(&ask(""), Syntax::Json, body.as_bytes(), &mut Vec::new()).await,
+            None => controllers.writer.create(&ask(""), Syntax::Json, body.as_bytes(), &mut Vec::new()).await,
             Some(found) if *kept && !serde_json::from_slice(&found).is_ok_and(|found: Value| holds(&found, object)) => {
-                upkeep.writer.replace(&ask(NAME), Syntax::Json, body.as_bytes(), &mut Vec::new()).await
+                controllers.writer.replace(&ask(NAME), Syntax::Json, body.as_bytes(), &mut Vec::new()).await
             }
             Some(_) => continue,
         };

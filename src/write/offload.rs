@@ -29,8 +29,8 @@ const REQUESTS_AT_ONCE: usize = 8;
 /// Other requests that are under way at the same time: more than etcd takes at once, and less than a GB of trees.
 const SMALL_AT_ONCE: usize = 1_024;
 
-/// The turns of large work.
-pub(super) struct Turns {
+/// How much large work runs at a time.
+pub(super) struct Offload {
     turns: Semaphore,
     requests: Semaphore,
     small: Semaphore,
@@ -44,7 +44,7 @@ pub(super) struct Entered<'a> {
     _request: SemaphorePermit<'a>,
 }
 
-impl Default for Turns {
+impl Default for Offload {
     fn default() -> Self {
         Self {
             turns: Semaphore::new(at_once()),
@@ -59,7 +59,7 @@ fn at_once() -> usize {
     available_parallelism().map_or(AT_ONCE_MIN, |cores| (cores.get() / 2).max(AT_ONCE_MIN))
 }
 
-impl Turns {
+impl Offload {
     /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
     pub(super) async fn enter(&self, is_large: bool, bytes: usize) -> Entered<'_> {
         const OPEN: &str = "it is never closed";
@@ -100,7 +100,7 @@ mod tests {
     fn others_run_meanwhile() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
         let (done, wait) = mpsc::channel();
-        let work = runtime.spawn(async move { Turns::default().take(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
+        let work = runtime.spawn(async move { Offload::default().take(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
         let told = runtime.spawn(async move { done.send(7) });
         assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
         assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
@@ -108,37 +108,37 @@ mod tests {
 
     #[tokio::test]
     async fn huge_bodies_leave_room_for_others() {
-        let turns = Turns::default();
+        let offload = Offload::default();
         let mut huge = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), turns.enter(true, HUGE_BYTES)).await {
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(true, HUGE_BYTES)).await {
             huge.push(entered);
         }
         assert_eq!(huge.len(), at_once() - 1);
-        assert!(tokio::time::timeout(Duration::from_secs(10), turns.enter(true, HUGE_BYTES - 1)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(10), offload.enter(true, HUGE_BYTES - 1)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn large_requests_leave_room_for_small_ones() {
-        let turns = Turns::default();
+        let offload = Offload::default();
         let mut large = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), turns.enter(false, LARGE_BYTES)).await {
+        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(false, LARGE_BYTES)).await {
             large.push(entered);
         }
         assert_eq!(large.len(), REQUESTS_AT_ONCE);
-        assert!(tokio::time::timeout(Duration::from_millis(20), turns.enter(false, 0)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_millis(20), offload.enter(false, 0)).await.is_ok());
     }
 
     #[test]
     fn few_run_at_once() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
-        let turns = std::sync::Arc::new(Turns::default());
+        let offload = std::sync::Arc::new(Offload::default());
         let (entered, seen) = mpsc::channel();
         let (go, gate) = mpsc::channel::<()>();
         let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
         for i in 0..=at_once() {
-            let (turns, entered, gate) = (turns.clone(), entered.clone(), gate.clone());
+            let (offload, entered, gate) = (offload.clone(), entered.clone(), gate.clone());
             runtime.spawn(async move {
-                turns
+                offload
                     .take(true, || {
                         entered.send(i).expect("somebody counts");
                         gate.lock().expect("no panic").recv().expect("it is opened")

@@ -1,4 +1,4 @@
-//! The ways in which one served resource can be shown. Each is made when somebody first asks for it, and then kept.
+//! The ways in which one served resource can be representation. Each is made when somebody first asks for it, and then kept.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -6,16 +6,16 @@ use codec::{Clock, Form, Include, MetaVersion, Table};
 use kube::Served;
 use model;
 
-/// As what the objects of a request are shown.
+/// As what the objects of a request are representation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shown {
+pub struct Representation {
     /// The kind that is asked for.
     pub shape: Shape,
     /// Whether lists and watch frames are protobuf; never of a custom resource's whole objects.
     pub protobuf: bool,
 }
 
-/// As what kind an object is shown.
+/// As what kind an object is representation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Its own.
@@ -45,7 +45,7 @@ pub struct Forms {
     /// Ages in a Table are told as of now.
     now: Clock,
     /// Few, and looked for once a request.
-    others: Mutex<Vec<(Shown, Named)>>,
+    others: Mutex<Vec<(Representation, Named)>>,
 }
 
 impl Forms {
@@ -64,23 +64,23 @@ impl Forms {
 
     /// The form for what is asked. What protobuf does not know is written as JSON: negotiation does not let it come to that.
     #[must_use]
-    pub fn shown(&self, shown: Shown) -> Named {
-        if shown == Shown::default() {
+    pub fn get(&self, representation: Representation) -> Named {
+        if representation == Representation::default() {
             return self.whole.clone();
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, named)) = others.iter().find(|(other, _)| *other == shown) {
+        if let Some((_, named)) = others.iter().find(|(other, _)| *other == representation) {
             return named.clone();
         }
-        let named = self.make(shown);
-        others.push((shown, named.clone()));
+        let named = self.make(representation);
+        others.push((representation, named.clone()));
         named
     }
 
     /// How the `/scale` of an object is written, by [`Form::written`].
     #[must_use]
-    pub fn scale(&self, shown: Shown) -> Form {
-        match shown.shape {
+    pub fn scale(&self, representation: Representation) -> Form {
+        match representation.shape {
             Shape::Table(version, include) => {
                 let table = Arc::new(Table::of_scale(self.served.custom));
                 Form::table(version, table, include, self.whole.form.clone(), self.now)
@@ -89,9 +89,9 @@ impl Forms {
         }
     }
 
-    fn make(&self, shown: Shown) -> Named {
+    fn make(&self, representation: Representation) -> Named {
         let served = &self.served;
-        let (form, name, kind) = match shown.shape {
+        let (form, name, kind) = match representation.shape {
             Shape::Whole => {
                 ((*self.whole.form).clone(), self.whole.name.clone(), (served.api_version(), served.kind.clone(), served.list_kind.clone()))
             }
@@ -107,12 +107,12 @@ impl Forms {
                 return Named { form: Arc::new(form), name };
             }
         };
-        if !shown.protobuf {
+        if !representation.protobuf {
             return Named { form: Arc::new(form), name };
         }
         let (api_version, kind, list_kind) = kind;
         let stored = matches!(&served.storage.shape, model::Shape::BuiltIn { api_version: stored, .. } if *stored == api_version);
-        match form.in_protobuf(&api_version, &kind, &list_kind, stored && shown.shape == Shape::Whole) {
+        match form.in_protobuf(&api_version, &kind, &list_kind, stored && representation.shape == Shape::Whole) {
             Some(form) => Named { form: Arc::new(form), name: format!("{name} protobuf").into() },
             None => Named { form: Arc::new(form), name },
         }
