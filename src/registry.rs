@@ -3,6 +3,8 @@
 //! Readers look at an immutable [`ServedResources`]; one task replaces it whole. Knows no HTTP.
 
 mod definitions;
+pub mod representation;
+mod resource;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,7 +19,6 @@ use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::cacher::{Handle, cacher};
-use crate::read::{representation::Forms, target::Resource};
 use crate::source::{driver::Command, load::load, machine::LoadAt};
 use crate::telemetry::{Metrics, ResourceMetrics};
 use codec::form::Form;
@@ -25,6 +26,11 @@ use definitions::Definitions;
 use etcd::Etcd;
 use kube::{Catalogue, Offer, Served};
 use model::{Epoch, ResourceId, Revision, Storage};
+use representation::Forms;
+
+pub use resource::Resource;
+#[cfg(test)]
+pub(crate) use resource::test_resource;
 use watch::cache::{
     ring::RingLimits,
     store::Store,

@@ -27,10 +27,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("cacher", &["codec", "model", "telemetry", "watch"]),
     // `driver` moves `fed` of `watch::cache::view` and fills inboxes; `machine` and `ranges` use neither.
     ("source", &["codec", "etcd", "cacher", "model", "telemetry", "watch"]),
-    ("read", &["codec", "etcd", "go", "cacher", "kube", "model", "telemetry", "watch"]),
-    ("write", &["codec", "etcd", "go", "kube", "model", "read", "registry"]),
-    ("controllers", &["etcd", "model", "read", "registry", "watch", "write"]),
-    ("registry", &["codec", "etcd", "cacher", "kube", "model", "read", "source", "telemetry", "watch"]),
+    ("read", &["codec", "etcd", "go", "cacher", "model", "registry", "watch"]),
+    ("write", &["codec", "etcd", "go", "kube", "model", "registry"]),
+    ("controllers", &["etcd", "model", "registry", "watch", "write"]),
+    ("registry", &["codec", "etcd", "cacher", "kube", "model", "source", "telemetry", "watch"]),
     ("http", &["auth", "codec", "config", "etcd", "go", "kube", "model", "read", "registry", "telemetry", "watch", "write"]),
     (
         "app",

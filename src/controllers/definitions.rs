@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::sleep_until;
 
 use super::Controllers;
-use crate::read::target::Resource;
+use crate::registry::Resource;
 use crate::write::{
     definition::{Names, Step, Taken, next},
     failure::WriteError,

@@ -8,6 +8,7 @@ pub mod json;
 pub mod quantity;
 pub mod quote;
 pub mod regexp;
+pub mod strconv;
 pub mod time;
 pub mod timestamp;
 pub mod url;

@@ -1,4 +1,8 @@
-//! URLs as Go's `net/url` takes them apart: as much of it as definitions need, with its words for what is wrong.
+//! URLs as Go's `net/url` takes them apart: as much of it as definitions and requests need, with its words for what is wrong.
+
+mod query;
+
+pub use query::Query;
 
 use crate::quote::quoted;
 

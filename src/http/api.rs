@@ -42,13 +42,13 @@ use super::{
     websocket,
 };
 use crate::config::{Gates, Times};
-use crate::read::{options::Query, serve::Reader};
+use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
 use auth::authn::{Authenticator, Identity, impersonates};
 use codec::Blocks;
-use go::duration;
+use go::{duration, url::Query};
 use kube::{
     Catalogue,
     discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},

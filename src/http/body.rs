@@ -17,7 +17,8 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::{counted::LongRunning, status::Status};
-use crate::read::{failure::ReadError, serve::List, target::Resource};
+use crate::read::{failure::ReadError, serve::List};
+use crate::registry::Resource;
 use crate::telemetry::{RequestTimer, Scope};
 use codec::Form;
 use watch::dispatch::{Step, Subscription};
@@ -351,7 +352,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::read::target::test_resource;
+    use crate::registry::test_resource;
     use crate::telemetry::Verb;
     use watch::dispatch::test_subscription;
 

@@ -1,8 +1,7 @@
 //! `/healthz`, `/livez`, `/readyz`: which checks there are, and what they say (spec api-surface §1.5).
 
 use super::path::Health;
-use crate::read::options::Query;
-use go::quote::quoted;
+use go::{quote::quoted, url::Query};
 
 /// A check and what is wrong, if anything.
 pub(super) type Check = (&'static str, Option<Wrong>);

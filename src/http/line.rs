@@ -3,7 +3,7 @@
 use http::Uri;
 
 use super::path::{PathError, Route};
-use crate::read::options::Query;
+use go::url::Query;
 
 /// What the request line says, whatever the method.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,10 +15,7 @@ use super::{
     resource::{Call, sent},
     status::Status,
 };
-use crate::read::{
-    options::{ListOptions, Query},
-    serve::List,
-};
+use crate::read::{options::ListOptions, serve::List};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
     Ask, Deletion, Part, PatchKind, Syntax, Written,
@@ -26,7 +23,7 @@ use crate::write::{
     options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
 };
-use go::quote::quoted;
+use go::{quote::quoted, url::Query};
 
 /// Media types of a body that is an object.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -14,8 +14,7 @@ use http::{
 use http_body_util::Full;
 
 use super::respond::Reply;
-use crate::read::options::Query;
-use go::calendar::civil;
+use go::{calendar::civil, url::Query};
 use kube::{Catalogue, openapi::Document};
 
 const JSON: &str = "application/json";

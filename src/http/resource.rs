@@ -28,15 +28,19 @@ use super::{
 };
 use crate::read::{
     failure::ReadError,
-    options::{ListOptions, Query},
+    options::ListOptions,
     plan::Refusal,
-    representation::{self, Representation},
     serve::{List, Watching},
-    target::{Resource, Target, Wanted},
+    target::{Target, Wanted},
+};
+use crate::registry::{
+    Resource,
+    representation::{self, Representation},
 };
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{failure::WriteError, scale};
 use codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored};
+use go::url::Query;
 use kube::Conversion;
 use model::{Epoch, Object};
 

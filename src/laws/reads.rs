@@ -13,12 +13,12 @@ use crate::http::{
     path::{Health, PathError, ResourcePath, Route},
 };
 use crate::read::{
-    options::{ListOptions, Query, parse_int},
+    options::ListOptions,
     token::{self, Token, TokenRevision},
 };
 use codec::Media;
 use corpus::Subject;
-use go::duration;
+use go::{duration, strconv::parse_int, url::Query};
 use model::{
     Object, Revision,
     selector::{

@@ -6,7 +6,6 @@ mod newest;
 pub mod options;
 mod pace;
 pub mod plan;
-pub mod representation;
 pub mod serve;
 pub mod target;
 pub mod token;

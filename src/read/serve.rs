@@ -357,10 +357,8 @@ mod tests {
     };
 
     use super::*;
-    use crate::read::{
-        pace::SCAN_TIME,
-        target::{Wanted, test_resource},
-    };
+    use crate::read::{pace::SCAN_TIME, target::Wanted};
+    use crate::registry::test_resource;
     use model::test_object_with;
 
     const OBJECTS: u64 = 20_000;

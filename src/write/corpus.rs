@@ -13,9 +13,9 @@ use super::{
     patched::{Patch, PatchKind},
     typed,
 };
-use crate::read::options::Query;
 use codec::{Form, definition::to_stored, ingest};
 use corpus::Subject;
+use go::url::Query;
 use kube::{Definition, NameRule, types::TypeRef};
 use model::{Revision, Shape, Storage};
 

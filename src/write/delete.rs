@@ -15,7 +15,7 @@ use super::{
     transaction::{Decision, Done, Look, at_revision},
     tree,
 };
-use crate::read::target::Resource;
+use crate::registry::Resource;
 use etcd::{Outcome, RangeRequest};
 use kube::Served;
 use model::{Object, invalid::FieldError};

@@ -42,13 +42,12 @@ pub use delete::Deletion;
 pub use patched::PatchKind;
 pub use strategy::Part;
 
-use crate::read::options::Query;
 use crate::registry::ServedResources;
 use body::Expected;
 use decode::Sent;
 use etcd::Etcd;
 use failure::{Named, WriteError};
-use go::quote::quoted;
+use go::{quote::quoted, url::Query};
 use model::Revision;
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use place::{Current, Place, StoredValue};

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::body::{Syntax, go_kind, parse_options};
-use crate::read::options::{Query, parse_int};
-use go::quote::printable;
+use go::{quote::printable, strconv::parse_int, url::Query};
 use model::invalid::{FieldError, told};
 
 /// Bytes of a field manager.

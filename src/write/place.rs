@@ -10,7 +10,7 @@ use super::{
     failure::{Named, WriteError},
     offload::{Entered, LARGE_BYTES},
 };
-use crate::read::target::Resource;
+use crate::registry::Resource;
 use codec::ingest::ingest;
 use etcd::{KeyValue, RangeRequest};
 use kube::Served;
@@ -139,6 +139,6 @@ fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
 /// A place of a built-in resource whose cache is empty, for tests of the pure parts.
 #[cfg(test)]
 pub(super) fn test_place(group: &str, resource: &str, namespace: Option<&str>, name: &str) -> Place {
-    let resource = crate::read::target::test_resource(group, resource);
+    let resource = crate::registry::test_resource(group, resource);
     Place { resource: Arc::new(resource), namespace: namespace.map(str::to_owned), name: name.to_owned() }
 }

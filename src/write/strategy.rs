@@ -11,7 +11,7 @@ use super::{
     place::{Current, Place},
     tree,
 };
-use go::quote::quoted;
+use go::strconv::parse_uint;
 use kube::Served;
 use model::invalid::FieldError;
 
@@ -107,10 +107,7 @@ pub(super) fn check_revision(place: &Place, sent: &str, current: &Current) -> Re
         let error = FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
         return Err(WriteError::Invalid { of: place.named(), errors: vec![error] });
     }
-    let Ok(revision) = sent.parse::<u64>() else {
-        let why = if sent.bytes().all(|b| b.is_ascii_digit()) { "value out of range" } else { "invalid syntax" };
-        return Err(WriteError::Raw(format!("strconv.ParseUint: parsing {}: {why}", quoted(sent))));
-    };
+    let revision = parse_uint(sent).map_err(WriteError::Raw)?;
     if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(place.named())) }
 }
 
@@ -328,9 +325,10 @@ mod tests {
         );
         assert!(matches!(check_revision(&place, "8", &lease), Err(WriteError::Conflict { .. })));
         assert!(matches!(check_revision(&place, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
-        assert!(
-            matches!(check_revision(&place, "x", &lease), Err(WriteError::Raw(text)) if text == r#"strconv.ParseUint: parsing "x": invalid syntax"#)
-        );
+        for sent in ["x", "+7"] {
+            let want = format!(r#"strconv.ParseUint: parsing "{sent}": invalid syntax"#);
+            assert!(matches!(check_revision(&place, sent, &lease), Err(WriteError::Raw(text)) if text == want));
+        }
         assert!(matches!(check_uid(&place, "v", &lease), Err(WriteError::Conflict { why, .. }) if why.contains("UID in object meta: u")));
         let config = test_place("", "configmaps", Some("n"), "c");
         assert!(check_revision(&config, "0", &lease).is_ok());

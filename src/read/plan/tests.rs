@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::read::{
-    options::{ListOptions, Query},
-    token::encode,
-};
+use crate::read::{options::ListOptions, token::encode};
+use go::url::Query;
 
 /// The cache is at 100.
 const READY: State = State { ready: true, known: Revision(100), lost: Revision::ZERO, etcd_progress: true };

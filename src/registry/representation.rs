@@ -1,12 +1,11 @@
-//! The ways in which one served resource can be representation. Each is made when somebody first asks for it, and then kept.
+//! The ways in which one served resource can be shown. Each is made when somebody first asks for it, and then kept.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codec::{Clock, Form, Include, MetaVersion, Table};
 use kube::Served;
-use model;
 
-/// As what the objects of a request are representation.
+/// As what the objects of a request are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Representation {
     /// The kind that is asked for.
@@ -15,7 +14,7 @@ pub struct Representation {
     pub protobuf: bool,
 }
 
-/// As what kind an object is representation.
+/// As what kind an object is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Its own.

@@ -1,0 +1,47 @@
+//! A served resource, as requests hold it.
+
+use std::sync::Arc;
+
+use super::representation::Forms;
+use crate::cacher::Handle;
+use crate::telemetry::{ResourceMetrics, ServedMetrics};
+use kube::Served;
+
+/// A served resource with all that serving it takes; made once, when the catalogue changes.
+pub struct Resource {
+    /// What clients see.
+    pub served: Arc<Served>,
+    /// How it is written.
+    pub forms: Forms,
+    /// Its cacher.
+    pub handle: Handle,
+    /// Figures of the stored resource.
+    pub metrics: Arc<ResourceMetrics>,
+    /// Figures of the served version.
+    pub requests: Arc<ServedMetrics>,
+}
+
+/// A built-in resource with a cacher that nobody runs, for tests.
+#[cfg(test)]
+pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
+    use crate::{cacher::cacher, telemetry::Metrics};
+    use codec::Form;
+    use kube::Catalogue;
+    use watch::cache::{ring::RingLimits, view::Fed};
+    let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
+    let metrics = Metrics::new();
+    let figures = Arc::new(metrics.resource(group, resource));
+    let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
+    let (_, handle, _) = cacher(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
+    Resource {
+        forms: Forms::new(
+            Form::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),
+            served.clone(),
+            std::time::Duration::default,
+        ),
+        handle,
+        metrics: figures,
+        requests: Arc::new(metrics.served(group, "v1", resource)),
+        served,
+    }
+}
