@@ -24,6 +24,23 @@ pub(super) struct BuiltIns {
     pub(super) group_versions: Vec<GroupVersion>,
     pub(super) served: Vec<Arc<Served>>,
     pub(super) storages: Vec<Arc<Storage>>,
+    pub(super) reviews: Vec<Review>,
+}
+
+/// A resource that is asked and never stored: a POST of it is answered with what the server thinks of it (spec api-surface §13.4).
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct Review {
+    /// API group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Plural name, as in the path.
+    pub resource: String,
+    pub(super) singular: String,
+    /// Kind of the body and of the answer.
+    pub kind: String,
+    /// Whether it is asked in a namespace.
+    pub namespaced: bool,
 }
 
 /// A group version and its place in discovery (spec api-surface §2.3).
@@ -41,6 +58,7 @@ pub(super) struct GroupVersion {
 struct File {
     group_versions: Vec<GroupVersion>,
     resources: Vec<Row>,
+    reviews: Vec<Review>,
 }
 
 #[derive(Deserialize)]
@@ -104,7 +122,7 @@ impl BuiltIns {
         let storages: BTreeMap<&str, Arc<Storage>> =
             rows_of.iter().map(|(prefix, rows)| (*prefix, Arc::new(storage(prefix, rows)))).collect();
         let served = file.resources.iter().map(|row| Arc::new(row.served(&storages[row.prefix.as_str()]))).collect();
-        Self { served, storages: storages.into_values().collect(), group_versions: file.group_versions }
+        Self { served, storages: storages.into_values().collect(), group_versions: file.group_versions, reviews: file.reviews }
     }
 }
 

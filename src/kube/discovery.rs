@@ -1,6 +1,6 @@
 //! The discovery documents of a catalogue as bytes, equal to kube-apiserver's for what is listed: compact, with the newline it ends them with.
 //!
-//! They list what is answered and nothing else: resources that are stored, with the verbs and subresources of the catalogue's `Offer`.
+//! They list what is answered and nothing else: resources that are stored, with the verbs and subresources of the catalogue's `Offer`, and reviews.
 
 use std::cmp::Reverse;
 
@@ -68,7 +68,7 @@ impl Catalogue {
             kind: "APIResourceList",
             api_version: (!group.is_empty()).then_some("v1"),
             group_version: api_version(group, version),
-            resources: found.listed().flat_map(|served| api_resources(served, self.offer)).collect(),
+            resources: found.api_resources(self.offer),
         }))
     }
 
@@ -165,7 +165,7 @@ impl<'a> Listed<'a> {
     fn discovery(&self, offer: Offer) -> GroupDiscovery<'a> {
         let entry = |version: &&'a GroupVersion| VersionDiscovery {
             version: &version.version,
-            resources: version.listed().map(|served| resource_discovery(served, offer)).collect(),
+            resources: version.resource_discoveries(offer),
             freshness: "Current",
         };
         GroupDiscovery { metadata: Metadata { name: self.name }, versions: self.versions.iter().map(entry).collect() }
@@ -178,7 +178,38 @@ impl GroupVersion {
     }
 
     pub(super) fn is_listed(&self) -> bool {
-        self.listed().next().is_some()
+        self.listed().next().is_some() || !self.reviews.is_empty()
+    }
+
+    /// What `/apis/G/V` lists, by name; a group has either stored resources or reviews.
+    fn api_resources(&self, offer: Offer) -> Vec<ApiResource<'_>> {
+        let reviews = self.reviews.iter().map(|review| ApiResource {
+            name: review.resource.clone(),
+            singular_name: &review.singular,
+            namespaced: review.namespaced,
+            group: None,
+            version: None,
+            kind: &review.kind,
+            verbs: vec!["create"],
+            short_names: &[],
+            categories: &[],
+            storage_version_hash: "",
+        });
+        self.listed().flat_map(|served| api_resources(served, offer)).chain(reviews).collect()
+    }
+
+    fn resource_discoveries(&self, offer: Offer) -> Vec<ResourceDiscovery<'_>> {
+        let reviews = self.reviews.iter().map(|review| ResourceDiscovery {
+            resource: &review.resource,
+            response_kind: ResponseKind { group: "", version: "", kind: &review.kind },
+            scope: scope(review.namespaced),
+            singular_resource: &review.singular,
+            verbs: vec!["create"],
+            short_names: &[],
+            categories: &[],
+            subresources: Vec::new(),
+        });
+        self.listed().map(|served| resource_discovery(served, offer)).chain(reviews).collect()
     }
 }
 
@@ -222,7 +253,7 @@ fn resource_discovery<'a>(served: &'a Served, offer: Offer) -> ResourceDiscovery
     ResourceDiscovery {
         resource: &served.resource,
         response_kind: ResponseKind { group, version, kind: &served.kind },
-        scope: if served.namespaced { "Namespaced" } else { "Cluster" },
+        scope: scope(served.namespaced),
         singular_resource: &served.singular,
         verbs: served.verbs(offer),
         short_names: &served.short_names,
@@ -238,6 +269,10 @@ fn response_kind<'a>(served: &'a Served, sub: &'a Subresource) -> ResponseKind<'
 
 fn own_group_version(served: &Served) -> (&str, &str) {
     if served.custom { (&served.group, &served.version) } else { ("", "") }
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
 }
 
 /// SHA-512 in upper-case hex. The real server hashes the aggregated list as JSON without its `kind` and `apiVersion`.
@@ -302,7 +337,16 @@ mod tests {
     #[test]
     fn resource_lists_equal_the_recorded_ones() {
         let catalogue = everything();
-        for (group, version) in [("apps", "v1"), ("batch", "v1"), ("ex.io", "v1beta1"), ("ex.io", "v2"), ("aa.io", "v2"), ("bb.io", "v1")] {
+        for (group, version) in [
+            ("apps", "v1"),
+            ("authentication.k8s.io", "v1"),
+            ("authorization.k8s.io", "v1"),
+            ("batch", "v1"),
+            ("ex.io", "v1beta1"),
+            ("ex.io", "v2"),
+            ("aa.io", "v2"),
+            ("bb.io", "v1"),
+        ] {
             let ours = catalogue.api_resource_list(group, version).expect("listed");
             assert_eq!(text(&ours), recorded(&format!("{group}_{version}.json")));
         }
@@ -321,8 +365,6 @@ mod tests {
         assert_eq!(text(&catalogue.api_versions("127.0.0.1:21210")), recorded("api.json"));
         assert_eq!(text(&catalogue.api_group("ex.io").expect("listed")), recorded("ex.io.json"));
         let mut groups: Value = serde_json::from_str(&recorded("apis.json")).expect("recorded JSON");
-        let listed = |group: &Value| !matches!(group["name"].as_str(), Some("authentication.k8s.io" | "authorization.k8s.io"));
-        groups["groups"].as_array_mut().expect("a list").retain(listed);
         // What we refuse to convert: what only the webhook of aa.io makes.
         for group in groups["groups"].as_array_mut().expect("a list") {
             let refused = |version: &Value| version["groupVersion"] == "aa.io/v1";
@@ -364,13 +406,13 @@ mod tests {
         let catalogue = Catalogue::new(&definitions());
         for verb in ["create", "update", "patch", "delete", "deletecollection"] {
             let quoted = format!("\"{verb}\"");
-            assert!(
-                !text(&catalogue.aggregated_groups().body).contains(&quoted) && !text(&catalogue.aggregated_core().body).contains(&quoted)
-            );
+            assert!(!text(&catalogue.aggregated_core().body).contains(&quoted), "{verb}");
+            // Reviews are asked with POST and change nothing.
+            let reviews = if verb == "create" { 6 } else { 0 };
+            assert_eq!(text(&catalogue.aggregated_groups().body).matches(&quoted).count(), reviews, "{verb}");
         }
         assert!(!text(&catalogue.aggregated_core().body).contains("\"exec\""));
         assert!(catalogue.api_resource_list("aa.io", "v1").is_none());
-        assert!(catalogue.api_group("authentication.k8s.io").is_none());
         assert!(catalogue.api_group("").is_none());
     }
 

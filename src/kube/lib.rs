@@ -21,6 +21,7 @@ use std::{
 use bytes::Bytes;
 use imbl::OrdMap;
 
+pub use builtins::Review;
 pub use definition::Definition;
 pub use rules::{NameRule, Rules};
 pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
@@ -52,6 +53,8 @@ struct GroupVersion {
     built_in: bool,
     /// By plural name: the order of discovery.
     resources: BTreeMap<String, Arc<Served>>,
+    /// By plural name as well.
+    reviews: Vec<&'static Review>,
     /// What definitions say that their objects are, by plural name: JSON. Not a part of `Served`: another description makes no other resource.
     schemas: BTreeMap<String, Bytes>,
     /// Made when somebody asks.
@@ -129,6 +132,12 @@ impl Catalogue {
         self.groups.get(group).into_iter().flat_map(|versions| versions.iter()).flat_map(|version| version.resources.values())
     }
 
+    /// The resource of this path that is asked and never stored.
+    #[must_use]
+    pub fn review(group: &str, version: &str, resource: &str) -> Option<&'static Review> {
+        reviews(group, version).find(|review| review.resource == resource)
+    }
+
     fn version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
         self.groups.get(group)?.iter().find(|known| known.version == version)
     }
@@ -141,6 +150,11 @@ pub fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
         |served: &Arc<Served>| (&*served.group, &*served.version) == (group, version) && (served.kind == kind || served.list_kind == kind);
     let of_none = group.is_empty() && version == "v1" && matches!(kind, "List" | "Status");
     of_none || BUILT_INS.served.iter().any(of_a_resource)
+}
+
+/// What is asked and never stored in this group version.
+fn reviews(group: &str, version: &str) -> impl Iterator<Item = &'static Review> {
+    BUILT_INS.reviews.iter().filter(move |review| (&*review.group, &*review.version) == (group, version))
 }
 
 fn built_in_groups() -> OrdMap<String, Arc<Group>> {
@@ -175,6 +189,7 @@ fn built_in(known: &builtins::GroupVersion) -> GroupVersion {
         version_priority: known.version_priority,
         built_in: true,
         resources: resources.map(|served| (served.resource.clone(), Arc::clone(served))).collect(),
+        reviews: reviews(&known.group, &known.version).collect(),
         schemas: BTreeMap::new(),
         openapi: OnceLock::new(),
     }
@@ -203,6 +218,7 @@ fn group_version<'a>(group: &'a mut Group, version: &str) -> &'a mut GroupVersio
             version_priority: CUSTOM_VERSION_PRIORITY,
             built_in: false,
             resources: BTreeMap::new(),
+            reviews: Vec::new(),
             schemas: BTreeMap::new(),
             openapi: OnceLock::new(),
         });

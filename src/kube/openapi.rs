@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha512};
 
 use super::{Catalogue, GroupVersion, Offer, served::api_version};
-use paths::paths_of;
+use paths::{path_of_review, paths_of};
 use schemas::Schemas;
 
 /// One document.
@@ -89,6 +89,7 @@ fn made(group: &str, version: &GroupVersion, offer: Offer) -> Document {
     for served in version.listed() {
         paths.extend(paths_of(served, offer, &mut schemas));
     }
+    paths.extend(version.reviews.iter().map(|review| path_of_review(review, &mut schemas)));
     let body: Bytes = serde_json::to_vec(&OpenApi {
         components: Components { schemas: schemas.done() },
         info: Info { title: "Kubernetes", version: "1.36" },

@@ -48,6 +48,7 @@ def roots(types):
         wanted |= {(row["group"], row["version"], row["kind"]), (row["group"], row["version"], row["list_kind"])}
         for sub in row.get("subresources", []):
             wanted.add((sub.get("group") or row["group"], sub.get("version") or row["version"], sub["kind"]))
+    wanted |= {(row["group"], row["version"], row["kind"]) for row in catalogue["reviews"]}
     kinds = {name: [(k["group"], k["version"], k["kind"]) for k in t.get("x-kubernetes-group-version-kind", [])] for name, t in types.items()}
     return ALWAYS + [name for name, of in kinds.items() if wanted & set(of)]
 

@@ -6,7 +6,7 @@ use super::{
     path_of,
     schemas::{GVK, Schemas, kind_of},
 };
-use crate::{Offer, Served, Subresource};
+use crate::{Offer, Review, Served, Subresource};
 
 /// What bodies and answers may be, protobuf left out: clients ask for it by `Accept`. Server-side apply is not supported yet.
 const BODIES: &[&str] = &["application/json", "application/yaml"];
@@ -108,6 +108,22 @@ pub(super) fn paths_of(served: &Served, offer: Offer, schemas: &mut Schemas<'_>)
     paths
 }
 
+/// The path of a review: it is asked by POST.
+pub(super) fn path_of_review(review: &Review, schemas: &mut Schemas<'_>) -> (String, Value) {
+    let root = format!("/{}", path_of(&review.group, &review.version));
+    let place = if review.namespaced { "namespaces/{namespace}/" } else { "" };
+    let one = schemas.kind(&review.group, &review.version, &review.kind);
+    let subject = Subject::of_review(review);
+    let (method, mut operation) = subject.create(&one, "");
+    // The router of these takes whatever its decoders know.
+    operation["requestBody"]["content"] = json!({ "*/*": { "schema": one } });
+    subject.path(&root, &format!("{place}{}", review.resource), vec![Some((method, operation))])
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "" }
+}
+
 /// Streams (`exec`, `log`, `proxy`) are no operations on objects.
 fn has_schema(served: &Served, sub: &Subresource) -> bool {
     !sub.kind.ends_with("Options") && (sub.kind != served.kind || sub.verbs.iter().any(|verb| verb == "update"))
@@ -149,7 +165,9 @@ fn subresource(
 /// What operations are about.
 #[derive(Clone, Copy)]
 struct Subject<'a> {
-    served: &'a Served,
+    /// Group, version and kind that operation ids name.
+    of: (&'a str, &'a str, &'a str),
+    custom: bool,
     /// `Namespaced` or nothing, as it stands in operation ids.
     scope: &'a str,
     /// Group, version and kind of what is sent.
@@ -161,8 +179,13 @@ type Operation = (&'static str, Value);
 
 impl<'a> Subject<'a> {
     fn of(served: &'a Served) -> Self {
-        let scope = if served.namespaced { "Namespaced" } else { "" };
-        Self { served, scope, kind: (&served.group, &served.version, &served.kind) }
+        let kind = (&*served.group, &*served.version, &*served.kind);
+        Self { of: kind, custom: served.custom, scope: scope(served.namespaced), kind }
+    }
+
+    fn of_review(review: &'a Review) -> Self {
+        let kind = (&*review.group, &*review.version, &*review.kind);
+        Self { of: kind, custom: false, scope: scope(review.namespaced), kind }
     }
 
     fn path(&self, root: &str, path: &str, operations: Vec<Option<Operation>>) -> (String, Value) {
@@ -186,7 +209,7 @@ impl<'a> Subject<'a> {
     }
 
     fn read(&self, one: &Value, suffix: &str) -> Operation {
-        let options = if self.served.custom { GET } else { &[] };
+        let options = if self.custom { GET } else { &[] };
         ("get", self.operation("read", "", suffix, "get", parameters(options).collect(), &[("200", ANSWERS, one)]))
     }
 
@@ -201,7 +224,7 @@ impl<'a> Subject<'a> {
     }
 
     fn patch(&self, one: &Value, suffix: &str, schemas: &mut Schemas<'_>) -> Operation {
-        let strategic = (!self.served.custom).then_some(&STRATEGIC);
+        let strategic = (!self.custom).then_some(&STRATEGIC);
         let types: Vec<&str> = PATCHES.iter().chain(strategic).copied().collect();
         let options = parameters(WRITE).chain(parameters(FORCE)).collect();
         let operation = self.operation("patch", "", suffix, "patch", options, &[("200", ANSWERS, one), ("201", ANSWERS, one)]);
@@ -217,7 +240,7 @@ impl<'a> Subject<'a> {
 
     fn delete_collection(&self, schemas: &mut Schemas<'_>) -> Operation {
         let status = schemas.meta("Status");
-        let options = parameters(if self.served.custom { LIST } else { DELETE_COLLECTION }).collect();
+        let options = parameters(if self.custom { LIST } else { DELETE_COLLECTION }).collect();
         let operation = self.operation("delete", "Collection", "", "deletecollection", options, &[("200", ANSWERS, &status)]);
         ("delete", with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false))
     }
@@ -232,7 +255,7 @@ impl<'a> Subject<'a> {
         parameters: Vec<Value>,
         answers: &[(&str, &[&str], &Value)],
     ) -> Value {
-        let Served { group, version, kind, .. } = self.served;
+        let (group, version, kind) = self.of;
         let group = words(group);
         let id = format!("{verb}{group}{}{middle}{}{kind}{suffix}", capital(version), self.scope);
         let mut responses: Map<_, _> =

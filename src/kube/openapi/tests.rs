@@ -163,5 +163,14 @@ fn documents_of_built_ins_are_made_once() {
     let body = |catalogue: &Catalogue| catalogue.openapi("apis/apps/v1").expect("it is there").body.as_ptr();
     assert_eq!(body(&one), body(&two));
     assert!(one.openapi("apis/ex.io/v1").is_none() && two.openapi("apis/ex.io/v1").is_some());
-    assert!(one.openapi("apis/apps/v9").is_none() && one.openapi("apis/authentication.k8s.io/v1").is_none());
+    assert!(one.openapi("apis/apps/v9").is_none() && one.openapi("apis/authentication.k8s.io/v2").is_none());
+}
+
+#[test]
+fn reviews_are_asked_by_post() {
+    let document = document(&Catalogue::new(&[]), "apis/authorization.k8s.io/v1");
+    let post = &document["paths"]["/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews"]["post"];
+    assert_eq!(post["operationId"], "createAuthorizationV1NamespacedLocalSubjectAccessReview");
+    assert!(document["components"]["schemas"].get("io.k8s.api.authorization.v1.ResourceAttributes").is_some());
+    assert_eq!(document["paths"].as_object().map(serde_json::Map::len), Some(4));
 }
