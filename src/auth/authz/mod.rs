@@ -1,8 +1,20 @@
 //! May you: the question that every authorizer is asked, and its answer. An authorizer decides from memory; it waits for nothing.
 
+mod chain;
+#[cfg(test)]
+mod golden;
+pub mod rbac;
+
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
 
 use crate::user::User;
+
+pub use chain::{AlwaysAllow, AlwaysDeny, Chain, Masters};
+use rbac::{Grant, PolicyRule};
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -18,34 +30,50 @@ pub struct Attributes<'a> {
 /// What a request is about.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// An object, or the objects, of a resource. Empty strings where there is none, as in Kubernetes.
-    Resource {
-        /// Namespace.
-        namespace: &'a str,
-        /// API group; empty for the core group.
-        group: &'a str,
-        /// Version of the group.
-        version: &'a str,
-        /// Plural name.
-        resource: &'a str,
-        /// Subresource.
-        subresource: &'a str,
-        /// Name of the object; of a list, watch or deletecollection the one that its field selector asks for.
-        name: &'a str,
-    },
+    /// An object, or the objects, of a resource.
+    Resource(Resource<'a>),
     /// A path that is no resource: `/metrics`.
     Path(&'a str),
 }
 
-/// What an authorizer says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An object, or the objects, of a resource. Empty strings where there is none, as in Kubernetes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resource<'a> {
+    /// Namespace.
+    pub namespace: &'a str,
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Version of the group.
+    pub version: &'a str,
+    /// Plural name.
+    pub resource: &'a str,
+    /// Subresource.
+    pub subresource: &'a str,
+    /// Name of the object; of a list, watch or deletecollection the one that its field selector asks for.
+    pub name: &'a str,
+    /// Fields that the field selector wants equal to a value (`=` or `==`), each with the value. Its other requirements are left out: they only narrow
+    /// what is asked for.
+    pub fields: &'a [(&'a str, &'a str)],
+}
+
+/// What an authorizer says. The `evaluationError` of an access review is no part of it: RBAC and the node authorizer tell what they could not find in the
+/// reason.
+#[derive(Clone, Debug)]
 pub struct Verdict {
     /// Yes, no, or ask the next one.
     pub decision: Decision,
     /// Why, for reviews, audit and 403 texts; may be empty.
-    pub reason: Cow<'static, str>,
-    /// What kept the authorizer from knowing everything (`evaluationError`).
-    pub error: Option<String>,
+    pub reason: Reason,
+}
+
+impl Verdict {
+    /// Yes, without a reason.
+    pub const ALLOW: Verdict = Verdict { decision: Decision::Allow, reason: Reason::NONE };
+
+    /// Neither yes nor no.
+    pub fn no_opinion(reason: impl Into<Cow<'static, str>>) -> Verdict {
+        Verdict { decision: Decision::NoOpinion, reason: Reason::Text(reason.into()) }
+    }
 }
 
 /// The three answers of Kubernetes' authorizers.
@@ -59,8 +87,66 @@ pub enum Decision {
     NoOpinion,
 }
 
+/// Why an authorizer decided so. Most requests are allowed and nobody asks why, so the text of a grant is made only when it is shown.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    /// This text; may be empty.
+    Text(Cow<'static, str>),
+    /// A role binding allows it.
+    Granted(Grant),
+}
+
+impl Reason {
+    /// No reason.
+    pub const NONE: Reason = Reason::Text(Cow::Borrowed(""));
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Text(text) => f.write_str(text),
+            Reason::Granted(grant) => grant.fmt(f),
+        }
+    }
+}
+
+/// What somebody may do in a namespace, as far as an authorizer can tell it. As JSON it is the status of a SelfSubjectRulesReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rules {
+    /// Rules about resources.
+    pub resource_rules: Vec<PolicyRule>,
+    /// Rules about paths.
+    pub non_resource_rules: Vec<PolicyRule>,
+    /// Whether an authorizer may allow more than is listed.
+    pub incomplete: bool,
+    /// Why rules may be missing.
+    #[serde(rename = "evaluationError", serialize_with = "aggregated", skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}
+
+fn aggregated<S: Serializer>(errors: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&aggregate(errors))
+}
+
 /// Decides from memory, at once.
 pub trait Authorizer: Send + Sync {
     /// The answer for one request.
     fn decide(&self, asked: &Attributes<'_>) -> Verdict;
+
+    /// What `user` may do in `namespace`; without rules, an authorizer that is not asked for them.
+    fn rules_for(&self, user: &User, namespace: &str) -> Rules {
+        let _ = (user, namespace);
+        Rules::default()
+    }
+}
+
+/// Several errors in one text, as `k8s.io/apimachinery/pkg/util/errors` joins them: each once, in brackets when there are several.
+fn aggregate(errors: &[String]) -> String {
+    let mut seen = HashSet::new();
+    let different: Vec<&str> = errors.iter().map(String::as_str).filter(|error| seen.insert(*error)).collect();
+    match different[..] {
+        [only] => only.to_owned(),
+        _ => format!("[{}]", different.join(", ")),
+    }
 }
