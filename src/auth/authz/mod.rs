@@ -1,5 +1,6 @@
 //! May you: the question that every authorizer is asked, and its answer. An authorizer decides from memory; it waits for nothing.
 
+pub mod bootstrap;
 mod chain;
 #[cfg(test)]
 mod golden;
@@ -9,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::user::User;
 
@@ -139,6 +140,11 @@ pub trait Authorizer: Send + Sync {
         let _ = (user, namespace);
         Rules::default()
     }
+}
+
+/// Go writes an empty list as `null`.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Several errors in one text, as `k8s.io/apimachinery/pkg/util/errors` joins them: each once, in brackets when there are several.

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use equivalent::Equivalent;
 use go::quote::quoted;
 use imbl::HashMap;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::{Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate};
+use super::{Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default};
 use crate::user::User;
 
 pub use aggregation::Aggregated;
 pub use escalation::{Refusal, Write};
+pub(super) use rule::missing;
 
 /// The group of all kinds of RBAC.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -49,7 +50,18 @@ impl Kind {
     /// The kind of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// As objects of the kind say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::ClusterRole => "ClusterRole",
+            Kind::ClusterRoleBinding => "ClusterRoleBinding",
+            Kind::Role => "Role",
+            Kind::RoleBinding => "RoleBinding",
+        }
     }
 
     /// The plural name in paths.
@@ -92,12 +104,12 @@ pub struct PolicyRule {
 /// What is used of a ClusterRole or a Role.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Role {
+pub(super) struct Role {
     #[serde(deserialize_with = "or_default")]
     metadata: Metadata,
     #[serde(deserialize_with = "or_default")]
-    rules: Vec<PolicyRule>,
-    aggregation_rule: Option<aggregation::Rule>,
+    pub(super) rules: Vec<PolicyRule>,
+    pub(super) aggregation_rule: Option<aggregation::Rule>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -110,19 +122,19 @@ struct Metadata {
 /// What is used of a ClusterRoleBinding or a RoleBinding; namespace and name are those of its key.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Binding {
+pub(super) struct Binding {
     #[serde(skip)]
     namespace: Arc<str>,
     #[serde(skip)]
     name: Arc<str>,
-    role_ref: RoleRef,
+    pub(super) role_ref: RoleRef,
     #[serde(deserialize_with = "or_default")]
     subjects: Vec<Subject>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RoleRef {
+pub(super) struct RoleRef {
     api_group: String,
     kind: String,
     name: String,
@@ -135,11 +147,6 @@ struct Subject {
     name: String,
     #[serde(deserialize_with = "or_default")]
     namespace: String,
-}
-
-/// Go writes an empty list as `null`.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Namespace and name; no namespace for kinds of the cluster.
@@ -432,13 +439,13 @@ impl fmt::Display for Grant {
         let Binding { namespace, name, role_ref, subjects } = &*self.0.binding;
         let subject = &subjects[self.0.subject];
         let (kind, name) = match &**namespace {
-            "" => ("ClusterRoleBinding", quoted(name)),
-            namespace => ("RoleBinding", quoted(&format!("{name}/{namespace}"))),
+            "" => (Kind::ClusterRoleBinding, quoted(name)),
+            namespace => (Kind::RoleBinding, quoted(&format!("{name}/{namespace}"))),
         };
         let who = match &*subject.kind {
             "ServiceAccount" => format!("{}/{}", subject.name, subject.namespace_in(namespace)),
             _ => subject.name.clone(),
         };
-        write!(f, "RBAC: allowed by {kind} {name} of {} {} to {} {}", role_ref.kind, quoted(&role_ref.name), subject.kind, quoted(&who))
+        write!(f, "RBAC: allowed by {} {name} of {} {} to {} {}", kind.name(), role_ref.kind, quoted(&role_ref.name), subject.kind, quoted(&who))
     }
 }

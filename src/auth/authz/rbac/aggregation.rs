@@ -5,20 +5,21 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{PolicyRule, RbacIndex, Role, or_default};
+use super::{PolicyRule, RbacIndex, Role};
+use crate::authz::or_default;
 
 /// `aggregationRule` of a ClusterRole.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Rule {
+pub(in crate::authz) struct Rule {
     #[serde(deserialize_with = "or_default")]
-    pub(super) cluster_role_selectors: Vec<Selector>,
+    pub(in crate::authz) cluster_role_selectors: Vec<Selector>,
 }
 
 /// A `LabelSelector`.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Selector {
+pub(in crate::authz) struct Selector {
     #[serde(deserialize_with = "or_default")]
     match_labels: HashMap<String, String>,
     #[serde(deserialize_with = "or_default")]

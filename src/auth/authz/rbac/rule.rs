@@ -65,6 +65,10 @@ impl PolicyRule {
             }
     }
 
+    fn words(&self) -> usize {
+        [&self.verbs, &self.api_groups, &self.resources, &self.resource_names, &self.non_resource_urls].iter().map(|list| list.len()).sum()
+    }
+
     /// As kube-apiserver tells a rule: only the lists that are not empty.
     fn told(&self) -> String {
         let lists = [
@@ -137,9 +141,9 @@ impl Part<'_> {
     }
 }
 
-/// The smallest parts of `wanted` that no rule of `held` covers. `None` if more than `MISSING_MAX` are missing, or if it takes more than `steps` comparisons: a
-/// rule of a few thousand words has more parts than anyone can look at.
-pub(super) fn missing<'a>(
+/// The smallest parts of `wanted` that no rule of `held` covers. `None` if more than `MISSING_MAX` are missing, or if more than `steps` words must be
+/// compared: a rule of a thousand words has more parts than anyone can look at.
+pub(in crate::authz) fn missing<'a>(
     held: impl IntoIterator<Item = &'a PolicyRule> + Clone,
     wanted: &[PolicyRule],
     mut steps: usize,
@@ -148,7 +152,7 @@ pub(super) fn missing<'a>(
     for rule in wanted {
         rule.each_part(&mut |part| {
             for rule in held.clone() {
-                steps = steps.checked_sub(1)?;
+                steps = steps.checked_sub(rule.words())?;
                 if rule.covers(&part) {
                     return Some(());
                 }
