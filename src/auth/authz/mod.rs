@@ -4,6 +4,7 @@ pub mod bootstrap;
 mod chain;
 #[cfg(test)]
 mod golden;
+pub mod node;
 pub mod rbac;
 
 use std::borrow::Cow;

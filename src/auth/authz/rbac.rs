@@ -446,6 +446,14 @@ impl fmt::Display for Grant {
             "ServiceAccount" => format!("{}/{}", subject.name, subject.namespace_in(namespace)),
             _ => subject.name.clone(),
         };
-        write!(f, "RBAC: allowed by {} {name} of {} {} to {} {}", kind.name(), role_ref.kind, quoted(&role_ref.name), subject.kind, quoted(&who))
+        write!(
+            f,
+            "RBAC: allowed by {} {name} of {} {} to {} {}",
+            kind.name(),
+            role_ref.kind,
+            quoted(&role_ref.name),
+            subject.kind,
+            quoted(&who)
+        )
     }
 }

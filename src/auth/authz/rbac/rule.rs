@@ -130,12 +130,9 @@ impl Part<'_> {
         let one = |text: &str| vec![text.to_owned()];
         let rule = PolicyRule { verbs: one(self.verb), ..PolicyRule::default() };
         match self.what {
-            What::Resource { group, resource, name } => PolicyRule {
-                api_groups: one(group),
-                resources: one(resource),
-                resource_names: name.map(one).unwrap_or_default(),
-                ..rule
-            },
+            What::Resource { group, resource, name } => {
+                PolicyRule { api_groups: one(group), resources: one(resource), resource_names: name.map(one).unwrap_or_default(), ..rule }
+            }
             What::Path(path) => PolicyRule { non_resource_urls: one(path), ..rule },
         }
     }
@@ -170,7 +167,8 @@ pub(super) fn told(missing: Vec<PolicyRule>) -> String {
     let mut compact: Vec<PolicyRule> = Vec::new();
     for part in missing {
         if part.non_resource_urls.is_empty() {
-            let place = *places.entry((part.api_groups.clone(), part.resources.clone(), part.resource_names.clone())).or_insert(compact.len());
+            let place =
+                *places.entry((part.api_groups.clone(), part.resources.clone(), part.resource_names.clone())).or_insert(compact.len());
             if let Some(rule) = compact.get_mut(place) {
                 rule.verbs.extend(part.verbs);
                 continue;

@@ -137,8 +137,11 @@ fn scan(objects: &Objects, asked: &Attributes<'_>) -> (Vec<String>, BTreeSet<Str
                 let in_namespace = if text("namespace").is_empty() { namespace } else { text("namespace") };
                 let who =
                     if text("kind") == "ServiceAccount" { format!("{}/{in_namespace}", text("name")) } else { text("name").to_owned() };
-                let binding =
-                    if namespace.is_empty() { format!("ClusterRoleBinding {name:?}") } else { format!("RoleBinding \"{name}/{namespace}\"") };
+                let binding = if namespace.is_empty() {
+                    format!("ClusterRoleBinding {name:?}")
+                } else {
+                    format!("RoleBinding \"{name}/{namespace}\"")
+                };
                 reasons.push(format!("RBAC: allowed by {binding} of {kind} {role:?} to {} {who:?}", text("kind")));
             }
         }
@@ -147,7 +150,8 @@ fn scan(objects: &Objects, asked: &Attributes<'_>) -> (Vec<String>, BTreeSet<Str
 }
 
 fn asks() -> Vec<(User, &'static str, Target<'static>)> {
-    let users = [user("jane", &["dev"]), user("system:serviceaccount:n1:sa", &["dev", "dev", "ops"]), user("system:serviceaccount:n2:sa", &[])];
+    let users =
+        [user("jane", &["dev"]), user("system:serviceaccount:n1:sa", &["dev", "dev", "ops"]), user("system:serviceaccount:n2:sa", &[])];
     let mut asks = Vec::new();
     for user in users {
         for verb in ["get", "list"] {
@@ -218,9 +222,8 @@ fn what_is_no_object_grants_nothing() {
     index.put(Kind::ClusterRole, "", "r", role).expect("a role");
     index.put(Kind::ClusterRoleBinding, "", "b", binding).expect("a binding");
     let jane = user("jane", &[]);
-    let allowed = |index: &RbacIndex| {
-        index.decide(&Attributes { user: &jane, verb: "get", target: Target::Path("/x") }).decision == Decision::Allow
-    };
+    let allowed =
+        |index: &RbacIndex| index.decide(&Attributes { user: &jane, verb: "get", target: Target::Path("/x") }).decision == Decision::Allow;
     assert!(allowed(&index));
     let mut broken = index.clone();
     broken.put(Kind::ClusterRoleBinding, "", "b", br#"{"subjects":7}"#).expect_err("subjects are a list");
