@@ -28,6 +28,7 @@ mod signals;
 
 pub use alone::run_store;
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::controllers::Controllers;
 use crate::http::{
@@ -145,11 +146,14 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     let permit = Arc::new(Permit::default());
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
+    let access = Arc::new(Access::new(&config.authorization.modes));
+    feeding.spawn(access.clone().follow(resources.clone()));
     let controllers = Controllers {
         etcd: etcd.clone(),
         prefix: prefix.as_str().into(),
         writer: writer.clone(),
         resources: resources.clone(),
+        access: access.clone(),
         permit,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
@@ -162,6 +166,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         blocks: Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX))),
         writer,
         authenticator,
+        access,
+        anonymous: config.authorization.anonymous,
         metrics,
         strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),

@@ -39,6 +39,8 @@ pub struct Config {
     pub listeners: Listeners,
     /// How clients on the TLS listener prove who they are.
     pub auth: authn::Config,
+    /// What they may do then.
+    pub authorization: Authorization,
     /// How long things may take.
     pub times: Times,
     /// What one connection, and all of them, may use.
@@ -79,6 +81,26 @@ pub struct Listeners {
     pub insecure_port: Option<u16>,
     /// The TLS listener.
     pub secure: Option<SecureListener>,
+}
+
+/// Who may do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorization {
+    /// Whom to ask, in this order.
+    pub modes: Vec<Mode>,
+    /// Whether clients without credentials are asked for, as `system:anonymous`; else they get 401.
+    pub anonymous: bool,
+}
+
+/// One of `--authorization-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Roles and bindings.
+    Rbac,
+    /// Everyone may do everything.
+    AlwaysAllow,
+    /// Nobody may do anything.
+    AlwaysDeny,
 }
 
 /// Time limits.
@@ -209,14 +231,15 @@ fn stop(error: &clap::Error) -> Stop {
 
 fn check(args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
-    if args.authorization_mode != "AlwaysAllow" {
-        return Err(format!("--authorization-mode {:?} is not built yet: only AlwaysAllow", args.authorization_mode));
-    }
+    let authorization = authorization(&args)?;
     let etcd = etcd(&args)?;
     let auth = authn::Config { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
     let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
     if listeners.secure.is_some() {
-        warnings.push("--authorization-mode=AlwaysAllow: every authenticated client may read and write everything, Secrets too".to_owned());
+        if authorization.modes.contains(&Mode::AlwaysAllow) {
+            warnings
+                .push("--authorization-mode=AlwaysAllow: every authenticated client may read and write everything, Secrets too".to_owned());
+        }
     } else if auth.client_ca_file.is_some() || auth.token_file.is_some() {
         return Err("--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too".to_owned());
     }
@@ -225,6 +248,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         etcd,
         listeners,
         auth,
+        authorization,
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
             request: not_zero("--request-timeout", args.request_timeout)?,
@@ -285,6 +309,29 @@ fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
         compaction_interval: args.etcd_compaction_interval,
         allow_writes: args.allow_writes,
     })
+}
+
+/// kube-apiserver's rules and words.
+fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
+    let mut modes = Vec::new();
+    for word in &args.authorization_mode {
+        let mode = match word.as_str() {
+            "RBAC" => Mode::Rbac,
+            "AlwaysAllow" => Mode::AlwaysAllow,
+            "AlwaysDeny" => Mode::AlwaysDeny,
+            "Node" | "Webhook" => {
+                return Err(format!("--authorization-mode: {word} is not built yet; there are RBAC, AlwaysAllow and AlwaysDeny"));
+            }
+            _ => return Err(format!("--authorization-mode: authorization-mode {word:?} is not a valid mode")),
+        };
+        if modes.contains(&mode) {
+            return Err(format!("--authorization-mode: authorization-mode {word:?} has mode specified more than once"));
+        }
+        modes.push(mode);
+    }
+    // Who is allowed everything should at least be known.
+    let anonymous = args.anonymous_auth && !modes.contains(&Mode::AlwaysAllow);
+    Ok(Authorization { modes, anonymous })
 }
 
 fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {

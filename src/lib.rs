@@ -7,6 +7,7 @@
 //!
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
+pub mod access;
 pub mod app;
 pub mod cacher;
 pub mod config;

@@ -14,7 +14,6 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
@@ -25,17 +24,13 @@ use codec::form::Form;
 use definitions::Definitions;
 use etcd::Etcd;
 use kube::{Catalogue, Offer, Served};
-use model::{Epoch, ResourceId, Revision, Storage};
+use model::{ResourceId, Storage};
 use representation::Forms;
 
 pub use resource::Resource;
 #[cfg(test)]
 pub(crate) use resource::test_resource;
-use watch::cache::{
-    ring::RingLimits,
-    store::Store,
-    view::{Fed, Known},
-};
+use watch::cache::{ring::RingLimits, view::Fed};
 
 /// The cacher of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -129,7 +124,7 @@ impl Registry {
         let mut seen = None;
         loop {
             let changed = handle.published.changed();
-            if let Some((store, keys)) = written(&handle.published.known(), &mut seen) {
+            if let Some((store, keys)) = handle.published.known().written_since(&mut seen) {
                 self.follow(move |definitions| definitions.follow(&store, keys)).await;
             }
             changed.await;
@@ -248,17 +243,6 @@ impl Registry {
             served: served.clone(),
         }))
     }
-}
-
-/// The store of a snapshot that is not the one seen before, and the keys that were written since, if that is known.
-fn written(known: &Known, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
-    let now = (known.view.epoch, known.view.applied);
-    if !known.is_ready() || *seen == Some(now) {
-        return None;
-    }
-    let before = seen.replace(now);
-    let keys = before.and_then(|(epoch, revision)| known.view.changed_since(epoch, revision));
-    Some((known.view.store.clone(), keys))
 }
 
 /// The clock of ages in Tables.

@@ -29,12 +29,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("source", &["codec", "etcd", "cacher", "model", "telemetry", "watch"]),
     ("read", &["codec", "etcd", "go", "cacher", "model", "registry", "watch"]),
     ("write", &["codec", "etcd", "go", "kube", "model", "registry"]),
-    ("controllers", &["etcd", "model", "registry", "watch", "write"]),
+    ("controllers", &["access", "auth", "etcd", "model", "registry", "watch", "write"]),
     ("registry", &["codec", "etcd", "cacher", "kube", "model", "source", "telemetry", "watch"]),
-    ("http", &["auth", "codec", "config", "etcd", "go", "kube", "model", "read", "registry", "telemetry", "watch", "write"]),
+    ("access", &["auth", "config", "model", "registry", "watch"]),
+    ("http", &["access", "auth", "codec", "config", "etcd", "go", "kube", "model", "read", "registry", "telemetry", "watch", "write"]),
     (
         "app",
         &[
+            "access",
             "auth",
             "codec",
             "config",

@@ -106,9 +106,12 @@ pub(super) struct ServeArgs {
     /// CSV file of bearer tokens: token,user,uid[,"group1,group2"]; read once at start
     #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// How requests are authorized; only AlwaysAllow for now: whoever is authenticated may read and write everything
-    #[arg(long, default_value = "AlwaysAllow", value_name = "MODE", help_heading = "Who may enter")]
-    pub(super) authorization_mode: String,
+    /// Who decides what clients of the TLS listener may do, in this order: RBAC, AlwaysAllow, AlwaysDeny
+    #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Who may enter")]
+    pub(super) authorization_mode: Vec<String>,
+    /// Whether clients without credentials may ask, as user system:anonymous in group system:unauthenticated; never with AlwaysAllow
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    pub(super) anonymous_auth: bool,
 
     /// Shortest length of a watch without timeoutSeconds, in seconds; each gets a random length from this to twice this
     #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]

@@ -52,7 +52,12 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--tls-cert-file=c", "--tls-private-key-file=k"], "--tls-cert-file is given, but --secure-port is not"),
         (&[LOCAL, TLS[0], TLS[1], TLS[2]], "--secure-port needs an authenticator: --client-ca-file or --token-auth-file"),
         (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too"),
-        (&[LOCAL, "--authorization-mode=RBAC"], "--authorization-mode \"RBAC\" is not built yet: only AlwaysAllow"),
+        (
+            &[LOCAL, "--authorization-mode=Webhook"],
+            "--authorization-mode: Webhook is not built yet; there are RBAC, AlwaysAllow and AlwaysDeny",
+        ),
+        (&[LOCAL, "--authorization-mode=ABC"], "--authorization-mode: authorization-mode \"ABC\" is not a valid mode"),
+        (&[LOCAL, "--authorization-mode=RBAC,RBAC"], "--authorization-mode: authorization-mode \"RBAC\" has mode specified more than once"),
         (&[LOCAL, "--min-request-timeout=0"], "--min-request-timeout 0: must be from 1 to 2592000"),
         (&[LOCAL, "--request-timeout=0"], "--request-timeout: must be more than 0"),
         (
@@ -118,6 +123,17 @@ fn a_door_that_others_reach_is_advertised() {
     assert_eq!(advertised(&["--advertise-address=2001:db8::7"]), None, "of another family");
     let warned = serve(&[&TLS[..], &["--advertise-address=2001:db8::7"]].concat()).expect("valid").warnings;
     assert!(warned.iter().any(|line| line.contains("no Service default/kubernetes is made")), "{warned:?}");
+}
+
+#[test]
+fn clients_of_the_tls_listener_need_roles_unless_told_otherwise() {
+    let modes = |flags: &[&str]| serve(&[&TLS[..], flags].concat()).expect("valid");
+    let config = modes(&[]);
+    assert_eq!((config.authorization.modes, config.authorization.anonymous), (vec![Mode::Rbac], true));
+    assert_eq!(config.warnings, Vec::<String>::new());
+    let config = modes(&["--authorization-mode=AlwaysAllow"]);
+    assert!(!config.authorization.anonymous && config.warnings.iter().any(|line| line.contains("Secrets too")));
+    assert!(!modes(&["--anonymous-auth=false"]).authorization.anonymous);
 }
 
 #[test]

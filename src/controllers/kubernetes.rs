@@ -57,7 +57,7 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
         let key = format!("{}{}/{NAMESPACE}/{NAME}", controllers.prefix, resource.served.storage.id);
         let found = known.view.store.find(key.as_bytes()).map(|found| [b"{", &found.tail[..]].concat());
         let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
-        let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default() };
+        let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default(), approval: None };
         let body = object.to_string();
         let written = match found {
             None => controllers.writer.create(&ask(""), Syntax::Json, body.as_bytes(), &mut Vec::new()).await,

@@ -1,4 +1,4 @@
-//! What a server does unasked when it is the only one on its etcd: compact, make the first namespaces and the Service by which it is found, accept
+//! What a server does unasked when it is the only one on its etcd: compact, make the first namespaces, roles and bindings and the Service by which it is found, accept
 //! definitions and clean up after them.
 //! And how it finds out that it is not the only one. Knows no HTTP.
 
@@ -7,6 +7,7 @@ mod definitions;
 mod guard;
 mod kubernetes;
 mod namespaces;
+mod rbac;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 
 use guard::Neighbour;
 
+use crate::access::Access;
 use crate::registry::ServedResources;
 use crate::write::{
     Writer,
@@ -36,6 +38,8 @@ pub struct Controllers {
     pub writer: Arc<Writer>,
     /// What is served.
     pub resources: Arc<ArcSwap<ServedResources>>,
+    /// The index of roles, for those that are made of others.
+    pub access: Arc<Access>,
     /// Told when a kube-apiserver appears.
     pub permit: Arc<Permit>,
     /// How often etcd is compacted; zero never.
@@ -79,6 +83,7 @@ impl Controllers {
             namespaces::run(&self),
             kubernetes::run(&self),
             definitions::run(&self),
+            rbac::run(&self),
         );
     }
 }

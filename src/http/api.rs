@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     sync::{
-        Arc, OnceLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     accept::Asked,
+    authorize::authorize,
     budget::Account,
     caught::caught,
     guard,
@@ -41,12 +42,14 @@ use super::{
     status::Status,
     websocket,
 };
+use crate::access::Access;
 use crate::config::{Gates, Times};
 use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
 use auth::authn::{Authenticator, Identity, impersonates};
+use auth::{AUTHENTICATED, MASTERS, User};
 use codec::Blocks;
 use go::{duration, url::Query};
 use kube::{
@@ -66,6 +69,10 @@ pub struct Api {
     pub writer: Arc<Writer>,
     /// Who is who.
     pub authenticator: Arc<Authenticator>,
+    /// Who may do what.
+    pub access: Arc<Access>,
+    /// Whether those who are nobody in particular may ask.
+    pub anonymous: bool,
     /// Metric families.
     pub metrics: Arc<Metrics>,
     /// What browsers are told at the TLS listener.
@@ -96,11 +103,12 @@ pub(super) struct Arrived {
     pub(super) unread: Arc<Account>,
 }
 
-/// The service of both listeners. Layers run outermost first: arrival, guard, identity.
+/// The service of both listeners. Layers run outermost first: arrival, guard, identity, authorization.
 pub fn router(api: Arc<Api>) -> Router {
     let strict_transport = api.strict_transport.clone();
     let router = Router::new()
         .fallback(route)
+        .layer(from_fn_with_state(api.clone(), authorize))
         .layer(from_fn_with_state(api.clone(), identify))
         .layer(from_fn_with_state(api.clone(), protect))
         .layer(from_fn_with_state(api.clone(), arrive))
@@ -176,7 +184,12 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         }
         ListenerKind::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
-    let open = matches!(arrived(&request).line.route, Ok(Route::Health { .. }));
+    let open = api.anonymous || matches!(arrived(&request).line.route, Ok(Route::Health { .. }));
+    request.extensions_mut().insert(Caller(match &identity {
+        Identity::Local => LOCAL.clone(),
+        Identity::User(user) => user.clone(),
+        Identity::None | Identity::Invalid => ANONYMOUS.clone(),
+    }));
     let refused = match identity {
         Identity::Invalid => Some(Status::unauthorized()),
         Identity::None if !open => Some(Status::unauthorized()),
@@ -196,6 +209,21 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         None => next.run(request).await,
     }
 }
+
+/// Who asks, as authorizers see it.
+#[derive(Clone)]
+struct Caller(Arc<User>);
+
+/// Who comes through the plain listener: an administrator of this machine, under the name that kube-apiserver's plain port gave.
+static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {
+    let groups = vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()];
+    Arc::new(User { name: "system:unsecured".to_owned(), groups, ..User::default() })
+});
+
+/// Who shows no credentials.
+static ANONYMOUS: LazyLock<Arc<User>> = LazyLock::new(|| {
+    Arc::new(User { name: "system:anonymous".to_owned(), groups: vec!["system:unauthenticated".to_owned()], ..User::default() })
+});
 
 /// What who wants to act as somebody else is told.
 const NO_IMPERSONATION: &str = "impersonation is not supported yet: no request with an Impersonate-* header is carried out";
@@ -327,6 +355,13 @@ impl Api {
         reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
     }
 
+    /// Whose bearer token it is, and for which of these audiences.
+    pub(super) fn token_user(&self, token: &str, audiences: &[&str]) -> Option<(Arc<User>, Vec<String>)> {
+        let user = self.authenticator.token_user(token.as_bytes())?;
+        // A token of the file is for nobody in particular.
+        audiences.is_empty().then_some((user, Vec::new()))
+    }
+
     fn metrics(&self, resources: &ServedResources) -> Vec<u8> {
         for resource in resources.iter() {
             let known = resource.handle.published.known();
@@ -343,6 +378,11 @@ impl Api {
 /// What the outermost layer put in.
 pub(super) fn arrived(request: &Request) -> Arrived {
     request.extensions().get::<Arrived>().cloned().expect("the layer `arrive` is outermost")
+}
+
+/// Who asks.
+pub(super) fn caller(request: &Request) -> Arc<User> {
+    request.extensions().get::<Caller>().map(|caller| caller.0.clone()).expect("the layer `identify` is before all that ask")
 }
 
 pub(super) fn connection(request: &Request) -> Arc<ConnInfo> {

@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod api;
+mod authorize;
 mod body;
 mod budget;
 mod caught;
@@ -25,8 +26,10 @@ pub mod path;
 mod piece_body;
 mod progress;
 mod pulse;
+mod request_info;
 pub mod resource;
 pub mod respond;
+mod reviews;
 pub mod status;
 mod tls;
 mod websocket;

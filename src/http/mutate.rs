@@ -8,13 +8,16 @@ use http::{
 
 use super::{
     accept::Asked,
-    api::{connection, whole},
+    api::{caller, connection, whole},
+    authorize::refusal,
     budget::Hold,
     incoming::{NoBody, Whole},
     listen::ListenerKind,
+    path::ResourcePath,
     resource::{Call, sent},
     status::Status,
 };
+use crate::access::Access;
 use crate::read::{options::ListOptions, serve::List};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
@@ -23,7 +26,11 @@ use crate::write::{
     options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
 };
+use auth::User;
+use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
+use auth::authz::{Attributes, Decision, Resource, Target};
 use go::{quote::quoted, url::Query};
+use serde_json::Value;
 
 /// Media types of a body that is an object.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -90,6 +97,7 @@ impl Call<'_> {
             return self.failed(&error.into(), &mut timer);
         }
         let line = self.arrived.line.clone();
+        let user = caller(&request);
         let (conn, until) = (connection(&request), self.arrived.at + self.arrived.limit);
         let body = match Whole::read(request.into_body(), &conn, until).await {
             Ok(body) => body,
@@ -97,7 +105,7 @@ impl Call<'_> {
             Err(NoBody::TimedOut) => return self.out_of_time(&mut timer),
         };
         let mut told = Vec::new();
-        let mut response = match self.in_time(self.done(write, &line.query, media, &body, &mut told), &mut timer).await {
+        let mut response = match self.in_time(self.done(write, &user, &line.query, media, &body, &mut told), &mut timer).await {
             Ok(answer) => self.answered(write, answer, timer).await,
             Err(response) => response,
         };
@@ -138,21 +146,11 @@ impl Call<'_> {
 
     /// The type of the body. Parameters (`; charset=utf-8`) are ignored everywhere (spec api-surface §3.3).
     fn media(&self, write: Write, request: &Request) -> Result<Media, Status> {
-        let named = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
-        let essence = named.map(|text| text.split(';').next().unwrap_or("").trim());
         if write.is_patch() {
-            return self.patch_kind(essence.unwrap_or("")).map(Media::Patch);
+            return self.patch_kind(essence(request).unwrap_or("")).map(Media::Patch);
         }
-        let syntax = match essence {
-            // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the listeners").
-            None | Some("") if connection(request).listener == ListenerKind::Plain && has_body(request.body()) => None,
-            None | Some("" | "application/json") => Some(Syntax::Json),
-            Some("application/yaml") => Some(Syntax::Yaml),
-            // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
-            Some("application/vnd.kubernetes.protobuf") if !self.resource.served.custom || is_deletion(write) => Some(Syntax::Protobuf),
-            Some(_) => None,
-        };
-        syntax.map(Media::Object).ok_or_else(|| Status::unsupported_media_type(BODY_TYPES))
+        // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
+        syntax(request, !self.resource.served.custom || is_deletion(write)).map(Media::Object)
     }
 
     fn patch_kind(&self, essence: &str) -> Result<PatchKind, Status> {
@@ -172,6 +170,7 @@ impl Call<'_> {
     async fn done(
         &self,
         write: Write,
+        user: &User,
         query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
@@ -191,7 +190,8 @@ impl Call<'_> {
             Write::Replace(part) | Write::Patch(part) => part,
             _ => Part::Main,
         };
-        let ask = Ask { place: self.place(), part, options };
+        let approval = |object: &Value, stored: Option<&Value>| approve(&self.api.access, user, self.path, write, object, stored);
+        let ask = Ask { place: self.place(), part, options, approval: (!self.api.access.allows_all(user)).then_some(&approval) };
         let writer = &self.api.writer;
         let written = match (write, media?) {
             (Write::Bind, Media::Object(syntax)) => {
@@ -305,6 +305,56 @@ impl Call<'_> {
     }
 }
 
+/// What must be asked about an object that is known only now: whether a PUT may create, and whether roles and bindings give rights away that the writer does
+/// not have (spec api-surface §13.1).
+fn approve(
+    access: &Access,
+    user: &User,
+    path: &ResourcePath,
+    write: Write,
+    object: &Value,
+    stored: Option<&Value>,
+) -> Result<(), WriteError> {
+    let namespace = path.namespace.as_deref().unwrap_or_default();
+    let name = path.name.as_deref().unwrap_or_default();
+    let named = || Named { group: path.group.clone(), kind: path.resource.clone(), name: name.to_owned() };
+    if stored.is_none() && matches!(write, Write::Replace(_)) {
+        let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
+        let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
+        let asked = Attributes { user, verb: "create", target };
+        let verdict = access.decide(&asked);
+        if verdict.decision != Decision::Allow {
+            return Err(WriteError::Forbidden { of: named(), why: refusal(&asked, &verdict.reason.to_string()), cause: None });
+        }
+    }
+    let Some(kind) = Kind::of(&path.resource).filter(|_| path.group == GROUP) else { return Ok(()) };
+    access.confirm_no_escalation(&Escalation { user, kind, namespace, name, object, stored }).map_err(|refusal| match refusal {
+        Refusal::Forbidden(why) => WriteError::Forbidden { of: named(), why, cause: None },
+        Refusal::NotFound(role) => WriteError::NotFound(Named { name: role, ..named() }),
+        Refusal::BadRequest(why) => WriteError::BadRequest(why),
+        Refusal::Internal(why) => WriteError::Raw(why),
+    })
+}
+
+/// How a body that is an object is written.
+pub(super) fn syntax(request: &Request, has_message: bool) -> Result<Syntax, Status> {
+    match essence(request) {
+        // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the listeners").
+        None | Some("") if connection(request).listener == ListenerKind::Plain && has_body(request.body()) => None,
+        None | Some("" | "application/json") => Some(Syntax::Json),
+        Some("application/yaml") => Some(Syntax::Yaml),
+        Some("application/vnd.kubernetes.protobuf") if has_message => Some(Syntax::Protobuf),
+        Some(_) => None,
+    }
+    .ok_or_else(|| Status::unsupported_media_type(BODY_TYPES))
+}
+
+/// The media type of the body, without its parameters.
+fn essence(request: &Request) -> Option<&str> {
+    let named = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
+    named.map(|text| text.split(';').next().unwrap_or("").trim())
+}
+
 /// What a write answers with.
 enum Answer {
     Object(Written),
@@ -326,7 +376,7 @@ fn uid(object: &serde_json::Value) -> &str {
 }
 
 /// Texts that no header can carry are left out, as are those past what a header may hold altogether (spec api-surface §3.7).
-fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+pub(super) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
     const RUNES_MAX: usize = 4_096;
     const RUNES_EACH: usize = 256;
     let total: usize = warnings.iter().map(|text| text.chars().count()).sum();

@@ -23,6 +23,7 @@ use super::{
     path::ResourcePath,
     piece_body::{PieceBody, Pieces},
     respond::Reply,
+    reviews,
     status::Status,
     websocket::{Handshake, Upgrade},
 };
@@ -41,13 +42,16 @@ use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{failure::WriteError, scale};
 use codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored};
 use go::url::Query;
-use kube::Conversion;
+use kube::{Catalogue, Conversion};
 use model::{Epoch, Object};
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { reply, .. } = arrived(&request);
     let resources = api.resources.load_full();
+    if let Some(review) = Catalogue::review(&path.group, &path.version, &path.resource) {
+        return Box::pin(reviews::serve(api, path, review, request)).await;
+    }
     let Some(resource) = resources.find(&path.group, &path.version, &path.resource).cloned() else {
         return whole(not_found(&reply, &resources.catalogue, Some(&path.group)));
     };

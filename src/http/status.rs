@@ -109,6 +109,17 @@ impl Status {
         Status::new(403, Some(Reason::Forbidden), message).with(Details::default())
     }
 
+    /// 403 of an authorizer about an object or, without a resource, a path (spec api-surface §13.2).
+    pub fn forbidden_of(group: &str, resource: &str, name: &str, why: &str) -> Status {
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
+            _ => format!("{} {} is forbidden: {why}", qualified(group, resource), quoted(name)),
+        };
+        let details = Details { name: name.to_owned(), group: group.to_owned(), kind: resource.to_owned(), ..Details::default() };
+        Status::new(403, Some(Reason::Forbidden), message).with(details)
+    }
+
     /// 404 of a missing object (spec list-watch §3).
     pub fn not_found(group: &str, resource: &str, name: &str) -> Status {
         let message = format!("{} {} not found", qualified(group, resource), quoted(name));

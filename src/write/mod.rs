@@ -74,13 +74,24 @@ pub struct Writer {
 }
 
 /// One write: where, which part of it, and how.
-pub struct Ask {
+pub struct Ask<'a> {
     /// The object; the name is empty when the body names it.
     pub place: Place,
     /// What may be changed.
     pub part: Part,
     /// Query parameters.
     pub options: WriteOptions,
+    /// Who else is asked.
+    pub approval: Option<&'a Approval<'a>>,
+}
+
+/// Asked about every object before it is written, with the one that it replaces; an error is the answer then.
+pub type Approval<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), WriteError> + Send + Sync + 'a;
+
+impl Ask<'_> {
+    fn approve(&self, object: &Value, stored: Option<&Value>) -> Result<(), WriteError> {
+        self.approval.map_or(Ok(()), |approval| approval(object, stored))
+    }
 }
 
 /// What a write came to.
@@ -95,7 +106,7 @@ pub struct Written {
 }
 
 impl Writer {
-    /// Writes to this etcd, under this prefix (`/registry/`), of what is on this resources.
+    /// Writes to this etcd, under this prefix (`/registry/`), of what is served.
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str, resources: Arc<ArcSwap<ServedResources>>, permit: Arc<permit::Permit>) -> Self {
         let (leases, leaving, offload) = Default::default();
@@ -105,6 +116,23 @@ impl Writer {
     /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.
     pub fn offload<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
         if tree::fits(object, offload::LARGE_BYTES) { work() } else { offload::apart(work) }
+    }
+
+    /// The body of a request that is answered and never stored: an object of this group, version and kind.
+    ///
+    /// # Errors
+    /// See [`WriteError`]: it is no such object.
+    pub async fn decode(
+        &self,
+        (group, version, kind): (&str, &str, &str),
+        options: &WriteOptions,
+        syntax: Syntax,
+        body: &[u8],
+        told: &mut Vec<String>,
+    ) -> Result<Value, WriteError> {
+        let expected = Expected { group, version, kind, custom: false };
+        let _entered = self.offload.enter(false, body.len()).await;
+        Ok(self.offload.take(is_large(body), || Sent::read_as(&expected, options, syntax, body)).await?.into_tree(told))
     }
 
     /// The options that a DELETE has in its query or its body.
@@ -119,13 +147,14 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn create(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+    pub async fn create(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.offload.enter(false, body.len()).await;
         let object = self.offload.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
         name.clone_into(&mut place.name);
+        ask.approve(&object, None)?;
         may_create(&place, name)?;
         self.namespace_takes(&place).await?;
         if !name.is_empty() || base.is_empty() {
@@ -173,7 +202,7 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn replace(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+    pub async fn replace(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
         let object = self.offload.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
@@ -186,10 +215,12 @@ impl Writer {
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| match current {
                 Some(current) => {
+                    ask.approve(&object, Some(&current.tree))?;
                     strategy::check_uid(place, tree::text(&object, &["metadata", "uid"]), current)?;
                     updated(place, ask.part, current, object.clone(), told)
                 }
                 None if creates => {
+                    ask.approve(&object, None)?;
                     created_by_update(place, &object)?;
                     let mut object = object.clone();
                     tree::member(&mut object, "metadata").remove("resourceVersion");
@@ -205,7 +236,7 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn patch(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+    pub async fn patch(&self, ask: &Ask<'_>, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let place = &ask.place;
         let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
         let expected = Expected::of(place.served());
@@ -220,6 +251,7 @@ impl Writer {
                 let patched = Sent::patched(&expected, &ask.options, &patch, &shown)?.into_tree(told);
                 in_namespace(place, &patched)?;
                 is_named(place, &patched)?;
+                ask.approve(&patched, Some(&shown))?;
                 updated(place, ask.part, current, patched, told)
             })
             .await?;

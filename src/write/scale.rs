@@ -52,7 +52,7 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
-    pub async fn replace_scale(&self, ask: &Ask, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+    pub async fn replace_scale(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
         let scale = self.offload.take(is_large(body), || Sent::read_as(&SCALE, &ask.options, syntax, body)).await?.into_tree(told);
         self.scale(ask, false, |_| Ok(scale.clone())).await
@@ -62,7 +62,7 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn patch_scale(&self, ask: &Ask, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
+    pub async fn patch_scale(&self, ask: &Ask<'_>, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let patch = Patch { kind, bytes: body, validation: ask.options.validation };
         let is_large = is_large_patch(kind, body);
         let _entered = self.enter(&ask.place, is_large, body.len()).await;
@@ -75,7 +75,7 @@ impl Writer {
 
     async fn scale(
         &self,
-        ask: &Ask,
+        ask: &Ask<'_>,
         is_large: bool,
         mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>,
     ) -> Result<Written, WriteError> {

@@ -126,6 +126,11 @@ impl Authenticator {
         if wrong { Identity::Invalid } else { Identity::None }
     }
 
+    /// Whose bearer token it is.
+    pub fn token_user(&self, token: &[u8]) -> Option<Arc<User>> {
+        self.tokens.user(token)
+    }
+
     /// Who sent a request for a WebSocket. Last of all its token may be among the subprotocols (spec list-watch §4.10); one that holds is taken out of the
     /// headers, so that the answer does not name it.
     pub fn identify_socket(&self, headers: &mut HeaderMap, certificate: &ClientCertificate, now: SystemTime) -> Identity {

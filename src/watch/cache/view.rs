@@ -161,6 +161,17 @@ impl Known {
     pub fn is_ready(&self) -> bool {
         self.revision >= self.view.ready_at
     }
+
+    /// What is there if it is ready and not what was seen before, with the keys that were written since, if that is known. `seen` is then this snapshot.
+    pub fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
+        let now = (self.view.epoch, self.view.applied);
+        if !self.is_ready() || *seen == Some(now) {
+            return None;
+        }
+        let before = seen.replace(now);
+        let keys = before.and_then(|(epoch, revision)| self.view.changed_since(epoch, revision));
+        Some((self.view.store.clone(), keys))
+    }
 }
 
 impl Published {

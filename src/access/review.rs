@@ -1,0 +1,237 @@
+//! The reviews of authorization on trees: what is wrong with their specs, and the question that they ask (spec api-surface §13.4). Pure.
+
+use serde_json::{Map, Value, json};
+
+use super::tree::{text, texts};
+use auth::User;
+use auth::authz::{Attributes, Resource, Target};
+use model::invalid::FieldError;
+use model::selector::parse;
+
+/// The three reviews of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessReview {
+    /// May the one who asks?
+    Own,
+    /// May somebody?
+    Subject,
+    /// May somebody, in this namespace?
+    Local,
+}
+
+/// Everything that is wrong with a review, in kube-apiserver's order.
+#[must_use]
+pub fn wrong(of: AccessReview, review: &Value) -> Vec<FieldError> {
+    let spec = &review["spec"];
+    let (resource, path) = (member(spec, "resourceAttributes"), member(spec, "nonResourceAttributes"));
+    let mut wrong = Vec::new();
+    let shown = path.map_or(Value::Null, |path| json!({"Path": text(path, "path"), "Verb": text(path, "verb")}));
+    match (resource, path) {
+        (Some(_), Some(_)) => {
+            wrong.push(FieldError::invalid(
+                "spec.nonResourceAttributes",
+                &shown,
+                "cannot be specified in combination with resourceAttributes",
+            ));
+        }
+        (None, None) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            wrong.push(FieldError::invalid("spec.resourceAttributes", &Value::Null, why));
+        }
+        _ => {}
+    }
+    if of != AccessReview::Own && text(spec, "user").is_empty() && spec["groups"].as_array().is_none_or(Vec::is_empty) {
+        wrong.push(FieldError::invalid("spec.user", &"".into(), "at least one of user or group must be specified"));
+    }
+    if let Some(resource) = resource {
+        for name in ["fieldSelector", "labelSelector"] {
+            if let Some(selector) = member(resource, name) {
+                wrong_selector(&format!("spec.resourceAttributes.{name}"), selector, &mut wrong);
+            }
+        }
+    }
+    if of == AccessReview::Own {
+        return wrong;
+    }
+    let metadata = &review["metadata"];
+    let has_more = metadata.as_object().is_some_and(|members| members.keys().any(|name| of != AccessReview::Local || name != "namespace"));
+    if has_more {
+        let why = if of == AccessReview::Local { "must be empty except for namespace" } else { "must be empty" };
+        wrong.push(FieldError::invalid("metadata", metadata, why));
+    }
+    if of == AccessReview::Local {
+        if let Some(resource) = resource.filter(|resource| text(resource, "namespace") != text(metadata, "namespace")) {
+            let namespace = text(resource, "namespace");
+            wrong.push(FieldError::invalid("spec.resourceAttributes.namespace", &namespace.into(), "must match metadata.namespace"));
+        }
+        if path.is_some() {
+            wrong.push(FieldError::invalid("spec.nonResourceAttributes", &shown, "disallowed on this kind of request"));
+        }
+    }
+    wrong
+}
+
+fn wrong_selector(path: &str, selector: &Value, wrong: &mut Vec<FieldError>) {
+    let (raw, requirements) = (text(selector, "rawSelector"), selector["requirements"].as_array().map_or(&[][..], Vec::as_slice));
+    if !raw.is_empty() && !requirements.is_empty() {
+        wrong.push(FieldError::invalid(format!("{path}.rawSelector"), &raw.into(), "may not specified at the same time as requirements"));
+    }
+    if raw.is_empty() && requirements.is_empty() {
+        let why = format!("when {path} is specified, requirements or rawSelector is required");
+        wrong.push(FieldError::required(format!("{path}.requirements"), &why));
+    }
+    for (index, requirement) in requirements.iter().enumerate() {
+        let path = format!("{path}.requirements[{index}]");
+        let has_values = requirement["values"].as_array().is_some_and(|values| !values.is_empty());
+        if text(requirement, "key").is_empty() {
+            wrong.push(FieldError::required(format!("{path}.key"), "must be specified"));
+        }
+        match text(requirement, "operator") {
+            "In" | "NotIn" if !has_values => {
+                wrong.push(FieldError::required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'"));
+            }
+            "Exists" | "DoesNotExist" if has_values => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                wrong.push(FieldError::forbidden(format!("{path}.values"), why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            // An operator of tomorrow is left to the authorizer.
+            _ => {}
+        }
+    }
+}
+
+/// Who is asked about.
+#[must_use]
+pub fn subject(spec: &Value) -> User {
+    let extra = spec["extra"].as_object().into_iter().flat_map(Map::iter);
+    User {
+        name: text(spec, "user").to_owned(),
+        uid: text(spec, "uid").to_owned(),
+        groups: texts(&spec["groups"]),
+        extra: extra.map(|(key, values)| (key.to_lowercase(), texts(values))).collect(),
+    }
+}
+
+/// Asks the question of a review that has nothing wrong; with what it could not read of its selectors.
+pub fn ask<T>(user: &User, spec: &Value, decide: impl FnOnce(&Attributes<'_>) -> T) -> (T, Option<String>) {
+    let Some(resource) = member(spec, "resourceAttributes") else {
+        let path = &spec["nonResourceAttributes"];
+        return (decide(&Attributes { user, verb: text(path, "verb"), target: Target::Path(text(path, "path")) }), None);
+    };
+    let version = Some(text(resource, "version")).filter(|version| !version.is_empty()).unwrap_or("*");
+    let (fields, ignored) = selectors(resource);
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(field, value)| (&**field, &**value)).collect();
+    let target = Target::Resource(Resource {
+        namespace: text(resource, "namespace"),
+        group: text(resource, "group"),
+        version,
+        resource: text(resource, "resource"),
+        subresource: text(resource, "subresource"),
+        name: text(resource, "name"),
+        fields: &fields,
+    });
+    (decide(&Attributes { user, verb: text(resource, "verb"), target }), ignored)
+}
+
+/// The fields that must have a value, and which selectors could not be read.
+fn selectors(resource: &Value) -> (Vec<(String, String)>, Option<String>) {
+    let mut ignored = Vec::new();
+    let mut fields = Vec::new();
+    if let Some(selector) = member(resource, "fieldSelector") {
+        match parse::fields(text(selector, "rawSelector")) {
+            Ok(clauses) => fields.extend(clauses.into_iter().filter(|clause| clause.equal).map(|clause| (clause.label, clause.value))),
+            Err(_) => ignored.push("spec.resourceAttributes.fieldSelector ignored due to parse error"),
+        }
+        for requirement in selector["requirements"].as_array().into_iter().flatten() {
+            // One value is an equation; more are none.
+            if let ("In", [value]) = (text(requirement, "operator"), &texts(&requirement["values"])[..]) {
+                fields.push((text(requirement, "key").to_owned(), value.clone()));
+            }
+        }
+    }
+    if member(resource, "labelSelector").is_some_and(|selector| parse::labels(text(selector, "rawSelector")).is_err()) {
+        ignored.push("spec.resourceAttributes.labelSelector ignored due to parse error");
+    }
+    (fields, (!ignored.is_empty()).then(|| ignored.join("; ")))
+}
+
+/// A member that is an object.
+fn member<'v>(of: &'v Value, name: &str) -> Option<&'v Value> {
+    of.get(name).filter(|value| value.is_object())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(of: AccessReview, review: &Value) -> Vec<String> {
+        wrong(of, review).into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+    }
+
+    /// The texts are those of kube-apiserver 1.36.3.
+    #[test]
+    fn what_is_wrong_is_told_in_kube_apiservers_words() {
+        let none =
+            "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        let both = "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/x\",\"Verb\":\"get\"}: cannot be specified in combination with resourceAttributes";
+        let nobody = "spec.user: Invalid value: \"\": at least one of user or group must be specified";
+        let path = json!({"path": "/x", "verb": "get"});
+        assert_eq!(told(AccessReview::Own, &json!({"spec": {}})), [none]);
+        assert_eq!(told(AccessReview::Subject, &json!({"spec": {}})), [none, nobody]);
+        assert_eq!(told(AccessReview::Own, &json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": path}})), [both]);
+        let named = json!({"metadata": {"name": "x"}, "spec": {"groups": ["a"], "resourceAttributes": {}}});
+        assert_eq!(told(AccessReview::Own, &named), [""; 0]);
+        assert_eq!(told(AccessReview::Subject, &named), ["metadata: Invalid value: {\"name\":\"x\"}: must be empty"]);
+        let local = json!({"metadata": {"namespace": "ab"}, "spec": {"user": "j", "resourceAttributes": {"namespace": "x"}}});
+        assert_eq!(
+            told(AccessReview::Local, &local),
+            ["spec.resourceAttributes.namespace: Invalid value: \"x\": must match metadata.namespace"]
+        );
+        let local = json!({"metadata": {"namespace": "ab"}, "spec": {"user": "j", "nonResourceAttributes": path}});
+        assert_eq!(
+            told(AccessReview::Local, &local),
+            ["spec.nonResourceAttributes: Invalid value: {\"Path\":\"/x\",\"Verb\":\"get\"}: disallowed on this kind of request"]
+        );
+    }
+
+    #[test]
+    fn selectors_are_raw_or_requirements() {
+        let review = |selectors: Value| json!({"spec": {"resourceAttributes": selectors}});
+        let bad = review(
+            json!({"fieldSelector": {"rawSelector": "a=b", "requirements": [{"key": "a", "operator": "Bad", "values": ["b"]}]}, "labelSelector": {}}),
+        );
+        assert_eq!(
+            told(AccessReview::Own, &bad),
+            [
+                "spec.resourceAttributes.fieldSelector.rawSelector: Invalid value: \"a=b\": may not specified at the same time as requirements",
+                "spec.resourceAttributes.labelSelector.requirements: Required value: when spec.resourceAttributes.labelSelector is specified, \
+                 requirements or rawSelector is required",
+            ]
+        );
+        let bad = review(json!({
+            "fieldSelector": {"requirements": [{"key": "", "operator": "In", "values": []}]},
+            "labelSelector": {"requirements": [{"key": "a", "operator": "Exists", "values": ["x"]}]},
+        }));
+        assert_eq!(told(AccessReview::Own, &bad).len(), 3);
+    }
+
+    #[test]
+    fn a_question_has_the_fields_that_its_selector_wants_equal() {
+        let fields = |attributes: &Attributes<'_>| match attributes.target {
+            Target::Resource(resource) => {
+                resource.fields.iter().map(|(field, value)| format!("{field}={value}")).collect::<Vec<_>>().join(",")
+            }
+            Target::Path(path) => path.to_owned(),
+        };
+        let ask = |attributes: Value| super::ask(&User::default(), &json!({"resourceAttributes": attributes}), fields);
+        assert_eq!(ask(json!({"fieldSelector": {"rawSelector": "a=b,c!=d"}})), ("a=b".to_owned(), None));
+        assert_eq!(
+            ask(json!({"fieldSelector": {"requirements": [{"key": "k", "operator": "In", "values": ["v"]}]}})),
+            ("k=v".to_owned(), None)
+        );
+        let ignored = "spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error";
+        let bad = json!({"fieldSelector": {"rawSelector": "a==b=,,"}, "labelSelector": {"rawSelector": "!!"}});
+        assert_eq!(ask(bad).1.as_deref(), Some(ignored));
+    }
+}

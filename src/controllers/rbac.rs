@@ -1,0 +1,114 @@
+//! The roles and bindings that every cluster begins with, made and brought up to date at the start; and the rules of ClusterRoles that are made of others',
+//! which Kubernetes leaves to a controller outside of the API server (spec api-surface §13.1, §13.3).
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Controllers;
+use crate::registry::Resource;
+use crate::write::{
+    Ask, Part, Syntax,
+    failure::WriteError,
+    options::{DeleteOptions, WriteOptions},
+    permit::Permission,
+    place::Place,
+};
+use auth::authz::bootstrap::{Object, Step, objects, reconcile};
+use auth::authz::rbac::GROUP;
+use std::sync::Arc;
+
+/// Wait before another try when one has failed, and between looks at roles that change all the time.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(controllers: &Controllers) {
+    while let Err(error) = begin(controllers).await {
+        tracing::debug!(%error, "the first roles and bindings are not all there yet");
+        tokio::time::sleep(PAUSE).await;
+    }
+    let Some(roles) = controllers.resources.load().find(GROUP, "v1", "clusterroles").cloned() else { return };
+    // A kube-apiserver that comes later has a controller manager.
+    while controllers.permit.now() == Permission::Granted {
+        let changed = roles.handle.published.changed();
+        if let Err(error) = aggregate(controllers, &roles).await {
+            tracing::warn!(%error, "the rules of aggregated ClusterRoles are not up to date");
+        }
+        tokio::time::sleep(PAUSE).await;
+        changed.await;
+    }
+}
+
+/// Makes what is not there, and adds what is missing.
+async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
+    let (mut made, mut changed) = (0, 0);
+    for wanted in objects() {
+        let Some(resource) = controllers.resources.load().find(GROUP, "v1", wanted.kind.resource()).cloned() else { continue };
+        let known = resource.handle.published.known();
+        if !known.is_ready() {
+            return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
+        }
+        let place = place(&resource, &wanted);
+        let stored = known.view.store.find(key(controllers, &place).as_bytes()).and_then(|found| {
+            let mut json = Vec::new();
+            resource.forms.whole().form.object_into(found, &mut json);
+            serde_json::from_slice::<Value>(&json).ok()
+        });
+        match reconcile(&wanted, stored.as_ref()) {
+            Step::Keep => continue,
+            Step::Create => made += 1,
+            Step::Update(_) => {
+                let update = |current: &Value| match reconcile(&wanted, Some(current)) {
+                    Step::Update(value) => Some(value),
+                    _ => None,
+                };
+                controllers.writer.amend(&place, update).await?;
+                changed += 1;
+                continue;
+            }
+            Step::Recreate => {
+                controllers.writer.delete(&place, &DeleteOptions::default()).await?;
+                changed += 1;
+            }
+        }
+        let ask = Ask { place: Place { name: String::new(), ..place }, part: Part::Main, options: WriteOptions::default(), approval: None };
+        match controllers.writer.create(&ask, Syntax::Json, wanted.value.to_string().as_bytes(), &mut Vec::new()).await {
+            // The cache is behind.
+            Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if made + changed > 0 {
+        tracing::info!(made, changed, "wrote the roles and bindings that every cluster begins with");
+    }
+    Ok(())
+}
+
+/// Writes the rules of the roles that are made of others'.
+async fn aggregate(controllers: &Controllers, roles: &Arc<Resource>) -> Result<(), WriteError> {
+    for aggregated in controllers.access.aggregated() {
+        let rules = serde_json::to_value(&aggregated.rules).unwrap_or_default();
+        let place = Place { resource: roles.clone(), namespace: None, name: aggregated.name.to_string() };
+        let change = |current: &Value| {
+            let mut new = current.clone();
+            new["rules"] = rules.clone();
+            (new != *current).then_some(new)
+        };
+        if controllers.writer.amend(&place, change).await?.is_some() {
+            tracing::info!(role = %aggregated.name, "wrote the rules of an aggregated ClusterRole");
+        }
+    }
+    Ok(())
+}
+
+fn place(resource: &Arc<Resource>, wanted: &Object) -> Place {
+    let namespace = Some(wanted.namespace.clone()).filter(|namespace| !namespace.is_empty());
+    Place { resource: resource.clone(), namespace, name: wanted.name.clone() }
+}
+
+fn key(controllers: &Controllers, place: &Place) -> String {
+    let (prefix, storage) = (&controllers.prefix, &place.resource.served.storage.id);
+    match &place.namespace {
+        Some(namespace) => format!("{prefix}{storage}/{namespace}/{}", place.name),
+        None => format!("{prefix}{storage}/{}", place.name),
+    }
+}

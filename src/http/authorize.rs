@@ -1,0 +1,119 @@
+//! May who asks do this? Asked of every request after its client is known and before anything of its path is looked up, so that a refusal never tells
+//! whether something exists (spec api-surface §0, §13.2).
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+
+use super::{
+    api::{Api, arrived, caller, whole},
+    path::{Health, Route},
+    request_info::RequestInfo,
+    status::Status,
+};
+use auth::authz::{Attributes, Decision, Target};
+use go::quote::quoted;
+
+/// The layer.
+pub(super) async fn authorize(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let user = caller(&request);
+    let line = arrived(&request).line;
+    if api.access.allows_all(&user) || is_always_open(&line.route) {
+        return next.run(request).await;
+    }
+    let info = RequestInfo::of(request.method(), request.uri().path(), &line.query);
+    let refused = info.ask(&user, |asked| {
+        let verdict = api.access.decide(asked);
+        (verdict.decision != Decision::Allow).then(|| Status::access_denied(asked, &verdict.reason.to_string()))
+    });
+    match refused {
+        Some(status) => whole(arrived(&request).reply.status(&status)),
+        None => next.run(request).await,
+    }
+}
+
+/// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
+fn is_always_open<E>(route: &Result<Route, E>) -> bool {
+    matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
+}
+
+impl Status {
+    /// 403 of an authorizer, with its reason if it has one (spec api-surface §13.2).
+    pub(super) fn access_denied(asked: &Attributes<'_>, reason: &str) -> Status {
+        let (group, resource, name) = match asked.target {
+            Target::Path(_) => ("", "", ""),
+            Target::Resource(of) => (of.group, of.resource, of.name),
+        };
+        Status::forbidden_of(group, resource, name, &refusal(asked, reason))
+    }
+}
+
+/// What follows `is forbidden: `.
+pub(super) fn refusal(asked: &Attributes<'_>, reason: &str) -> String {
+    let user = quoted(&asked.user.name);
+    let text = match asked.target {
+        Target::Path(path) => format!("User {user} cannot {} path {}", asked.verb, quoted(path)),
+        Target::Resource(of) => {
+            let whole = if of.subresource.is_empty() { of.resource.to_owned() } else { format!("{}/{}", of.resource, of.subresource) };
+            let scope = match of.namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", quoted(namespace)),
+            };
+            format!("User {user} cannot {} resource {} in API group {} {scope}", asked.verb, quoted(&whole), quoted(of.group))
+        }
+    };
+    // As Go's sanitizer, against pages that would show it.
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    if reason.is_empty() { text } else { format!("{text}: {reason}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::User;
+    use http::Method;
+
+    use super::*;
+    use go::url::Query;
+
+    fn message(name: &str, method: &Method, path: &str, reason: &str) -> String {
+        let user = User { name: name.to_owned(), ..User::default() };
+        let info = RequestInfo::of(method, path, &Query::parse(""));
+        info.ask(&user, |asked| String::from_utf8(Status::access_denied(asked, reason).to_json()).expect("UTF-8"))
+    }
+
+    /// The bodies are those of kube-apiserver 1.36.3.
+    #[test]
+    fn refusals_are_in_kube_apiservers_words() {
+        let json = |message: &str, details: &str| {
+            format!(
+                r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","reason":"Forbidden","details":{details},"code":403}}"#
+            )
+        };
+        assert_eq!(
+            message("jane", &Method::GET, "/api/v1/namespaces/default/pods", ""),
+            json(
+                r#"pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\""#,
+                r#"{"kind":"pods"}"#
+            )
+        );
+        assert_eq!(
+            message("jane", &Method::DELETE, "/api/v1/namespaces/x/pods/p/status", ""),
+            json(
+                r#"pods \"p\" is forbidden: User \"jane\" cannot delete resource \"pods/status\" in API group \"\" in the namespace \"x\""#,
+                r#"{"name":"p","kind":"pods"}"#
+            )
+        );
+        assert_eq!(message("jane", &Method::GET, "/metrics", ""), json(r#"forbidden: User \"jane\" cannot get path \"/metrics\""#, "{}"));
+        assert_eq!(
+            message("jane", &Method::GET, "/apis/apps/v1/deployments", r#"RBAC: clusterrole.rbac.authorization.k8s.io "x" not found"#),
+            json(
+                r#"deployments.apps is forbidden: User \"jane\" cannot list resource \"deployments\" in API group \"apps\" at the cluster scope: RBAC: clusterrole.rbac.authorization.k8s.io \"x\" not found"#,
+                r#"{"group":"apps","kind":"deployments"}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Questions that are answered and never stored: who am I, whose token is this, may somebody do something (spec api-surface §12, §13.4).
+
+use axum::{extract::Request, response::Response};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    accept::Asked,
+    api::{Api, Arrived, arrived, caller, connection, not_found, whole},
+    incoming::{NoBody, Whole},
+    mutate::{syntax, warn},
+    path::ResourcePath,
+    resource::sent,
+    status::Status,
+};
+use crate::access::review::{self, AccessReview};
+use crate::telemetry::{Scope, Verb};
+use crate::write::{
+    failure::{Named, WriteError},
+    options::{Verb as Options, WriteOptions},
+};
+use auth::User;
+use auth::authz::{Attributes, Decision};
+use codec::stored;
+use kube::Review;
+
+/// Answers a request whose path names a review.
+pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, request: Request) -> Response {
+    let Arrived { line, mut reply, at, limit, .. } = arrived(&request);
+    if path.name.is_some() || path.legacy_watch || review.namespaced != path.namespace.is_some() {
+        return whole(not_found(&reply, &api.resources.load().catalogue, Some(&path.group)));
+    }
+    if request.method() != Method::POST {
+        return whole(reply.status(&Status::method_not_allowed()));
+    }
+    let mut timer = api.metrics.served(&review.group, &review.version, &review.resource).request(Verb::Create, Scope::Resource);
+    let mut told = Vec::new();
+    let answered = async {
+        reply.negotiate(Asked::RoutedDocument)?;
+        let syntax = syntax(&request, true)?;
+        let options = WriteOptions::parse(&line.query, Options::Create)
+            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
+        let user = caller(&request);
+        let conn = connection(&request);
+        let body = match Whole::read(request.into_body(), &conn, at + limit).await {
+            Ok(body) => body,
+            Err(NoBody::Failed(status)) => return Err(status),
+            Err(NoBody::TimedOut) => return Ok(None),
+        };
+        let kind = (&*review.group, &*review.version, &*review.kind);
+        let asked = api.writer.decode(kind, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
+        let asked = in_namespace(asked, path.namespace.as_deref())?;
+        answer(api, review, &user, asked).map(Some)
+    };
+    let answered = answered.await;
+    let response = match answered {
+        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
+        Ok(None) => {
+            timer.terminated(504);
+            return whole(reply.timed_out());
+        }
+        Err(status) => reply.status(&status),
+    };
+    let mut response = sent(response, timer);
+    warn(response.headers_mut(), &told);
+    response
+}
+
+/// The object in the namespace of its path; outside of namespaces it has none, whatever it says.
+fn in_namespace(mut object: Value, namespace: Option<&str>) -> Result<Value, Status> {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return Ok(object) };
+    match (namespace, metadata.get("namespace").and_then(Value::as_str)) {
+        (Some(wanted), Some(said)) if wanted != said => {
+            return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        }
+        (Some(wanted), _) => drop(metadata.insert("namespace".to_owned(), wanted.into())),
+        (None, _) => drop(metadata.remove("namespace")),
+    }
+    Ok(object)
+}
+
+fn answer(api: &Api, review: &Review, user: &User, mut object: Value) -> Result<Value, Status> {
+    let status = match &*review.kind {
+        "SelfSubjectReview" => {
+            object["metadata"] = json!({"creationTimestamp": api.writer.now()});
+            json!({"userInfo": user_info(user)})
+        }
+        "TokenReview" => token(api, &object["spec"])?,
+        "SelfSubjectRulesReview" => {
+            let namespace = object["spec"]["namespace"].as_str().unwrap_or_default();
+            if namespace.is_empty() {
+                return Err(Status::bad_request("no namespace on request"));
+            }
+            let rules = serde_json::to_value(api.access.rules_for(user, namespace)).unwrap_or_default();
+            // kube-apiserver answers without what was asked.
+            object["metadata"] = json!({});
+            object["spec"] = json!({});
+            rules
+        }
+        "SelfSubjectAccessReview" => access(api, AccessReview::Own, Some(user), &object)?,
+        "LocalSubjectAccessReview" => access(api, AccessReview::Local, None, &object)?,
+        _ => access(api, AccessReview::Subject, None, &object)?,
+    };
+    object["status"] = status;
+    Ok(object)
+}
+
+fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value) -> Result<Value, Status> {
+    let wrong = review::wrong(of, object);
+    if !wrong.is_empty() {
+        let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
+        return Err(WriteError::Invalid { of, errors: wrong }.into());
+    }
+    let subject;
+    let user = match user {
+        Some(user) => user,
+        None => {
+            subject = review::subject(&object["spec"]);
+            &subject
+        }
+    };
+    let (verdict, ignored) = review::ask(user, &object["spec"], |asked: &Attributes<'_>| api.access.decide(asked));
+    let mut status = json!({"allowed": verdict.decision == Decision::Allow});
+    if verdict.decision == Decision::Deny {
+        status["denied"] = true.into();
+    }
+    let reason = verdict.reason.to_string();
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
+    }
+    if let Some(ignored) = ignored {
+        status["evaluationError"] = ignored.into();
+    }
+    Ok(status)
+}
+
+/// Whose token it is. Which wrong token it was is not told.
+fn token(api: &Api, spec: &Value) -> Result<Value, Status> {
+    let token = spec["token"].as_str().unwrap_or_default();
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let audiences: Vec<&str> = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    Ok(match api.token_user(token, &audiences) {
+        Some((user, audiences)) if audiences.is_empty() => json!({"authenticated": true, "user": user_info(&user)}),
+        Some((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),
+        None => json!({"user": {}, "error": "invalid bearer token"}),
+    })
+}
+
+/// `UserInfo`; empty members are not printed.
+fn user_info(user: &User) -> Value {
+    let mut info = json!({});
+    for (name, value) in [("username", &user.name), ("uid", &user.uid)] {
+        if !value.is_empty() {
+            info[name] = value.as_str().into();
+        }
+    }
+    if !user.groups.is_empty() {
+        info["groups"] = user.groups.clone().into();
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = user.extra.iter().map(|(key, values)| (key.clone(), Value::from(values.clone()))).collect();
+    }
+    info
+}
