@@ -1,4 +1,4 @@
-//! Keeps the index of roles and bindings as new as the cache.
+//! Keeps the indexes of authorizers as new as the cache: each follows the objects that it is made of.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,28 +6,71 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
-use super::{Access, Rbac};
 use crate::registry::{Resource, ServedResources};
-use auth::authz::rbac::{GROUP, Kind};
+use auth::authz::{Authorizer, node, rbac};
 use watch::cache::store::Store;
 
-/// What RBAC is made of.
-const KINDS: [Kind; 4] = [Kind::ClusterRole, Kind::ClusterRoleBinding, Kind::Role, Kind::RoleBinding];
+/// An index that is cheap to copy and changed by objects.
+pub(super) trait Index: Authorizer + Clone + Default + 'static {
+    /// What it is made of: group and plural name of each resource.
+    const RESOURCES: &[(&str, &str)];
 
-impl Access {
-    /// Follows the roles and bindings until the process ends.
-    pub async fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>) {
-        let all = KINDS.map(|kind| {
-            let resource = resources.load().find(GROUP, "v1", kind.resource()).cloned();
-            follow(self.rbac.clone(), kind, resource)
-        });
-        futures_util::future::join_all(all).await;
+    /// Takes in an object as JSON.
+    ///
+    /// # Errors
+    /// It cannot be read, and then counts for nothing.
+    fn put(&mut self, place: &Place<'_>, json: &[u8]) -> Result<(), serde_json::Error>;
+
+    /// Forgets an object.
+    fn remove(&mut self, place: &Place<'_>);
+}
+
+/// Where an object is.
+pub(super) struct Place<'a> {
+    group: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Index for rbac::RbacIndex {
+    const RESOURCES: &[(&str, &str)] =
+        &[(rbac::GROUP, "clusterroles"), (rbac::GROUP, "clusterrolebindings"), (rbac::GROUP, "roles"), (rbac::GROUP, "rolebindings")];
+
+    fn put(&mut self, place: &Place<'_>, json: &[u8]) -> Result<(), serde_json::Error> {
+        rbac::Kind::of(place.resource).map_or(Ok(()), |kind| Self::put(self, kind, place.namespace, place.name, json))
+    }
+
+    fn remove(&mut self, place: &Place<'_>) {
+        if let Some(kind) = rbac::Kind::of(place.resource) {
+            Self::remove(self, kind, place.namespace, place.name);
+        }
     }
 }
 
-/// Follows the objects of one kind.
-async fn follow(rbac: Arc<Rbac>, kind: Kind, resource: Option<Arc<Resource>>) {
-    let Some(resource) = resource else { return };
+impl Index for node::NodeGraph {
+    const RESOURCES: &[(&str, &str)] =
+        &[("", "pods"), ("", "persistentvolumes"), ("storage.k8s.io", "volumeattachments"), ("resource.k8s.io", "resourceslices")];
+
+    fn put(&mut self, place: &Place<'_>, json: &[u8]) -> Result<(), serde_json::Error> {
+        node::Kind::of(place.group, place.resource).map_or(Ok(()), |kind| Self::put(self, kind, place.namespace, place.name, json))
+    }
+
+    fn remove(&mut self, place: &Place<'_>) {
+        if let Some(kind) = node::Kind::of(place.group, place.resource) {
+            Self::remove(self, kind, place.namespace, place.name);
+        }
+    }
+}
+
+/// Follows the objects of an index until the process ends.
+pub(super) async fn follow<I: Index>(index: &ArcSwap<I>, resources: &ArcSwap<ServedResources>) {
+    let all = I::RESOURCES.iter().filter_map(|(group, resource)| resources.load().find(group, "v1", resource).cloned());
+    let all: Vec<_> = all.map(|resource| follow_one(index, resource)).collect();
+    futures_util::future::join_all(all).await;
+}
+
+async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>) {
     let mut seen = None;
     let mut known = BTreeSet::new();
     loop {
@@ -35,7 +78,7 @@ async fn follow(rbac: Arc<Rbac>, kind: Kind, resource: Option<Arc<Resource>>) {
         if let Some((store, keys)) = resource.handle.published.known().written_since(&mut seen) {
             // Without knowing what was written, all is looked at, and what was there before too.
             let keys = keys.unwrap_or_else(|| store.scan(b"", b"").map(|object| object.key.clone()).chain(known.iter().cloned()).collect());
-            update(&rbac, kind, &resource, &store, &keys);
+            update(index, &resource, &store, &keys);
             for key in keys {
                 if store.find(&key).is_some() {
                     known.insert(key)
@@ -49,23 +92,23 @@ async fn follow(rbac: Arc<Rbac>, kind: Kind, resource: Option<Arc<Resource>>) {
 }
 
 /// Takes these keys into the index as the store has them.
-fn update(rbac: &Rbac, kind: Kind, resource: &Resource, store: &Store, keys: &BTreeSet<Bytes>) {
-    let form = &resource.forms.whole().form;
+fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, store: &Store, keys: &BTreeSet<Bytes>) {
+    let (form, served) = (&resource.forms.whole().form, &resource.served);
     let mut json = Vec::new();
-    rbac.0.rcu(|index| {
+    // Followers of other resources write the same index.
+    index.rcu(|index| {
         let mut index = (**index).clone();
         for key in keys {
-            let (namespace, name) = place(key, &resource.served.storage.id);
-            match store.find(key) {
-                Some(object) => {
-                    json.clear();
-                    form.object_into(object, &mut json);
-                    // What is no role grants nothing.
-                    if let Err(error) = index.put(kind, namespace, name, &json) {
-                        tracing::warn!(resource = kind.resource(), namespace, name, %error, "it cannot be read and grants nothing");
-                    }
-                }
-                None => index.remove(kind, namespace, name),
+            let (namespace, name) = names(key, &served.storage.id);
+            let place = Place { group: &served.group, resource: &served.resource, namespace, name };
+            let Some(object) = store.find(key) else {
+                index.remove(&place);
+                continue;
+            };
+            json.clear();
+            form.object_into(object, &mut json);
+            if let Err(error) = index.put(&place, &json) {
+                tracing::warn!(resource = %served.resource, namespace, name, %error, "it cannot be read: nobody has rights by it");
             }
         }
         index
@@ -73,7 +116,7 @@ fn update(rbac: &Rbac, kind: Kind, resource: &Resource, store: &Store, keys: &BT
 }
 
 /// Namespace and name in a key: what follows the storage's own part.
-fn place<'k>(key: &'k [u8], storage: &str) -> (&'k str, &'k str) {
+fn names<'k>(key: &'k [u8], storage: &str) -> (&'k str, &'k str) {
     let key = std::str::from_utf8(key).unwrap_or_default();
     let rest = key.find(&format!("/{storage}/")).map_or(key, |at| &key[at + storage.len() + 2..]);
     rest.split_once('/').unwrap_or(("", rest))

@@ -9,22 +9,26 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::config::Mode;
+use crate::registry::ServedResources;
+use auth::authz::node::NodeGraph;
 use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use auth::authz::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Chain, Masters, Rules, Verdict};
 use auth::{MASTERS, User};
+use follow::{Index, follow};
 
 /// The authorizers, in the order of the flag. Shared by all requests.
 pub struct Access {
     chain: Chain,
     allows_everyone: bool,
-    rbac: Arc<Rbac>,
+    rbac: Arc<Following<RbacIndex>>,
+    node: Option<Arc<Following<NodeGraph>>>,
 }
 
-/// The index that follows the roles and bindings of the cache.
+/// An index that follows the cache.
 #[derive(Default)]
-struct Rbac(ArcSwap<RbacIndex>);
+struct Following<I>(ArcSwap<I>);
 
-impl Authorizer for Rbac {
+impl<I: Index> Authorizer for Following<I> {
     fn decide(&self, asked: &Attributes<'_>) -> Verdict {
         self.0.load().decide(asked)
     }
@@ -38,16 +42,28 @@ impl Access {
     /// The authorizers of these modes. Members of `system:masters` are allowed before any of them is asked.
     #[must_use]
     pub fn new(modes: &[Mode]) -> Self {
-        let rbac = Arc::<Rbac>::default();
+        let rbac = Arc::<Following<RbacIndex>>::default();
+        let node = modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
         let authorizer = |mode: &Mode| -> Arc<dyn Authorizer> {
-            match mode {
-                Mode::AlwaysAllow => Arc::new(AlwaysAllow),
-                Mode::Rbac => rbac.clone(),
-                Mode::AlwaysDeny => Arc::new(AlwaysDeny),
+            match (mode, &node) {
+                (Mode::AlwaysAllow, _) => Arc::new(AlwaysAllow),
+                (Mode::Rbac, _) => rbac.clone(),
+                (Mode::Node, Some(node)) => node.clone(),
+                (Mode::AlwaysDeny | Mode::Node, _) => Arc::new(AlwaysDeny),
             }
         };
         let chain = std::iter::once(Arc::new(Masters) as Arc<dyn Authorizer>).chain(modes.iter().map(authorizer)).collect();
-        Self { chain: Chain(chain), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), rbac }
+        Self { chain: Chain(chain), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), rbac, node }
+    }
+
+    /// Follows the objects that authorizers decide by until the process ends.
+    pub async fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>) {
+        let node = async {
+            if let Some(node) = &self.node {
+                follow(&node.0, &resources).await;
+            }
+        };
+        tokio::join!(follow(&self.rbac.0, &resources), node);
     }
 
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.

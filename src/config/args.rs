@@ -106,7 +106,7 @@ pub(super) struct ServeArgs {
     /// CSV file of bearer tokens: token,user,uid[,"group1,group2"]; read once at start
     #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// Who decides what clients of the TLS listener may do, in this order: RBAC, AlwaysAllow, AlwaysDeny
+    /// Who decides what clients of the TLS listener may do, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny
     #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Who may enter")]
     pub(super) authorization_mode: Vec<String>,
     /// Whether clients without credentials may ask, as user system:anonymous in group system:unauthenticated; never with AlwaysAllow
