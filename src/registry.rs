@@ -18,7 +18,7 @@ use imbl::OrdMap;
 use tokio::{runtime::Handle as Runtime, sync::mpsc};
 
 use crate::cacher::{Handle, cacher};
-use crate::source::{driver::Command, load::load, machine::LoadAt};
+use crate::source::{driver::Command, load::load};
 use crate::telemetry::{Metrics, ResourceMetrics};
 use codec::form::Form;
 use definitions::Definitions;
@@ -31,6 +31,7 @@ pub use resource::Resource;
 #[cfg(test)]
 pub(crate) use resource::test_resource;
 use watch::cache::{ring::RingLimits, view::Fed};
+use watch::feed::machine::LoadAt;
 
 /// The cacher of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";

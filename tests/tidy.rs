@@ -25,7 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("telemetry", &["config"]),
     // A cacher is known to the feed by its inbox.
     ("cacher", &["codec", "model", "telemetry", "watch"]),
-    // `driver` moves `fed` of `watch::cache::view` and fills inboxes; `machine` and `ranges` use neither.
+    // `driver` moves `fed` of `watch::cache::view`, asks `watch::feed` and fills inboxes.
     ("source", &["codec", "etcd", "cacher", "model", "telemetry", "watch"]),
     ("read", &["codec", "etcd", "go", "cacher", "model", "registry", "watch"]),
     ("write", &["codec", "etcd", "go", "kube", "model", "registry"]),
@@ -70,8 +70,6 @@ const QUIET: &[&str] = &[
     "codec/",
     "kube/",
     "watch/",
-    "source/machine.rs",
-    "source/ranges.rs",
     "read/plan.rs",
     "read/token/",
     "read/options.rs",

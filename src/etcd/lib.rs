@@ -25,7 +25,7 @@ pub use config::{ConfigError, EtcdConfig};
 pub use error::EtcdError;
 pub use range::{Header, KeyValue, RangeAnswer, RangeRequest};
 pub use txn::{Outcome, Versioned};
-pub use watch::{WatchEvent, WatchKind, WatchMessage, WatchReceiver, WatchSender};
+pub use watch::{WatchKind, WatchMessage, WatchReceiver, WatchSender};
 
 use capability::ProgressSupport;
 use endpoint::{Endpoint, backoff};

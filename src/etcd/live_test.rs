@@ -256,10 +256,10 @@ async fn several_watches_share_a_stream_and_one_progress_answer() {
     assert_eq!(message.watch_id, 22);
     let WatchKind::Events { events, more: false } = message.kind else { panic!("an event") };
     assert_eq!((events[0].key.as_ref(), events[0].value.as_deref()), (&b"/b/x"[..], Some(&b"1"[..])));
-    assert_eq!((events[0].mod_revision, events[0].create_revision), (written, written));
+    assert_eq!(events[0].revision, written);
     raw.delete("/b/x", None).await.expect("up");
     let WatchKind::Events { events, more: false } = hear(&mut receiver).await.kind else { panic!("an event") };
-    assert_eq!((events[0].value.clone(), events[0].mod_revision), (None, written.next()));
+    assert_eq!((events[0].value.clone(), events[0].revision), (None, written.next()));
 
     let elsewhere = put(&mut raw, "/other", "2").await;
     let progress = until_progress(&mut sender, &mut receiver).await;
@@ -306,7 +306,7 @@ async fn a_large_revision_comes_in_fragments() {
     loop {
         let WatchKind::Events { events, more } = hear(&mut receiver).await.kind else { panic!("only events") };
         parts += 1;
-        assert!(events.iter().all(|e| e.mod_revision == before.next() && e.value.is_none()));
+        assert!(events.iter().all(|e| e.revision == before.next() && e.value.is_none()));
         keys.extend(events.into_iter().map(|e| e.key));
         if !more {
             break;
@@ -373,7 +373,7 @@ async fn a_killed_etcd_ends_the_stream_and_is_found_again() {
     watch(&mut sender, 1, "/a/", before.next()).await;
     assert_eq!(hear(&mut receiver).await.kind, WatchKind::Created);
     let WatchKind::Events { events, .. } = hear(&mut receiver).await.kind else { panic!("what was missed") };
-    assert_eq!(events[0].mod_revision, missed);
+    assert_eq!(events[0].revision, missed);
     assert_eq!(etcd.current(b"/").await.expect("up").revision, missed);
 }
 

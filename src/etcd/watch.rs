@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::endpoint::Endpoint;
 use super::rotation::Rotation;
 use super::{EtcdError, Header};
-use model::Revision;
+use model::{KeyChange, Revision};
 
 /// How long etcd may take to answer a new stream, or to take a request on an open one. It answers at once, or after a lagging
 /// watch's turn under its store lock (0.8 s seen); keepalive finds a dead connection only after 40 s.
@@ -73,7 +73,7 @@ pub enum WatchKind {
     /// Changes, in the order of their revisions.
     Events {
         /// Never empty unless `more`.
-        events: Vec<WatchEvent>,
+        events: Vec<KeyChange>,
         /// The rest follows in another message of this watch: the last revision here may not be whole.
         more: bool,
     },
@@ -87,19 +87,6 @@ pub enum WatchKind {
         /// etcd's text.
         reason: String,
     },
-}
-
-/// One key at one revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchEvent {
-    /// The full key.
-    pub key: Bytes,
-    /// What was written; `None` when the key was deleted.
-    pub value: Option<Bytes>,
-    /// When.
-    pub mod_revision: Revision,
-    /// When the key was created, equal to `mod_revision` for a new key; zero for a deletion.
-    pub create_revision: Revision,
 }
 
 /// A stream on the rotation's best endpoint, after its wait if it failed lately.
@@ -246,19 +233,14 @@ fn message(response: PbWatchResponse) -> Result<WatchMessage, EtcdError> {
     Ok(WatchMessage { header, watch_id, kind })
 }
 
-fn event(event: PbEvent) -> Result<WatchEvent, EtcdError> {
+fn event(event: PbEvent) -> Result<KeyChange, EtcdError> {
     let kv = event.kv.ok_or_else(|| EtcdError::Other("etcd sent an event without a key".into()))?;
     let value = match event.r#type {
         PUT => Some(Bytes::from(kv.value)),
         DELETE => None,
         unknown => return Err(EtcdError::Other(format!("etcd sent an event of unknown kind {unknown}"))),
     };
-    Ok(WatchEvent {
-        key: Bytes::from(kv.key),
-        value,
-        mod_revision: Revision::from_etcd(kv.mod_revision),
-        create_revision: Revision::from_etcd(kv.create_revision),
-    })
+    Ok(KeyChange { key: Bytes::from(kv.key), value, revision: Revision::from_etcd(kv.mod_revision) })
 }
 
 #[cfg(test)]

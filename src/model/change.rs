@@ -1,4 +1,4 @@
-//! What the source hands to a cacher.
+//! What etcd tells of a key, and what the source hands to a cacher.
 
 use std::sync::Arc;
 
@@ -6,7 +6,18 @@ use bytes::Bytes;
 
 use super::{Broken, Epoch, Object, Revision, Storage};
 
-/// One change of one key.
+/// One key at one revision, as etcd tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyChange {
+    /// The full key.
+    pub key: Bytes,
+    /// What was written; `None` when the key was deleted.
+    pub value: Option<Bytes>,
+    /// When.
+    pub revision: Revision,
+}
+
+/// One change of one key of a resource.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The key was written.

@@ -12,7 +12,7 @@ mod revision;
 pub mod selector;
 pub mod shard;
 
-pub use change::{Batch, Change, Feed, Stored};
+pub use change::{Batch, Change, Feed, KeyChange, Stored};
 pub use filter::{Filter, Kind, Outcome};
 pub use labels::Labels;
 pub use object::{Broken, Event, Object};

@@ -3,54 +3,42 @@
 use bytes::Bytes;
 
 use etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest};
-use model::Revision;
+use model::{KeyChange, Revision};
 
-/// The last change that came from etcd: while etcd still tells it, etcd has the past that we know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastChange {
-    /// The key.
-    pub key: Bytes,
-    /// The revision of the change.
-    pub revision: Revision,
-    /// The value written; `None` for a deletion.
-    pub value: Option<Bytes>,
+/// Whether etcd still has the last change that came from it where it was: then it has the past that we know. No when nobody can tell any more: then
+/// loading is safe.
+///
+/// # Errors
+/// When etcd cannot be read.
+pub async fn stands(change: &KeyChange, etcd: &Etcd) -> Result<bool, EtcdError> {
+    let stands = match &change.value {
+        Some(value) => put_stands(change, value, etcd).await,
+        None => deletion_stands(change, etcd).await,
+    };
+    match stands {
+        Err(EtcdError::Compacted | EtcdError::Future) => Ok(false),
+        other => other,
+    }
 }
 
-impl LastChange {
-    /// Whether etcd still has this change where it was. No when nobody can tell any more: then loading is safe.
-    ///
-    /// # Errors
-    /// When etcd cannot be read.
-    pub async fn stands(&self, etcd: &Etcd) -> Result<bool, EtcdError> {
-        let stands = match &self.value {
-            Some(value) => self.put_stands(etcd, value).await,
-            None => self.deletion_stands(etcd).await,
-        };
-        match stands {
-            Err(EtcdError::Compacted | EtcdError::Future) => Ok(false),
-            other => other,
-        }
-    }
+async fn put_stands(change: &KeyChange, value: &Bytes, etcd: &Etcd) -> Result<bool, EtcdError> {
+    let answer = match read(change, Some(change.revision), etcd).await {
+        // If the key has not changed since, its newest value tells as much.
+        Err(EtcdError::Compacted) => read(change, None, etcd).await?,
+        other => other?,
+    };
+    Ok(answer.kvs.first().is_some_and(|kv| kv.mod_revision == change.revision && kv.value == *value))
+}
 
-    async fn put_stands(&self, etcd: &Etcd, value: &Bytes) -> Result<bool, EtcdError> {
-        let answer = match self.read(etcd, Some(self.revision)).await {
-            // If the key has not changed since, its newest value tells as much.
-            Err(EtcdError::Compacted) => self.read(etcd, None).await?,
-            other => other?,
-        };
-        Ok(answer.kvs.first().is_some_and(|kv| kv.mod_revision == self.revision && kv.value == *value))
-    }
+/// That the key is not there says little: in another past it may never have been. It was there until then.
+async fn deletion_stands(change: &KeyChange, etcd: &Etcd) -> Result<bool, EtcdError> {
+    let before = read(change, Some(change.revision.before()), etcd).await?;
+    let after = read(change, Some(change.revision), etcd).await?;
+    Ok(!before.kvs.is_empty() && after.kvs.is_empty())
+}
 
-    /// That the key is not there says little: in another past it may never have been. It was there until then.
-    async fn deletion_stands(&self, etcd: &Etcd) -> Result<bool, EtcdError> {
-        let before = self.read(etcd, Some(self.revision.before())).await?;
-        let after = self.read(etcd, Some(self.revision)).await?;
-        Ok(!before.kvs.is_empty() && after.kvs.is_empty())
-    }
-
-    async fn read(&self, etcd: &Etcd, revision: Option<Revision>) -> Result<RangeAnswer, EtcdError> {
-        etcd.range(RangeRequest { key: self.key.to_vec(), revision, ..RangeRequest::default() }).await
-    }
+async fn read(change: &KeyChange, revision: Option<Revision>, etcd: &Etcd) -> Result<RangeAnswer, EtcdError> {
+    etcd.range(RangeRequest { key: change.key.to_vec(), revision, ..RangeRequest::default() }).await
 }
 
 #[cfg(test)]
@@ -75,8 +63,8 @@ mod tests {
         (store, etcd)
     }
 
-    fn last_change(key: &str, revision: u64, value: Option<&str>) -> LastChange {
-        LastChange {
+    fn last_change(key: &str, revision: u64, value: Option<&str>) -> KeyChange {
+        KeyChange {
             key: Bytes::copy_from_slice(key.as_bytes()),
             revision: Revision(revision),
             value: value.map(|v| Bytes::copy_from_slice(v.as_bytes())),
@@ -86,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn a_put_stands_where_it_was() {
         let (_store, etcd) = etcd(&["=a 1", "=a 2", "=b 1"]).await;
-        for (known, stands) in [
+        for (known, want) in [
             (last_change("a", 2, Some("1")), true),
             (last_change("a", 3, Some("2")), true),
             (last_change("a", 3, Some("1")), false),
@@ -94,14 +82,14 @@ mod tests {
             (last_change("c", 4, Some("1")), false),
             (last_change("b", 5, Some("1")), false),
         ] {
-            assert_eq!(known.stands(&etcd).await, Ok(stands), "{known:?}");
+            assert_eq!(stands(&known, &etcd).await, Ok(want), "{known:?}");
         }
     }
 
     #[tokio::test]
     async fn a_deletion_stands_only_where_the_key_was_until_then() {
         let (_store, etcd) = etcd(&["=a 1", "=b 1", "-a", "=b 2", "=b 3"]).await;
-        for (known, stands) in [
+        for (known, want) in [
             (last_change("a", 4, None), true),
             (last_change("a", 3, None), false),
             (last_change("a", 5, None), false),
@@ -110,7 +98,7 @@ mod tests {
             (last_change("b", 5, None), false),
             (last_change("a", 7, None), false),
         ] {
-            assert_eq!(known.stands(&etcd).await, Ok(stands), "{known:?}");
+            assert_eq!(stands(&known, &etcd).await, Ok(want), "{known:?}");
         }
     }
 
@@ -118,8 +106,8 @@ mod tests {
     async fn what_is_compacted_stands_only_if_the_newest_value_tells() {
         let (_store, etcd) = etcd(&["=a 1", "=b 1", "-b", "=c 1", "=c 2"]).await;
         etcd.compact(Revision(5)).await.expect("done");
-        assert_eq!(last_change("a", 2, Some("1")).stands(&etcd).await, Ok(true));
-        assert_eq!(last_change("a", 3, Some("1")).stands(&etcd).await, Ok(false));
-        assert_eq!(last_change("b", 4, None).stands(&etcd).await, Ok(false));
+        assert_eq!(stands(&last_change("a", 2, Some("1")), &etcd).await, Ok(true));
+        assert_eq!(stands(&last_change("a", 3, Some("1")), &etcd).await, Ok(false));
+        assert_eq!(stands(&last_change("b", 4, None), &etcd).await, Ok(false));
     }
 }

@@ -12,15 +12,18 @@ use rand::Rng;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
+    continuity::stands,
     load::{self, LoadFailed},
-    machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
-    ranges::{WATCHED_ALONE, cover},
 };
 use crate::cacher::Inbox;
 use crate::telemetry::Metrics;
 use etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender};
 use model::{KeyRange, ResourceId, Revision, Storage};
 use watch::cache::view::Fed;
+use watch::feed::{
+    machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
+    ranges::{WATCHED_ALONE, cover},
+};
 
 /// Pause between two progress requests while somebody waits (spec list-watch §2.9).
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -232,7 +235,7 @@ impl Driver {
             return Ok(false);
         }
         match self.machine.last_change() {
-            Some(last_change) => last_change.stands(&self.etcd).await,
+            Some(change) => stands(change, &self.etcd).await,
             None => Ok(true),
         }
     }
@@ -261,20 +264,24 @@ impl Driver {
     async fn message(&mut self, message: WatchMessage, sender: &mut WatchSender) -> Result<(), EtcdError> {
         let index = usize::try_from(message.watch_id - 1).ok();
         let mut out = Vec::new();
-        if message.kind == WatchKind::Progress {
-            self.count_progress(index);
-        }
-        if let WatchKind::Canceled { compacted, reason } = &message.kind {
-            let (Some(_), Some(index)) = (compacted, index) else {
-                return Err(EtcdError::Unavailable(format!("a watch was cancelled: {reason}")));
-            };
-            let newest = self.etcd.current(self.config.prefix.as_bytes()).await?;
-            tracing::warn!(?compacted, newest = %newest.revision, "etcd compacted what was not yet read; loading a range anew");
-            if let Some(range) = self.machine.restart_range(index, newest.revision, &mut out) {
-                sender.create(watch_id(index), &range.start, &range.end, newest.revision.next()).await?;
+        self.machine.saw(message.header.revision);
+        match (message.kind, index) {
+            (WatchKind::Events { events, more }, Some(index)) => self.machine.events(index, events, more, &mut out),
+            // Of no watch of ours: etcd does not send it.
+            (WatchKind::Events { .. }, None) | (WatchKind::Created, _) => {}
+            (WatchKind::Progress, index) => {
+                self.count_progress(index);
+                self.machine.progress(index, message.header.revision, &mut out);
             }
+            (WatchKind::Canceled { compacted: compacted @ Some(_), .. }, Some(index)) => {
+                let newest = self.etcd.current(self.config.prefix.as_bytes()).await?;
+                tracing::warn!(?compacted, newest = %newest.revision, "etcd compacted what was not yet read; loading a range anew");
+                if let Some(range) = self.machine.restart_range(index, newest.revision, &mut out) {
+                    sender.create(watch_id(index), &range.start, &range.end, newest.revision.next()).await?;
+                }
+            }
+            (WatchKind::Canceled { reason, .. }, _) => return Err(EtcdError::Unavailable(format!("a watch was cancelled: {reason}"))),
         }
-        self.machine.message(index, message, &mut out);
         self.metrics.unknown_keys.inc_by(self.machine.unknown_keys() - self.unknown_keys);
         self.unknown_keys = self.machine.unknown_keys();
         self.perform(out);
@@ -348,6 +355,7 @@ impl Driver {
                     }
                 }
                 Out::Void(id, epoch) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.void_before(epoch)),
+                Out::HeldTooMuch(id) => tracing::warn!(resource = %id, "too much changed while it was loaded; loading it again"),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
                 Out::Fed(revision) => self.fed.advance(revision),
                 Out::Compacted(revision) => self.fed.compacted_at(revision),
@@ -362,7 +370,7 @@ impl Driver {
             match one {
                 Out::Withhold(id) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.withhold()),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
-                Out::Hand(..) | Out::Void(..) | Out::Fed(_) | Out::Compacted(_) => {}
+                Out::Hand(..) | Out::Void(..) | Out::HeldTooMuch(_) | Out::Fed(_) | Out::Compacted(_) => {}
             }
         }
     }

@@ -8,14 +8,12 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use super::{
-    driver::COMPLAIN_EVERY,
-    machine::{LoadAt, Loaded},
-};
+use super::driver::COMPLAIN_EVERY;
 use crate::telemetry::ResourceMetrics;
 use codec::ingest::ingest;
 use etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest};
 use model::{KeyRange, Revision, Storage};
+use watch::feed::machine::{LoadAt, Loaded};
 
 /// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
 pub const LOAD_PAGE_KEYS: u32 = 10_000;

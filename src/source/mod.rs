@@ -1,7 +1,5 @@
-//! etcd's answers become a [`Feed`](model::Feed): `machine` decides and is pure, `driver` does the I/O.
+//! etcd's answers become a [`Feed`](model::Feed): `driver` and `load` do the I/O, `watch::feed` decides.
 
 pub mod continuity;
 pub mod driver;
 pub mod load;
-pub mod machine;
-pub mod ranges;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use etcd::WatchEvent;
-use model::Revision;
+use model::{KeyChange, Revision};
 
 /// One version of an object, as far as the histories care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +72,11 @@ impl Line {
 
 impl Change {
     /// As etcd's watch shows it.
-    pub(crate) fn event(&self, revision: u64) -> WatchEvent {
-        WatchEvent {
+    pub(crate) fn event(&self, revision: u64) -> KeyChange {
+        KeyChange {
             key: Bytes::from(self.key.clone()),
             value: self.new.map(|version| Bytes::from(value(&self.key, version))),
-            mod_revision: Revision(revision),
-            create_revision: Revision(revision),
+            revision: Revision(revision),
         }
     }
 }

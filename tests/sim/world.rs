@@ -4,9 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use codec::{Form, ingest};
-use etcd::{Header, WatchEvent, WatchKind, WatchMessage};
 use model::{
-    Broken, Feed, Filter, Object, Revision, Shape, Storage,
+    Broken, Feed, Filter, KeyChange, Object, Revision, Shape, Storage,
     selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
 };
 use watch::cache::{
@@ -14,11 +13,11 @@ use watch::cache::{
     view::{Fed, Published},
 };
 use watch::dispatch::{GroupKey, GroupLimits, Start, Subscription};
-use watchcache::cacher::{Action, State};
-use watchcache::source::{
+use watch::feed::{
     machine::{Generation, LoadAt, Loaded, Machine, Out},
     ranges::cover,
 };
+use watchcache::cacher::{Action, State};
 
 use crate::{
     client::{Client, Over, Wish},
@@ -46,7 +45,7 @@ pub(crate) struct World {
 }
 
 /// For each watch: the first revision not yet sent, and what is left of a response that is sent in fragments.
-type Sent = (u64, VecDeque<(Vec<WatchEvent>, bool)>);
+type Sent = (u64, VecDeque<(Vec<KeyChange>, bool)>);
 
 struct Cacher {
     storage: Arc<Storage>,
@@ -226,7 +225,8 @@ impl World {
         }
         let (events, more) = self.watches[index].1.pop_front().expect("just filled");
         let mut out = Vec::new();
-        self.machine.message(Some(index), self.message(WatchKind::Events { events, more }), &mut out);
+        self.machine.saw(Revision(self.line.revision));
+        self.machine.events(index, events, more, &mut out);
         self.perform(out);
         true
     }
@@ -236,16 +236,13 @@ impl World {
         let synced = |(next, parts): &(u64, VecDeque<_>)| *next > self.line.revision && parts.is_empty();
         let one = self.random.below(self.watches.len());
         let mut out = Vec::new();
-        if self.watches.iter().all(synced) {
-            self.machine.message(None, self.message(WatchKind::Progress), &mut out);
-        } else if synced(&self.watches[one]) {
-            self.machine.message(Some(one), self.message(WatchKind::Progress), &mut out);
+        let index = if self.watches.iter().all(synced) { None } else { Some(one) };
+        if index.is_none_or(|one| synced(&self.watches[one])) {
+            let now = Revision(self.line.revision);
+            self.machine.saw(now);
+            self.machine.progress(index, now, &mut out);
         }
         self.perform(out);
-    }
-
-    fn message(&self, kind: WatchKind) -> WatchMessage {
-        WatchMessage { header: Header { revision: Revision(self.line.revision), cluster_id: 1, member_id: 1 }, watch_id: 0, kind }
     }
 
     /// The stream breaks and is opened again; what was compacted meanwhile is loaded anew.
@@ -325,7 +322,7 @@ impl World {
                     self.loads.push((index, generation, at));
                 }
                 Out::Fed(revision) => self.fed.advance(revision),
-                Out::Compacted(_) => {}
+                Out::HeldTooMuch(_) | Out::Compacted(_) => {}
             }
         }
     }

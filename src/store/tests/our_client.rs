@@ -25,7 +25,7 @@ async fn reads_watches_progress_and_the_end() {
     while heard.len() < 4 {
         let message = hearing.message().await.expect("no error").expect("open");
         if let WatchKind::Events { events, more: false } = message.kind {
-            heard.extend(events.into_iter().map(|event| (message.watch_id, event.mod_revision)));
+            heard.extend(events.into_iter().map(|event| (message.watch_id, event.revision)));
         }
     }
     heard.sort_unstable();

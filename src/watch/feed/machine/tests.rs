@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::*;
-use etcd::Header;
 use model::Shape;
 
 /// A feed of three resources over two ranges and the compactor's key.
@@ -48,17 +47,16 @@ impl Bench {
 
     fn events(&mut self, index: usize, events: &[(&str, u64)], more: bool) -> &mut Self {
         let events = events.iter().map(|(key, revision)| event(key, *revision)).collect();
-        self.message(Some(index), WatchKind::Events { events, more })
+        self.changes(index, events, more)
     }
 
     fn progress(&mut self, index: Option<usize>, revision: u64) -> &mut Self {
-        let message = WatchMessage { header: header(revision), watch_id: 0, kind: WatchKind::Progress };
-        self.machine.message(index, message, &mut self.out);
+        self.machine.progress(index, Revision(revision), &mut self.out);
         self
     }
 
-    fn message(&mut self, index: Option<usize>, kind: WatchKind) -> &mut Self {
-        self.machine.message(index, WatchMessage { header: header(0), watch_id: 0, kind }, &mut self.out);
+    fn changes(&mut self, index: usize, changes: Vec<KeyChange>, more: bool) -> &mut Self {
+        self.machine.events(index, changes, more, &mut self.out);
         self
     }
 
@@ -105,6 +103,7 @@ fn lines(out: &Out) -> Option<String> {
         Out::Hand(id, feeds) => feeds.iter().map(|feed| handed(id, feed)).collect::<Vec<_>>().join(" + "),
         Out::Void(..) => return None,
         Out::Withhold(id) => format!("{id} withheld"),
+        Out::HeldTooMuch(id) => format!("{id} held too much"),
         Out::Load(id, _, LoadAt::Newest) => format!("{id} load newest"),
         Out::Load(id, _, LoadAt::Exactly(at)) => format!("{id} load {at}"),
         Out::Fed(revision) => format!("fed {revision}"),
@@ -137,30 +136,16 @@ fn storage(id: &str) -> Arc<Storage> {
     Arc::new(Storage { id: id.into(), group: String::new(), resource: id.to_owned(), namespaced: true, shape, fields: Vec::new() })
 }
 
-fn header(revision: u64) -> Header {
-    Header { revision: Revision(revision), cluster_id: 1, member_id: 1 }
-}
-
 /// A put of `configmaps/a` is under `/registry/configmaps/ns/a`; `-configmaps/a` is its deletion.
-fn event(what: &str, revision: u64) -> WatchEvent {
+fn event(what: &str, revision: u64) -> KeyChange {
     let (path, gone) = what.strip_prefix('-').map_or((what, false), |path| (path, true));
     let (id, name) = path.split_once('/').expect("resource/name");
     let value = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"ns","uid":"u"}}}}"#);
-    WatchEvent {
-        key: format!("/registry/{id}/ns/{name}").into(),
-        value: (!gone).then(|| value.into()),
-        mod_revision: Revision(revision),
-        create_revision: Revision(revision),
-    }
+    KeyChange { key: format!("/registry/{id}/ns/{name}").into(), value: (!gone).then(|| value.into()), revision: Revision(revision) }
 }
 
-fn compactor(value: &'static str, revision: u64) -> WatchEvent {
-    WatchEvent {
-        key: Bytes::from_static(COMPACT_REV_KEY),
-        value: Some(Bytes::from_static(value.as_bytes())),
-        mod_revision: Revision(revision),
-        create_revision: Revision(1),
-    }
+fn compactor(value: &'static str, revision: u64) -> KeyChange {
+    KeyChange { key: Bytes::from_static(COMPACT_REV_KEY), value: Some(Bytes::from_static(value.as_bytes())), revision: Revision(revision) }
 }
 
 #[test]
@@ -226,9 +211,9 @@ fn one_revision_goes_to_each_keeper_whole() {
 #[test]
 fn a_large_value_is_left_to_its_keeper_in_its_place() {
     let mut bench = Bench::live();
-    let mut events: Vec<WatchEvent> = [("pods/a", 12), ("pods/b", 12), ("pods/c", 13)].map(|(key, at)| event(key, at)).into();
+    let mut events: Vec<KeyChange> = [("pods/a", 12), ("pods/b", 12), ("pods/c", 13)].map(|(key, at)| event(key, at)).into();
     events[1].value = Some(vec![b' '; LARGE_BYTES].into());
-    bench.message(Some(RIGHT), WatchKind::Events { events, more: false });
+    bench.changes(RIGHT, events, false);
     let handed = bench.out.iter().filter_map(|out| if let Out::Hand(_, feeds) = out { Some(feeds) } else { None });
     let stored: Vec<Vec<bool>> = handed
         .flatten()
@@ -297,7 +282,7 @@ fn too_much_held_is_loaded_again() {
         bench.events(RIGHT, &[(key, *revision)], false);
         let lines = bench.lines();
         if !lines.is_empty() {
-            assert_eq!(lines, ["pods withheld", "pods load newest"]);
+            assert_eq!(lines, ["pods held too much", "pods withheld", "pods load newest"]);
             rounds += 1;
         }
     }
@@ -322,10 +307,9 @@ fn a_compacted_range_is_loaded_anew_alone() {
 #[test]
 fn what_was_compacted_is_told() {
     let mut bench = Bench::live();
-    let round = |value, revision| WatchKind::Events { events: vec![compactor(value, revision)], more: false };
-    bench.message(Some(COMPACTOR), round("1234", 11)).check(&["compacted 1234"]);
-    bench.message(Some(COMPACTOR), round("0", 12)).check(&[]);
-    bench.message(Some(COMPACTOR), round("x", 13)).check(&[]);
+    bench.changes(COMPACTOR, vec![compactor("1234", 11)], false).check(&["compacted 1234"]);
+    bench.changes(COMPACTOR, vec![compactor("0", 12)], false).check(&[]);
+    bench.changes(COMPACTOR, vec![compactor("x", 13)], false).check(&[]);
     assert_eq!(bench.machine.unknown_keys(), 0);
 }
 

@@ -1,6 +1,6 @@
 //! The feed's decisions, pure: which change goes to which cacher, what is held back, what must be loaded anew, how far everything is handed over.
 //!
-//! Messages of a watch stream and finished loads go in, [`Out`]s come out, in an order the driver must keep. Knows no socket, clock or task.
+//! What a watch stream tells and finished loads go in, [`Out`]s come out, in an order the driver must keep.
 //!
 //! ```text
 //! a resource:   Loading ──loaded──▶ Live ──compacted, overloaded──▶ Loading
@@ -10,10 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::continuity::LastChange;
 use codec::ingest::ingest;
-use etcd::{WatchEvent, WatchKind, WatchMessage};
-use model::{Batch, Broken, Change, Epoch, Feed, KeyRange, Object, ResourceId, Revision, Storage, Stored};
+use model::{Batch, Broken, Change, Epoch, Feed, KeyChange, KeyRange, Object, ResourceId, Revision, Storage, Stored};
 
 /// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
@@ -32,6 +30,8 @@ pub enum Out {
     Withhold(ResourceId),
     /// What the cacher has is of an etcd that is no more: only a snapshot of this epoch, or a later one, may be trusted.
     Void(ResourceId, Epoch),
+    /// Say that too much changed while this resource was loaded: it is loaded again.
+    HeldTooMuch(ResourceId),
     /// Read every object of this resource, and answer with [`Machine::loaded`] or [`Machine::load_failed`] of this generation.
     Load(ResourceId, Generation, LoadAt),
     /// Everything up to here is handed over.
@@ -74,7 +74,7 @@ pub struct Machine {
     newest: Revision,
     epoch: Epoch,
     generation: Generation,
-    last_change: Option<LastChange>,
+    last_change: Option<KeyChange>,
     unknown_keys: u64,
     held_bytes_max: usize,
 }
@@ -84,7 +84,7 @@ struct Watched {
     /// Every change in the range up to here has come.
     at: Revision,
     /// The last revision of a fragment that goes on: not whole yet (guarantee Atomic).
-    partial: Vec<WatchEvent>,
+    partial: Vec<KeyChange>,
 }
 
 struct Resource {
@@ -181,17 +181,28 @@ impl Machine {
         self.load(&key, LoadAt::Newest, Revision::ZERO, out);
     }
 
-    /// A message of watch `index` (of all watches for a progress answer: `None`).
-    pub fn message(&mut self, index: Option<usize>, message: WatchMessage, out: &mut Vec<Out>) {
-        self.newest = self.newest.max(message.header.revision);
-        match message.kind {
-            WatchKind::Events { events, more } => {
-                if let Some(index) = index {
-                    self.events(index, events, more, out);
-                }
+    /// An answer on the stream was sent when etcd was here.
+    pub fn saw(&mut self, revision: Revision) {
+        self.newest = self.newest.max(revision);
+    }
+
+    /// Changes that watch `index` tells, in the order of their revisions; with `more`, the last revision is perhaps not whole.
+    pub fn events(&mut self, index: usize, events: Vec<KeyChange>, more: bool, out: &mut Vec<Out>) {
+        self.take(index, events, more, out);
+        self.advance(out);
+    }
+
+    /// Every change up to here was told: to watch `index`, or without one to all of them.
+    pub fn progress(&mut self, index: Option<usize>, revision: Revision, out: &mut Vec<Out>) {
+        let advance = |watched: &mut Watched| {
+            // A progress answer is sent between whole responses only; a partial one here is a broken peer, and is kept.
+            if watched.partial.is_empty() {
+                watched.at = watched.at.max(revision);
             }
-            WatchKind::Progress => self.progress(index, message.header.revision),
-            WatchKind::Created | WatchKind::Canceled { .. } => {}
+        };
+        match index {
+            Some(index) => self.ranges.get_mut(index).into_iter().for_each(advance),
+            None => self.ranges.iter_mut().for_each(advance),
         }
         self.advance(out);
     }
@@ -238,7 +249,7 @@ impl Machine {
 
     /// The last change seen, for the check after a reconnect.
     #[must_use]
-    pub fn last_change(&self) -> Option<&LastChange> {
+    pub fn last_change(&self) -> Option<&KeyChange> {
         self.last_change.as_ref()
     }
 
@@ -277,7 +288,7 @@ impl Machine {
         out.push(Out::Load(resource.storage.id.clone(), generation, at));
     }
 
-    fn events(&mut self, index: usize, events: Vec<WatchEvent>, more: bool, out: &mut Vec<Out>) {
+    fn take(&mut self, index: usize, events: Vec<KeyChange>, more: bool, out: &mut Vec<Out>) {
         let Some(watched) = self.ranges.get_mut(index) else { return };
         let mut events = if watched.partial.is_empty() {
             events
@@ -286,21 +297,21 @@ impl Machine {
             all.extend(events);
             all
         };
-        if more && let Some(last) = events.last().map(|e| e.mod_revision) {
-            let whole = events.partition_point(|e| e.mod_revision < last);
+        if more && let Some(last) = events.last().map(|e| e.revision) {
+            let whole = events.partition_point(|e| e.revision < last);
             watched.partial = events.split_off(whole);
         }
         let at = watched.at;
         if let Some(last) = events.last() {
-            watched.at = at.max(last.mod_revision);
-            if self.last_change.as_ref().is_none_or(|w| w.revision <= last.mod_revision) {
-                self.last_change = Some(LastChange { key: last.key.clone(), revision: last.mod_revision, value: last.value.clone() });
+            watched.at = at.max(last.revision);
+            if self.last_change.as_ref().is_none_or(|w| w.revision <= last.revision) {
+                self.last_change = Some(last.clone());
             }
         }
         let mut rest = &events[..];
         while let Some(first) = rest.first() {
-            let revision = first.mod_revision;
-            let (batch, after) = rest.split_at(rest.partition_point(|e| e.mod_revision <= revision));
+            let revision = first.revision;
+            let (batch, after) = rest.split_at(rest.partition_point(|e| e.revision <= revision));
             rest = after;
             if revision > at {
                 self.revision(revision, batch, out);
@@ -309,7 +320,7 @@ impl Machine {
     }
 
     /// Everything that one revision changed in one range.
-    fn revision(&mut self, revision: Revision, events: &[WatchEvent], out: &mut Vec<Out>) {
+    fn revision(&mut self, revision: Revision, events: &[KeyChange], out: &mut Vec<Out>) {
         let mut rest = events;
         while let Some(first) = rest.first() {
             if &first.key[..] == COMPACT_REV_KEY {
@@ -323,34 +334,21 @@ impl Machine {
                 continue;
             };
             // etcd orders a transaction's events as they were made; one resource's keys may stand apart, so all of them are gathered.
-            let (own, others): (Vec<&WatchEvent>, Vec<&WatchEvent>) = rest.iter().partition(|e| e.key.starts_with(prefix));
+            let (own, others): (Vec<&KeyChange>, Vec<&KeyChange>) = rest.iter().partition(|e| e.key.starts_with(prefix));
             let changes = own.iter().map(|e| change(&resource.storage, prefix.len(), e)).collect();
             let batch = Batch { revision, changes };
             if revision > resource.upto
-                && let Some(id) = take(resource, batch, self.held_bytes_max, out)
+                && let Some(id) = hand(resource, batch, self.held_bytes_max, out)
             {
                 let key = prefix.to_vec();
-                tracing::warn!(resource = %id, "too much changed while it was loaded; loading it again");
+                out.push(Out::HeldTooMuch(id));
                 self.load(&key, LoadAt::Newest, Revision::ZERO, out);
             }
             if others.is_empty() {
                 return;
             }
-            let others: Vec<WatchEvent> = others.into_iter().cloned().collect();
+            let others: Vec<KeyChange> = others.into_iter().cloned().collect();
             return self.revision(revision, &others, out);
-        }
-    }
-
-    fn progress(&mut self, index: Option<usize>, revision: Revision) {
-        let advance = |watched: &mut Watched| {
-            // A progress answer is sent between whole responses only; a partial one here is a broken peer, and is kept.
-            if watched.partial.is_empty() {
-                watched.at = watched.at.max(revision);
-            }
-        };
-        match index {
-            Some(index) => self.ranges.get_mut(index).into_iter().for_each(advance),
-            None => self.ranges.iter_mut().for_each(advance),
         }
     }
 
@@ -365,7 +363,7 @@ impl Machine {
 }
 
 /// Hands a batch on, or holds it while the resource is loaded. Returns the resource when it holds too much.
-fn take(resource: &mut Resource, batch: Batch, held_bytes_max: usize, out: &mut Vec<Out>) -> Option<ResourceId> {
+fn hand(resource: &mut Resource, batch: Batch, held_bytes_max: usize, out: &mut Vec<Out>) -> Option<ResourceId> {
     let feed = match &mut resource.phase {
         Phase::Live => Feed::Batch(batch),
         Phase::Loading { held, held_bytes, .. } => {
@@ -385,7 +383,7 @@ fn find<'a>(resources: &'a mut BTreeMap<Vec<u8>, Resource>, key: &[u8]) -> Optio
     key.starts_with(prefix).then_some((&prefix[..], resource))
 }
 
-fn change(storage: &Arc<Storage>, prefix_len: usize, event: &WatchEvent) -> Change {
+fn change(storage: &Arc<Storage>, prefix_len: usize, event: &KeyChange) -> Change {
     match &event.value {
         None => Change::Delete(event.key.clone()),
         Some(value) if value.len() >= LARGE_BYTES => Change::Stored(Stored {
@@ -393,9 +391,9 @@ fn change(storage: &Arc<Storage>, prefix_len: usize, event: &WatchEvent) -> Chan
             prefix_len,
             key: event.key.clone(),
             value: value.clone(),
-            revision: event.mod_revision,
+            revision: event.revision,
         }),
-        Some(value) => match ingest(storage, prefix_len, event.key.clone(), value, event.mod_revision) {
+        Some(value) => match ingest(storage, prefix_len, event.key.clone(), value, event.revision) {
             Ok(object) => Change::Put(Arc::new(object)),
             Err(broken) => Change::Broken(broken),
         },
@@ -403,7 +401,7 @@ fn change(storage: &Arc<Storage>, prefix_len: usize, event: &WatchEvent) -> Chan
 }
 
 /// The value is the ASCII decimal revision that is compacted next; `0` after the first round.
-fn compacted(event: &WatchEvent) -> Option<Out> {
+fn compacted(event: &KeyChange) -> Option<Out> {
     let text = std::str::from_utf8(event.value.as_ref()?).ok()?;
     let revision: u64 = text.parse().ok()?;
     (revision > 0).then_some(Out::Compacted(Revision(revision)))
