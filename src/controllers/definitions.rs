@@ -15,13 +15,9 @@ use tokio::time::sleep_until;
 
 use super::Controllers;
 use crate::registry::Resource;
-use crate::write::{
-    definition::{Names, Step, Taken, next},
-    failure::WriteError,
-    options::DeleteOptions,
-    place::Place,
-};
+use crate::write::{failure::WriteError, options::DeleteOptions, place::Place};
 use etcd::RangeRequest;
+use kube::definition::{Names, Step, Taken, next};
 use model::Object;
 use queue::{After, Queue};
 

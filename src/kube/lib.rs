@@ -3,7 +3,8 @@
 //! A `Catalogue` never changes: when a CustomResourceDefinition does, a new one is made, which shares all groups but that one's, and swapped in whole.
 
 mod builtins;
-mod definition;
+pub mod defaults;
+pub mod definition;
 pub mod discovery;
 mod documents;
 pub mod openapi;

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::{
     body::{self, Expected, Syntax},
     decode::Sent,
-    definition,
     metadata::wrong_name,
     names,
     options::{DeleteOptions, FieldValidation, WriteOptions},
@@ -16,7 +15,7 @@ use super::{
 use codec::{Form, definition::to_stored, ingest};
 use corpus::Subject;
 use go::url::Query;
-use kube::{Definition, NameRule, types::TypeRef};
+use kube::{Definition, NameRule, definition, types::TypeRef};
 use model::{Revision, Shape, Storage};
 
 const POD: Expected<'_> = Expected { group: "", version: "v1", kind: "Pod", custom: false };

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::{
     JSON_BYTES_MAX,
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
-    defaults,
     failure::{Named, WriteError},
     options::{FieldValidation, WriteOptions},
     patched::{Patch, PatchKind},
@@ -17,7 +16,7 @@ use codec::{
     versions::{TooLong, Version},
 };
 use go::quote::quoted;
-use kube::types::TypeRef;
+use kube::{defaults, types::TypeRef};
 use model::invalid::FieldError;
 
 /// A body, read.

@@ -11,8 +11,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{definition, metadata, scale, strategy::Part, tree};
-use kube::Served;
+use super::{metadata, scale, strategy::Part, tree};
+use kube::{Served, definition};
 use model::invalid::FieldError;
 
 /// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).

@@ -8,10 +8,10 @@ mod body;
 #[cfg(test)]
 mod corpus;
 mod decode;
-mod defaults;
-pub mod definition;
 mod delete;
 pub mod failure;
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod growth;
 mod kinds;

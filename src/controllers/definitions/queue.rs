@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::write::definition::{Names, Taken};
+use kube::definition::{Names, Taken};
 use model::{Epoch, Object, Revision};
 use watch::cache::view::{Known, View};
 

@@ -25,7 +25,7 @@ use model::{
 
 /// What is wrong with a new v1 definition, after `prepare_create`.
 #[must_use]
-pub(crate) fn validate_create(object: &Value) -> Vec<FieldError> {
+pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let (said, object) = (says_versions(object), lifted(object));
     let (metadata, spec) = (&object["metadata"], &object["spec"]);
     let mut errors = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn validate_create(object: &Value) -> Vec<FieldError> {
 
 /// What is wrong with the v1 successor of a v1 definition, after `prepare_update`. What the old one broke already, the new one may too.
 #[must_use]
-pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let (said, object, old) = (says_versions(new), lifted(new), lifted(old));
     let (spec, old_spec) = (&object["spec"], &old["spec"]);
     let old_conversion = &old_spec["conversion"];
@@ -87,7 +87,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
 
 /// What is wrong with a definition written through `/status`: the accepted names only.
 #[must_use]
-pub(crate) fn validate_status_update(new: &Value) -> Vec<FieldError> {
+pub fn validate_status_update(new: &Value) -> Vec<FieldError> {
     wrong_names(&new["status"]["acceptedNames"], "status.acceptedNames")
 }
 

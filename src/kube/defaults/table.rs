@@ -160,7 +160,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use kube::types::TypeRef;
+    use crate::types::TypeRef;
 
     #[test]
     fn every_section_is_of_a_kind_or_used() {

@@ -39,7 +39,7 @@ const STRING_FORMATS: [&str; 26] = [
 
 /// One text for each unknown format that a v1 definition has and its predecessor has not, sorted.
 #[must_use]
-pub(crate) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(unknown_formats).unwrap_or_default();
     unknown_formats(new).difference(&known).map(|format| format!("unrecognized format {}", quoted(format))).collect()
 }

@@ -7,9 +7,6 @@ mod table;
 use serde_json::Value;
 
 /// Fills in what is absent from an object of this kind, as Go's structs print it. A kind without defaults stays as it is.
-pub(super) fn fill(object: &mut Value, api_version: &str, kind: &str) {
+pub fn fill(object: &mut Value, api_version: &str, kind: &str) {
     table::apply(&format!("{api_version}/{kind}"), object);
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,9 +4,9 @@ use std::{fs, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use crate::write::{defaults, place::test_place, strategy, tree, typed};
+use crate::write::{place::test_place, strategy, tree, typed};
 use codec::{normalize, versions::Version};
-use kube::types::TypeRef;
+use kube::{defaults, types::TypeRef};
 
 /// What kube-apiserver adds that is not a default: the kind, the pointer of what it added, and who adds it.
 const NOT_OURS: &[(&str, &str, &str)] = &[

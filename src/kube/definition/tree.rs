@@ -1,8 +1,23 @@
 //! Looking into a definition in its normal form: members with Go's zero where they are missing, paths, and walks over schemas.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-pub(super) use crate::write::tree::member as object_mut;
+/// The object at a member, made where there is something else.
+pub(super) fn object_mut<'v>(object: &'v mut Value, name: &str) -> &'v mut Map<String, Value> {
+    object_in(as_object(object), name)
+}
+
+/// The same of members.
+pub(super) fn object_in<'m>(members: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String, Value> {
+    as_object(members.entry(name).or_insert(Value::Null))
+}
+
+fn as_object(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("made an object above")
+}
 
 /// A text member; empty when it is missing.
 pub(super) fn text<'v>(object: &'v Value, name: &str) -> &'v str {

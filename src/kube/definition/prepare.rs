@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tree::{flag, list, member, object_mut, text};
+use super::tree::{flag, list, member, object_in, object_mut, text};
 use codec::definition::normal;
 
 /// Port of a webhook's service when none is named.
@@ -10,10 +10,10 @@ const WEBHOOK_PORT: u16 = 443;
 
 /// Brings what a client sent to the form that GET shows: unknown and empty members dropped, defaults filled in. For create and update alike;
 /// also for the result of a patch.
-pub(crate) fn defaulted(object: &mut Value) {
+pub fn defaulted(object: &mut Value) {
     *object = normal(object);
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        default_names(object_mut_in(spec, "names"));
+        default_names(object_in(spec, "names"));
         let conversion = spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
         default_conversion(conversion);
     }
@@ -21,7 +21,7 @@ pub(crate) fn defaulted(object: &mut Value) {
 }
 
 /// For create, after [`defaulted`]: the client's status is dropped, the storage version is the one stored version, generation 1.
-pub(crate) fn prepare_create(object: &mut Value) {
+pub fn prepare_create(object: &mut Value) {
     object["status"] = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null});
     object_mut(object, "metadata").insert("generation".to_owned(), Value::from(1));
     store_first(object);
@@ -29,7 +29,7 @@ pub(crate) fn prepare_create(object: &mut Value) {
 
 /// For an update through the main path, after [`defaulted`]: the status stays, but that a new storage version is added to the stored ones; the
 /// generation counts changes of the spec.
-pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
+pub fn prepare_update(new: &mut Value, old: &Value) {
     let old = normal(old);
     new["status"] = old["status"].clone();
     let changed = new["spec"] != old["spec"];
@@ -48,7 +48,7 @@ pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
 }
 
 /// For an update through `/status`, after [`defaulted`]: the spec stays.
-pub(crate) fn prepare_status_update(new: &mut Value, old: &Value) {
+pub fn prepare_status_update(new: &mut Value, old: &Value) {
     new["spec"] = old["spec"].clone();
     if let Some(generation) = old["metadata"].get("generation") {
         object_mut(new, "metadata").insert("generation".to_owned(), generation.clone());
@@ -93,12 +93,4 @@ fn store_first(object: &mut Value) {
 fn storage_version(spec: &Value) -> Option<Value> {
     let storage = list(spec, "versions").iter().find(|version| flag(version, "storage"))?;
     Some(Value::from(text(storage, "name")))
-}
-
-fn object_mut_in<'m>(map: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String, Value> {
-    let member = map.entry(name).or_insert_with(|| json!({}));
-    if !member.is_object() {
-        *member = json!({});
-    }
-    member.as_object_mut().expect("made an object above")
 }

@@ -56,7 +56,7 @@ pub fn next(definition: &Value, taken: &Taken, instances_left: Option<bool>, now
 
 /// What DELETE makes of a definition that was not being deleted: marked, kept by [`FINALIZER`], Terminating. The generation stays.
 #[must_use]
-pub(crate) fn marked_for_deletion(definition: &Value, now: &str) -> Value {
+pub fn marked_for_deletion(definition: &Value, now: &str) -> Value {
     let mut object = definition.clone();
     let metadata = object_mut(&mut object, "metadata");
     metadata.entry("deletionTimestamp").or_insert(Value::from(now));
