@@ -146,7 +146,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     let permit = Arc::new(Permit::default());
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
-    let access = Arc::new(Access::new(&config.authorization.modes));
+    let access = Arc::new(Access::new(&config.authorization));
     feeding.spawn(access.clone().follow(resources.clone()));
     let controllers = Controllers {
         etcd: etcd.clone(),

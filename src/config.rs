@@ -90,6 +90,8 @@ pub struct Authorization {
     pub modes: Vec<Mode>,
     /// Whether clients without credentials are asked for, as `system:anonymous`; else they get 401.
     pub anonymous: bool,
+    /// Whether watches end when the right to them is taken away.
+    pub ends_watches: bool,
 }
 
 /// One of `--authorization-mode`.
@@ -334,7 +336,7 @@ fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
     }
     // Who is allowed everything should at least be known.
     let anonymous = args.anonymous_auth && !modes.contains(&Mode::AlwaysAllow);
-    Ok(Authorization { modes, anonymous })
+    Ok(Authorization { modes, anonymous, ends_watches: args.end_forbidden_watches })
 }
 
 fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 use crate::registry::{Resource, ServedResources};
 use auth::authz::{Authorizer, node, rbac};
@@ -63,14 +64,14 @@ impl Index for node::NodeGraph {
     }
 }
 
-/// Follows the objects of an index until the process ends.
-pub(super) async fn follow<I: Index>(index: &ArcSwap<I>, resources: &ArcSwap<ServedResources>) {
+/// Follows the objects of an index until the process ends, and tells when it has changed.
+pub(super) async fn follow<I: Index>(index: &ArcSwap<I>, resources: &ArcSwap<ServedResources>, changed: &Notify) {
     let all = I::RESOURCES.iter().filter_map(|(group, resource)| resources.load().find(group, "v1", resource).cloned());
-    let all: Vec<_> = all.map(|resource| follow_one(index, resource)).collect();
+    let all: Vec<_> = all.map(|resource| follow_one(index, resource, changed)).collect();
     futures_util::future::join_all(all).await;
 }
 
-async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>) {
+async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told: &Notify) {
     let mut seen = None;
     let mut known = BTreeSet::new();
     loop {
@@ -79,6 +80,7 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>) {
             // Without knowing what was written, all is looked at, and what was there before too.
             let keys = keys.unwrap_or_else(|| store.scan(b"", b"").map(|object| object.key.clone()).chain(known.iter().cloned()).collect());
             update(index, &resource, &store, &keys);
+            told.notify_one();
             for key in keys {
                 if store.find(&key).is_some() {
                     known.insert(key)

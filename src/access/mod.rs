@@ -2,19 +2,28 @@
 
 mod follow;
 pub mod review;
+mod streams;
 mod tree;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::config::Mode;
+use crate::config::{Authorization, Mode};
 use crate::registry::ServedResources;
+use auth::authz::RequestInfo;
 use auth::authz::node::NodeGraph;
 use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use auth::authz::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Chain, Masters, Rules, Verdict};
 use auth::{MASTERS, User};
 use follow::{Index, follow};
+use std::time::Duration;
+pub use streams::Permission;
+use streams::Streams;
+use tokio::sync::Notify;
+
+/// Between two looks at all streams: changes that come in a row are one.
+const JUDGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The authorizers, in the order of the flag. Shared by all requests.
 pub struct Access {
@@ -22,6 +31,10 @@ pub struct Access {
     allows_everyone: bool,
     rbac: Arc<Following<RbacIndex>>,
     node: Option<Arc<Following<NodeGraph>>>,
+    /// None when streams go on whatever is taken away.
+    streams: Option<Arc<Streams>>,
+    /// Something that rights come from has changed.
+    changed: Notify,
 }
 
 /// An index that follows the cache.
@@ -41,7 +54,8 @@ impl<I: Index> Authorizer for Following<I> {
 impl Access {
     /// The authorizers of these modes. Members of `system:masters` are allowed before any of them is asked.
     #[must_use]
-    pub fn new(modes: &[Mode]) -> Self {
+    pub fn new(config: &Authorization) -> Self {
+        let modes = &config.modes;
         let rbac = Arc::<Following<RbacIndex>>::default();
         let node = modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
         let authorizer = |mode: &Mode| -> Arc<dyn Authorizer> {
@@ -53,17 +67,43 @@ impl Access {
             }
         };
         let chain = std::iter::once(Arc::new(Masters) as Arc<dyn Authorizer>).chain(modes.iter().map(authorizer)).collect();
-        Self { chain: Chain(chain), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), rbac, node }
+        Self {
+            chain: Chain(chain),
+            allows_everyone: modes.first() == Some(&Mode::AlwaysAllow),
+            rbac,
+            node,
+            streams: config.ends_watches.then(Arc::default),
+            changed: Notify::new(),
+        }
     }
 
     /// Follows the objects that authorizers decide by until the process ends.
     pub async fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>) {
         let node = async {
             if let Some(node) = &self.node {
-                follow(&node.0, &resources).await;
+                follow(&node.0, &resources, &self.changed).await;
             }
         };
-        tokio::join!(follow(&self.rbac.0, &resources), node);
+        tokio::join!(follow(&self.rbac.0, &resources, &self.changed), node, self.judge());
+    }
+
+    /// Ends the streams whose right is taken away.
+    async fn judge(&self) {
+        let Some(streams) = &self.streams else { return };
+        loop {
+            self.changed.notified().await;
+            let ended = streams.judge(|asked| self.decide(asked)).await;
+            if ended > 0 {
+                tracing::info!(streams = ended, "ended watches that are not allowed any longer");
+            }
+            tokio::time::sleep(JUDGE_PAUSE).await;
+        }
+    }
+
+    /// Files a stream that this request begins, so that it ends when the right to it is taken away.
+    #[must_use]
+    pub fn open_stream(&self, user: Arc<User>, info: Arc<RequestInfo>) -> Option<Permission> {
+        self.streams.as_ref().map(|streams| streams.open(user, info))
     }
 
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.

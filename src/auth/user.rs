@@ -6,7 +6,7 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
 
 /// A client that proved who it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct User {
     /// Name: a certificate's CN, the second column of the token file, the subject of a token.
     pub name: String,

@@ -109,6 +109,9 @@ pub(super) struct ServeArgs {
     /// Who decides what clients of the TLS listener may do, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny
     #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Who may enter")]
     pub(super) authorization_mode: Vec<String>,
+    /// Whether a watch ends with an ERROR event (403) when the right to it is taken away; kube-apiserver lets it go on until its time is over
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    pub(super) end_forbidden_watches: bool,
     /// Whether clients without credentials may ask, as user system:anonymous in group system:unauthenticated; never with AlwaysAllow
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
     pub(super) anonymous_auth: bool,

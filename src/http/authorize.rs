@@ -12,28 +12,44 @@ use axum::{
 use super::{
     api::{Api, arrived, caller, whole},
     path::{Health, Route},
-    request_info::RequestInfo,
+    request_info::request_info,
     status::Status,
 };
-use auth::authz::{Attributes, Decision, Target};
+use crate::access::Permission;
+use auth::authz::{Attributes, Decision, RequestInfo, Target};
 use go::quote::quoted;
 
 /// The layer.
-pub(super) async fn authorize(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let user = caller(&request);
     let line = arrived(&request).line;
     if api.access.allows_all(&user) || is_always_open(&line.route) {
         return next.run(request).await;
     }
-    let info = RequestInfo::of(request.method(), request.uri().path(), &line.query);
+    let info = request_info(request.method(), request.uri().path(), &line.query);
     let refused = info.ask(&user, |asked| {
         let verdict = api.access.decide(asked);
         (verdict.decision != Decision::Allow).then(|| Status::access_denied(asked, &verdict.reason.to_string()))
     });
     match refused {
         Some(status) => whole(arrived(&request).reply.status(&status)),
-        None => next.run(request).await,
+        None => {
+            if line.is_watch() {
+                request.extensions_mut().insert(Asked(Arc::new(info)));
+            }
+            next.run(request).await
+        }
     }
+}
+
+/// What a watch was allowed.
+#[derive(Clone)]
+struct Asked(Arc<RequestInfo>);
+
+/// A watch's right to go on; none where nobody can take it away.
+pub(super) fn permission(api: &Api, request: &Request) -> Option<Permission> {
+    let Asked(info) = request.extensions().get::<Asked>()?;
+    api.access.open_stream(caller(request), info.clone())
 }
 
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
@@ -81,7 +97,7 @@ mod tests {
 
     fn message(name: &str, method: &Method, path: &str, reason: &str) -> String {
         let user = User { name: name.to_owned(), ..User::default() };
-        let info = RequestInfo::of(method, path, &Query::parse(""));
+        let info = request_info(method, path, &Query::parse(""));
         info.ask(&user, |asked| String::from_utf8(Status::access_denied(asked, reason).to_json()).expect("UTF-8"))
     }
 

@@ -17,6 +17,7 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::{counted::LongRunning, status::Status};
+use crate::access::Permission;
 use crate::read::{failure::ReadError, serve::List};
 use crate::registry::Resource;
 use crate::telemetry::{RequestTimer, Scope};
@@ -66,6 +67,8 @@ pub(super) struct WatchBody {
     watch_list: Option<(Instant, Scope)>,
     /// Whether what was there at the beginning is shown.
     may_rest: Arc<AtomicBool>,
+    /// Its right to go on; none where nobody can take it away.
+    permission: Option<Permission>,
 }
 
 enum WatchSource {
@@ -137,9 +140,16 @@ impl WatchBody {
             timer,
             watch_list: times.annotated.then_some((times.began, times.scope)),
             may_rest: Arc::default(),
+            permission: None,
         };
         body.set_alarm();
         body
+    }
+
+    /// The same, which ends when this right is taken away.
+    #[must_use]
+    pub(super) fn with_permission(self, permission: Option<Permission>) -> Self {
+        Self { permission, ..self }
     }
 
     /// How long it lasts, and from when on it may stand still.
@@ -189,8 +199,13 @@ impl WatchBody {
     }
 
     fn fail(&mut self, error: ReadError) -> Poll<bool> {
+        self.end(&Status::from(error))
+    }
+
+    /// A last event that says why there are no more.
+    fn end(&mut self, status: &Status) -> Poll<bool> {
         self.source = WatchSource::Over;
-        self.out.push(self.form.error(&Status::from(error).to_json()));
+        self.out.push(self.form.error(&status.to_json()));
         self.tell_columns();
         Poll::Ready(true)
     }
@@ -242,6 +257,11 @@ impl WatchBody {
     /// Waits for events; they are in `out` then. `false` at the end of the stream.
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let this = self;
+        let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
+        let refused = refused.map(|(user, info, why)| info.ask(user, |asked| Status::access_denied(asked, why)));
+        if let (Some(status), false) = (refused, matches!(this.source, WatchSource::Over)) {
+            return this.end(&status);
+        }
         let subscription = match &mut this.source {
             WatchSource::Stream(subscription) => subscription,
             WatchSource::Over => return Poll::Ready(false),

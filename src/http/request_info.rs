@@ -5,45 +5,27 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 
 use crate::read::options::ListOptions;
-use auth::User;
-use auth::authz::{Attributes, Resource, Target};
+use auth::authz::RequestInfo;
 use go::url::Query;
 use model::selector::parse;
-
-/// What a path and a method mean.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RequestInfo {
-    /// The path, decoded.
-    pub(super) path: String,
-    /// `get`, `list`, `watch`, …; of a path that is no resource the lower-case method.
-    pub(super) verb: String,
-    /// Whether it is about a resource; else only path and verb count.
-    pub(super) is_resource: bool,
-    pub(super) group: String,
-    pub(super) version: String,
-    pub(super) namespace: String,
-    pub(super) resource: String,
-    pub(super) subresource: String,
-    pub(super) name: String,
-    /// What the field selector of a list, watch or deletecollection wants equal, each field with its value.
-    fields: Vec<(String, String)>,
-}
 
 /// Subresources of a namespace: `namespaces/N/status` is of the Namespace, `namespaces/N/pods` is in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-impl RequestInfo {
-    /// Reads path, method and query. A path that has no meaning (`…/watch` with nothing behind it) is no resource: it is refused before anybody authorizes it.
-    pub(super) fn of(method: &Method, raw_path: &str, query: &Query) -> Self {
-        let path = percent_decode_str(raw_path).decode_utf8_lossy().into_owned();
-        let mut info = Self { verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
-        if let Some(rest) = info.read_prefix(&path) {
-            info.read_resource(method, &rest, query);
-        }
-        info.path = path;
-        info
+/// Reads path, method and query. A path that has no meaning (`…/watch` with nothing behind it) is no resource: it is refused before anybody authorizes it.
+pub(super) fn request_info(method: &Method, raw_path: &str, query: &Query) -> RequestInfo {
+    let path = percent_decode_str(raw_path).decode_utf8_lossy().into_owned();
+    let mut reader = Reader(RequestInfo { verb: method.as_str().to_ascii_lowercase(), ..RequestInfo::default() });
+    if let Some(rest) = reader.read_prefix(&path) {
+        reader.read_resource(method, &rest, query);
     }
+    RequestInfo { path, ..reader.0 }
+}
 
+/// What is known so far.
+struct Reader(RequestInfo);
+
+impl Reader {
     /// What comes behind the group and version, if it is a resource.
     fn read_prefix(&mut self, path: &str) -> Option<Vec<String>> {
         let trimmed = path.trim_matches('/');
@@ -56,36 +38,36 @@ impl RequestInfo {
         if matches!(rest, ["watch" | "proxy"]) {
             return None;
         }
-        (self.group, self.version) = (group.to_owned(), version.to_owned());
+        (self.0.group, self.0.version) = (group.to_owned(), version.to_owned());
         Some(rest.iter().map(|&part| part.to_owned()).collect())
     }
 
     fn read_resource(&mut self, method: &Method, rest: &[String], query: &Query) {
-        self.is_resource = true;
+        self.0.is_resource = true;
         let mut rest: Vec<&str> = rest.iter().map(String::as_str).collect();
         let by_path = matches!(rest[..], ["watch" | "proxy", ..]);
-        self.verb = if by_path { rest.remove(0) } else { verb(method) }.to_owned();
+        self.0.verb = if by_path { rest.remove(0) } else { verb(method) }.to_owned();
         if let ["namespaces", namespace, ref more @ ..] = rest[..] {
-            self.namespace = namespace.to_owned();
+            self.0.namespace = namespace.to_owned();
             if more.first().is_some_and(|first| !NAMESPACE_SUBRESOURCES.contains(first)) {
                 rest = more.to_vec();
             }
         }
-        self.resource = rest[0].to_owned();
-        self.name = rest.get(1).copied().unwrap_or_default().to_owned();
-        if !matches!(self.verb.as_str(), "watch" | "proxy") {
-            self.subresource = rest.get(2).copied().unwrap_or_default().to_owned();
+        self.0.resource = rest[0].to_owned();
+        self.0.name = rest.get(1).copied().unwrap_or_default().to_owned();
+        if !matches!(self.0.verb.as_str(), "watch" | "proxy") {
+            self.0.subresource = rest.get(2).copied().unwrap_or_default().to_owned();
         }
-        if self.name.is_empty() && !by_path {
-            match self.verb.as_str() {
+        if self.0.name.is_empty() && !by_path {
+            match self.0.verb.as_str() {
                 "get" => self.read_collection(query),
-                "delete" => self.verb = "deletecollection".to_owned(),
+                "delete" => self.0.verb = "deletecollection".to_owned(),
                 _ => {}
             }
         }
-        if matches!(self.verb.as_str(), "list" | "watch" | "deletecollection") && !by_path {
+        if matches!(self.0.verb.as_str(), "list" | "watch" | "deletecollection") && !by_path {
             let clauses = parse::fields(query.first("fieldSelector").unwrap_or("")).unwrap_or_default();
-            self.fields = clauses.into_iter().filter(|clause| clause.equal).map(|clause| (clause.label, clause.value)).collect();
+            self.0.fields = clauses.into_iter().filter(|clause| clause.equal).map(|clause| (clause.label, clause.value)).collect();
         }
     }
 
@@ -94,28 +76,9 @@ impl RequestInfo {
         let options = ListOptions::of(query).ok();
         let clauses = options.as_ref().and_then(|options| parse::fields(&options.field_selector).ok());
         // What cannot be read asks for no name; whether it watches still counts.
-        self.verb = if query.is_true("watch") { "watch" } else { "list" }.to_owned();
+        self.0.verb = if query.is_true("watch") { "watch" } else { "list" }.to_owned();
         let named = clauses.into_iter().flatten().find(|clause| clause.label == "metadata.name" && clause.equal);
-        self.name = named.map(|clause| clause.value).filter(|name| is_path_segment(name)).unwrap_or_default();
-    }
-
-    /// Asks an authorizer.
-    pub(super) fn ask<T>(&self, user: &User, decide: impl FnOnce(&Attributes<'_>) -> T) -> T {
-        let fields: Vec<(&str, &str)> = self.fields.iter().map(|(field, value)| (&**field, &**value)).collect();
-        let target = if self.is_resource {
-            Target::Resource(Resource {
-                namespace: &self.namespace,
-                group: &self.group,
-                version: &self.version,
-                resource: &self.resource,
-                subresource: &self.subresource,
-                name: &self.name,
-                fields: &fields,
-            })
-        } else {
-            Target::Path(&self.path)
-        };
-        decide(&Attributes { user, verb: &self.verb, target })
+        self.0.name = named.map(|clause| clause.value).filter(|name| is_path_segment(name)).unwrap_or_default();
     }
 }
 
@@ -144,7 +107,7 @@ mod tests {
     fn read(request: &str) -> String {
         let (method, uri) = request.split_once(' ').expect("METHOD PATH");
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let info = RequestInfo::of(&method.parse().expect("a method"), path, &Query::parse(query));
+        let info = request_info(&method.parse().expect("a method"), path, &Query::parse(query));
         if !info.is_resource {
             return format!("{} {}", info.verb, info.path);
         }

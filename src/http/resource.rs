@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::{
     accept::{Asked, Form, Shape},
     api::{Api, Arrived, arrived, not_found, whole},
+    authorize::permission,
     body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
     budget::Hold,
     gzip::LARGE_BYTES,
@@ -27,6 +28,7 @@ use super::{
     status::Status,
     websocket::{Handshake, Upgrade},
 };
+use crate::access::Permission;
 use crate::read::{
     failure::ReadError,
     options::ListOptions,
@@ -91,6 +93,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     if !call.is_scale() && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
         return whole(reply.status(&call.unsupported(request.method())));
     }
+    let permission = permission(api, &request);
     let upgrade = Upgrade::asked(&mut request);
     let is_watch = line.is_watch();
     let asked = match (call.resource.served.custom, is_watch) {
@@ -118,7 +121,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
     };
     // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
-    if is_watch { Box::pin(call.watch(options, upgrade)).await } else { Box::pin(call.list(&options)).await }
+    if is_watch { Box::pin(call.watch(options, upgrade, permission)).await } else { Box::pin(call.list(&options)).await }
 }
 
 /// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
@@ -258,7 +261,7 @@ impl Call<'_> {
         self.listed(list, target.form().clone(), hold, timer).await
     }
 
-    async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>) -> Response {
+    async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>, permission: Option<Permission>) -> Response {
         let scope = self.scope(&options);
         let mut timer = self.resource.requests.request(Verb::Watch, scope);
         if options.watch {
@@ -287,6 +290,7 @@ impl Call<'_> {
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
+        let body = body.with_permission(permission);
         let media_type = target.form().media().stream_type();
         match upgrade {
             Some(upgrade) => upgrade.answer(body, media_type),

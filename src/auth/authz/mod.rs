@@ -6,6 +6,7 @@ mod chain;
 mod golden;
 pub mod node;
 pub mod rbac;
+mod request_info;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,6 +18,7 @@ use crate::user::User;
 
 pub use chain::{AlwaysAllow, AlwaysDeny, Chain, Masters};
 use rbac::{Grant, PolicyRule};
+pub use request_info::RequestInfo;
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@
 //! | `WATCHCACHE_KILLS` | how often it is killed under load; 5 without it |
 //! | `WATCHCACHE_RMW_SECONDS` | how long fifty clients read, change and write; 5 without it |
 
+mod access;
 mod backlog;
 mod counters;
 mod definitions;

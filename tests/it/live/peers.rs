@@ -50,7 +50,7 @@ impl Site {
         let (path, dir) =
             if env::var_os("WATCHCACHE_TEST_LOGS").is_some() { (dir.keep(), None) } else { (dir.path().to_owned(), Some(dir)) };
         let authority = write_certificates(&path)?;
-        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\njanetoken,jane,2,\"dev,ops\"\n"))?;
         Ok(Self { programs: programs.to_owned(), path, _dir: dir, authority })
     }
 
@@ -116,7 +116,12 @@ impl Site {
 
     /// A client with administrator's rights on a kube-apiserver of this site.
     pub(crate) fn client(&self, address: SocketAddr) -> Client {
-        Client::secure(address, self.authority.clone(), TOKEN)
+        self.client_of(address, TOKEN)
+    }
+
+    /// A client with this token: `janetoken` is that of jane, of the groups dev and ops, who has no rights of her own.
+    pub(crate) fn client_of(&self, address: SocketAddr, token: &str) -> Client {
+        Client::secure(address, self.authority.clone(), token)
     }
 }
 

@@ -1,0 +1,111 @@
+//! Who may do what, over the TLS listener: roles are needed, give what they say, and take away what they gave, from open watches too. The texts are those of
+//! kube-apiserver 1.36.3.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{Failure, Outcome, asked, secure::start};
+use crate::{
+    client::Client,
+    live::{free_address, peers::Site},
+};
+
+/// How long a role may take to be known.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Within this a stream ends whose right is gone: the promise.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Waits until an answer has this status; its body.
+async fn until(client: &Client, target: &str, status: u16) -> Result<Value, Failure> {
+    let there = async {
+        loop {
+            let answer = client.whole("GET", target, &[], b"").await?;
+            if answer.status == status {
+                return Ok::<_, Failure>(serde_json::from_slice(&answer.body)?);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, there).await.map_err(|_| format!("{target} never was {status}"))?
+}
+
+fn binding(name: &str, role: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn roles_give_and_take() -> Outcome {
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let server = start(dir.path(), &site, listener, &[]).await?;
+    let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+    // The first roles are there when everyone may ask who he is.
+    until(&jane, "/apis", 200).await?;
+    let refused = until(&jane, PODS, 403).await?;
+    let text = r#"pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default""#;
+    assert_eq!((&refused["message"], &refused["details"]), (&json!(text), &json!({"kind": "pods"})));
+    let review = json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": "watch", "resource": "pods"}}});
+    let review = asked(&jane, ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"), Some(&review), 201).await?;
+    assert_eq!(review["status"], json!({"allowed": false}));
+    let role =
+        json!({"metadata": {"name": "pods"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]});
+    asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
+    asked(&admin, ("POST", &format!("{RBAC}/namespaces/default/rolebindings")), Some(&binding("jane-pods", "pods")), 201).await?;
+    until(&jane, PODS, 200).await?;
+    until(&jane, "/api/v1/namespaces/default/secrets", 403).await?;
+    let mut watch = jane.watch(&format!("{PODS}?watch=1")).await?.map_err(|answer| format!("no watch: {}", answer.status))?;
+    let mut others = admin.watch(&format!("{PODS}?watch=1")).await?.map_err(|answer| format!("no watch: {}", answer.status))?;
+    asked(&admin, ("DELETE", &format!("{RBAC}/namespaces/default/rolebindings/jane-pods")), None, 200).await?;
+    let last = timeout(ENDS_WITHIN, watch.next_line()).await.map_err(|_| "the watch goes on without a right")??.ok_or("no ERROR")?;
+    let last: Value = serde_json::from_slice(&last)?;
+    assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(403)));
+    assert_eq!(last["object"]["message"], text.replace("list", "watch"));
+    assert!(timeout(PATIENCE, watch.next_line()).await??.is_none(), "it has ended");
+    assert!(timeout(Duration::from_millis(200), others.next_line()).await.is_err(), "nobody else's has");
+    server.kill()?;
+    Ok(())
+}
+
+/// Who may write roles gives no rights that he does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gives_what_he_has_not() -> Outcome {
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let server = start(dir.path(), &site, listener, &[]).await?;
+    let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+    let role = json!({
+        "metadata": {"name": "writer"},
+        "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["*"]}],
+    });
+    asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
+    asked(&admin, ("POST", &format!("{RBAC}/namespaces/default/rolebindings")), Some(&binding("jane-writes", "writer")), 201).await?;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    until(&jane, &roles, 200).await?;
+    let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    let refused = asked(&jane, ("POST", &roles), Some(&role), 403).await?;
+    let text = "roles.rbac.authorization.k8s.io \"r\" is forbidden: user \"jane\" (groups=[\"dev\" \"ops\" \"system:authenticated\"]) is attempting to grant \
+                RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}";
+    assert_eq!(refused["message"], text);
+    let own = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["get"]}]});
+    asked(&jane, ("POST", &roles), Some(&own), 201).await?;
+    let refused = asked(&jane, ("PUT", &format!("{roles}/r")), Some(&role), 403).await?;
+    assert_eq!(refused["message"], text);
+    let refused =
+        asked(&jane, ("POST", &format!("{RBAC}/namespaces/default/rolebindings")), Some(&binding("b", "cluster-admin")), 403).await?;
+    assert!(
+        refused["message"].as_str().is_some_and(|text| text.contains("{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}")),
+        "{refused}"
+    );
+    server.kill()?;
+    Ok(())
+}
