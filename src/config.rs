@@ -237,7 +237,8 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
     let authorization = authorization(&args)?;
     let etcd = etcd(&args)?;
-    let auth = authn::Config { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone() };
+    let auth =
+        authn::Config { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone(), ..authn::Config::default() };
     let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
     if listeners.secure.is_some() {
         if authorization.modes.contains(&Mode::AlwaysAllow) {

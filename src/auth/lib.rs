@@ -4,6 +4,7 @@
 
 pub mod authn;
 pub mod authz;
+mod names;
 mod user;
 
-pub use user::{AUTHENTICATED, MASTERS, User};
+pub use user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};

@@ -2,6 +2,10 @@
 
 /// Group of everyone who proved who they are (spec api-surface §12).
 pub const AUTHENTICATED: &str = "system:authenticated";
+/// Group of those who did not.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// Name of everyone who did not.
+pub const ANONYMOUS: &str = "system:anonymous";
 /// Group of those who may do everything before any authorizer is asked (spec api-surface §13.1).
 pub const MASTERS: &str = "system:masters";
 
@@ -14,6 +18,17 @@ pub struct User {
     pub uid: String,
     /// Groups, `system:authenticated` among them.
     pub groups: Vec<String>,
-    /// Further facts, each a key and its values (`authentication.kubernetes.io/credential-id`).
+    /// Further facts, each a key and its values (`authentication.kubernetes.io/credential-id`), by key.
     pub extra: Vec<(String, Vec<String>)>,
+}
+
+impl User {
+    /// The same, in the group of everyone who proved who they are; but not who says that he did not.
+    pub(crate) fn authenticated(mut self) -> User {
+        let knows = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
+        if self.name != ANONYMOUS && !self.groups.iter().any(knows) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
 }

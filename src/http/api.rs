@@ -48,7 +48,7 @@ use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
-use auth::authn::{Authenticator, Identity, impersonates};
+use auth::authn::{Ask, Authenticator, Context, Empty, Identity, impersonates};
 use auth::{AUTHENTICATED, MASTERS, User};
 use codec::Blocks;
 use go::{duration, url::Query};
@@ -179,21 +179,26 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
     let conn = connection(&request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
-        ListenerKind::Secure if websocket::is_asked(&request) => {
-            api.authenticator.identify_socket(request.headers_mut(), &conn.certificate, SystemTime::now())
+        ListenerKind::Secure => {
+            let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(&request));
+            let context = Context { path: &path, certificate: &conn.certificate, is_socket, directory: &Empty, now: SystemTime::now() };
+            match api.authenticator.identify(request.headers_mut(), &context) {
+                Ask::Identity(identity) => identity,
+                // Nobody else is asked yet.
+                Ask::Elsewhere(elsewhere) => Identity::Invalid(elsewhere.refusal),
+            }
         }
-        ListenerKind::Secure => api.authenticator.identify(request.headers(), &conn.certificate, SystemTime::now()),
     };
     let open = api.anonymous || matches!(arrived(&request).line.route, Ok(Route::Health { .. }));
     request.extensions_mut().insert(Caller(match &identity {
         Identity::Local => LOCAL.clone(),
-        Identity::User(user) => user.clone(),
-        Identity::None | Identity::Invalid => ANONYMOUS.clone(),
+        Identity::User(proof) => proof.user.clone(),
+        Identity::None | Identity::Invalid(_) => ANONYMOUS.clone(),
     }));
     let refused = match identity {
-        Identity::Invalid => Some(Status::unauthorized()),
+        Identity::Invalid(_) => Some(Status::unauthorized()),
         Identity::None if !open => Some(Status::unauthorized()),
-        Identity::User(user) if conn.seat.prove(&user.name).is_err() => {
+        Identity::User(proof) if conn.seat.prove(&proof.user.name).is_err() => {
             Some(Status::too_many_requests("this user has too many connections open, please try again later", 1))
         }
         known => {
@@ -357,9 +362,11 @@ impl Api {
 
     /// Whose bearer token it is, and for which of these audiences.
     pub(super) fn token_user(&self, token: &str, audiences: &[&str]) -> Option<(Arc<User>, Vec<String>)> {
-        let user = self.authenticator.token_user(token.as_bytes())?;
-        // A token of the file is for nobody in particular.
-        audiences.is_empty().then_some((user, Vec::new()))
+        let audiences: Vec<String> = audiences.iter().map(|audience| (*audience).to_owned()).collect();
+        match self.authenticator.review(token, &audiences, &Empty, SystemTime::now()) {
+            Ask::Identity(Identity::User(proof)) => Some((proof.user, proof.audiences)),
+            Ask::Identity(_) | Ask::Elsewhere(_) => None,
+        }
     }
 
     fn metrics(&self, resources: &ServedResources) -> Vec<u8> {

@@ -33,7 +33,7 @@ use crate::{
     config,
     telemetry::{Metrics, contained},
 };
-use auth::authn::{Authenticator, ClientCertificate};
+use auth::authn::{Authenticator, ClientCertificate, Standing};
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -309,7 +309,7 @@ where
     let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;
     let service = service.clone();
     let Some(acceptor) = tls else {
-        let info = shared.info(ends, ListenerKind::Plain, ClientCertificate::Absent, seat);
+        let info = shared.info(ends, ListenerKind::Plain, ClientCertificate::ABSENT, seat);
         return connection::serve(stream, builder, limits, info, service).await;
     };
     let mut stop = stop.clone();
@@ -323,10 +323,11 @@ where
         Err(error) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
     };
     let certificate = authenticator.certificate(stream.get_ref().1.peer_certificates(), SystemTime::now());
-    match &certificate {
-        ClientCertificate::Untrusted(why) => tracing::info!(%peer, why, "client certificate is not trusted"),
-        ClientCertificate::Trusted { user, .. } => seat.certified(&user.name),
-        ClientCertificate::Absent => {}
+    if let Some(why) = certificate.untrusted() {
+        tracing::info!(%peer, why, "client certificate is not trusted");
+    }
+    if let Standing::Trusted { user, .. } = &certificate.standing {
+        seat.certified(&user.name);
     }
     let info = shared.info(ends, ListenerKind::Secure, certificate, seat);
     connection::serve(stream, builder, limits, info, service).await;

@@ -1,242 +1,199 @@
-//! Who are you: client certificates and bearer tokens become a [`User`]. Knows no request body, no route and no permission.
+//! Who are you: certificates, tokens and headers become a [`User`]. Knows no request body, no route and no permission.
 
+mod anonymous;
+mod authenticator;
+mod bootstrap_token;
+mod cache;
+mod directory;
+
+mod jwt;
+mod keys;
 mod protocol;
+#[cfg(test)]
+mod recorded;
+mod request_header;
+mod service_account;
 mod tokens;
 mod x509;
 
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::HeaderMap;
-use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
-use rustls::pki_types::CertificateDer;
-use rustls::server::danger::ClientCertVerifier;
-use thiserror::Error;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::user::User;
 
-pub use x509::ClientCertificate;
+pub use anonymous::Anonymous;
+pub use authenticator::{AccountsConfig, AuthError, Authenticator, Config, Context};
+pub use directory::{Directory, Empty, Kind, Object};
+pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
+pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
+pub use request_header::RequestHeaders;
+pub use service_account::{Accounts, Issued, Issuer, LastUse, TokenRequest, TokenRequestError};
+pub use x509::{ClientCertificate, Standing};
 
 /// What a request proved about its client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// Came through the plain listener on loopback: a local user, who may do everything.
     Local,
-    /// A known client.
-    User(Arc<User>),
+    /// A known client, or `system:anonymous` where that is allowed.
+    User(Proof),
     /// No credentials at all, or of a kind we do not know (`Basic`).
     None,
     /// Credentials that are wrong: 401, even on `/healthz` (spec api-surface §12).
-    Invalid,
+    Invalid(Refusal),
+}
+
+/// Who somebody is, and what goes with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Who.
+    pub user: Arc<User>,
+    /// Audiences that were asked for and that a token is for; empty when nobody looks at them.
+    pub audiences: Vec<String>,
+    /// After this the credential is worth nothing, also for what began before.
+    pub expires: Option<SystemTime>,
+    /// What the client is warned of.
+    pub warning: Option<&'static str>,
+    /// What the audit log notes: name and value.
+    pub annotation: Option<(&'static str, String)>,
+    /// The legacy token that was used.
+    pub last_use: Option<LastUse>,
+}
+
+impl Proof {
+    fn of(user: User) -> Proof {
+        Proof { user: Arc::new(user.authenticated()), ..Proof::default() }
+    }
+}
+
+/// Why credentials are wrong. For the log, and for the `status.error` of a TokenReview; other clients get a bare 401.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// Each reason once; none when a token is simply not known.
+    pub why: Vec<String>,
+    /// An object that was not in memory, or was another one, had a part in it: with newer memory the answer may be another.
+    pub from_memory: bool,
+}
+
+impl Refusal {
+    fn from_memory(why: String) -> Refusal {
+        Refusal { why: vec![why], from_memory: true }
+    }
+
+    /// Both.
+    fn and(mut self, other: Refusal) -> Refusal {
+        self.why.extend(other.why);
+        self.from_memory |= other.from_memory;
+        self
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Refusal {
+        Refusal { why: vec![why], from_memory: false }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = HashSet::new();
+        let all = std::iter::once("invalid bearer token").chain(self.why.iter().map(String::as_str));
+        let once: Vec<&str> = all.filter(|why| told.insert(*why)).collect();
+        match once[..] {
+            [one] => out.write_str(one),
+            _ => write!(out, "[{}]", once.join(", ")),
+        }
+    }
 }
 
 /// Whether a request wants to be carried out as somebody else: `Impersonate-User`, `-Group`, `-Uid`, `-Extra-…` (spec api-surface §12).
 #[must_use]
-pub fn impersonates(headers: &HeaderMap) -> bool {
+pub fn impersonates(headers: &http::HeaderMap) -> bool {
     headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
 }
 
-/// Why the authenticators could not be set up. One line each, naming the flag.
-#[derive(Debug, Error)]
-pub enum AuthError {
-    /// A file could not be read.
-    #[error("{flag} {}: {error}", path.display())]
-    Read {
-        /// The flag that named the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// A file was read and makes no sense.
-    #[error("{flag} {}: {what}", path.display())]
-    Malformed {
-        /// The flag that named the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+/// What is known of a client from memory alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// All that there is to know.
+    Identity(Identity),
+    /// Nobody here knows this token; an OpenID provider or a webhook may.
+    Elsewhere(Elsewhere),
 }
 
-/// Which authenticators there are.
-#[derive(Clone, Debug, Default)]
-pub struct Config {
-    /// `--client-ca-file`.
-    pub client_ca_file: Option<PathBuf>,
-    /// `--token-auth-file`.
-    pub token_file: Option<PathBuf>,
+/// A token that must be asked about over the network.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The token.
+    pub token: String,
+    /// What was already found wrong.
+    pub refusal: Refusal,
 }
 
-/// The configured ways to prove who one is, in the order they are asked (spec api-surface §12): certificate, then bearer token.
-#[derive(Debug)]
-pub struct Authenticator {
-    authorities: Option<x509::Authorities>,
-    tokens: tokens::Tokens,
+impl fmt::Debug for Elsewhere {
+    /// Without the token.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Elsewhere").field("refusal", &self.refusal).finish_non_exhaustive()
+    }
 }
 
-impl Authenticator {
-    /// Reads the files that `config` names, once.
-    ///
-    /// # Errors
-    /// A file that cannot be read or parsed; the message is one line with the flag's name.
-    pub fn load(config: &Config) -> Result<Authenticator, AuthError> {
-        let authorities = match &config.client_ca_file {
-            Some(path) => Some(read("--client-ca-file", path, x509::Authorities::from_pem)?),
-            None => None,
-        };
-        let tokens = match &config.token_file {
-            Some(path) => read("--token-auth-file", path, tokens::Tokens::from_csv)?,
-            None => tokens::Tokens::default(),
-        };
-        Ok(Authenticator { authorities, tokens })
-    }
-
-    /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
-    /// handshake. `None` when no authority is configured: then no certificate is asked for.
-    pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
-        self.authorities.as_ref().map(x509::Authorities::handshake_verifier)
-    }
-
-    /// Judges the chain that a handshake brought, once per connection.
-    pub fn certificate(&self, chain: Option<&[CertificateDer<'_>]>, now: SystemTime) -> ClientCertificate {
-        match (&self.authorities, chain) {
-            (Some(authorities), Some([leaf, rest @ ..])) => authorities.judge(leaf, rest, now),
-            _ => ClientCertificate::Absent,
-        }
-    }
-
-    /// Who sent a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`.
-    pub fn identify(&self, headers: &HeaderMap, certificate: &ClientCertificate, now: SystemTime) -> Identity {
-        let mut wrong = false;
-        match certificate {
-            ClientCertificate::Trusted { user, expires } if now <= *expires => return Identity::User(Arc::clone(user)),
-            ClientCertificate::Trusted { .. } | ClientCertificate::Untrusted(_) => wrong = true,
-            ClientCertificate::Absent => {}
-        }
-        if let Some(token) = bearer(headers) {
-            match self.tokens.user(token) {
-                Some(user) => return Identity::User(user),
-                None => wrong = true,
-            }
-        }
-        if wrong { Identity::Invalid } else { Identity::None }
-    }
-
-    /// Whose bearer token it is.
-    pub fn token_user(&self, token: &[u8]) -> Option<Arc<User>> {
-        self.tokens.user(token)
-    }
-
-    /// Who sent a request for a WebSocket. Last of all its token may be among the subprotocols (spec list-watch §4.10); one that holds is taken out of the
-    /// headers, so that the answer does not name it.
-    pub fn identify_socket(&self, headers: &mut HeaderMap, certificate: &ClientCertificate, now: SystemTime) -> Identity {
-        let identity = self.identify(headers, certificate, now);
-        if matches!(identity, Identity::User(_)) {
-            return identity;
-        }
-        match protocol::offered(headers) {
-            Ok(None) => identity,
-            Ok(Some(offer)) => match self.tokens.user(&offer.token) {
-                Some(user) => {
-                    headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
-                    Identity::User(user)
-                }
-                None => Identity::Invalid,
-            },
-            Err(protocol::Unusable) => Identity::Invalid,
+impl Elsewhere {
+    /// What the answer makes of the client.
+    #[must_use]
+    pub fn answered(self, answer: Result<Option<Proof>, Refusal>) -> Identity {
+        match answer {
+            Ok(Some(proof)) => Identity::User(proof),
+            Ok(None) => Identity::Invalid(self.refusal),
+            Err(refusal) => Identity::Invalid(self.refusal.and(refusal)),
         }
     }
 }
 
-fn read<T>(flag: &'static str, path: &Path, parse: fn(&[u8]) -> Result<T, String>) -> Result<T, AuthError> {
-    let bytes = std::fs::read(path).map_err(|error| AuthError::Read { flag, path: path.to_owned(), error })?;
-    parse(&bytes).map_err(|what| AuthError::Malformed { flag, path: path.to_owned(), what })
+/// Base64 as Go's `RawURLEncoding` reads it: no padding, and the last character's spare bits may be anything.
+const RAW_URL: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// This second after 1970; earlier ones are the first. None when no clock shows it.
+fn moment(seconds: i64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// The token of `Authorization: Bearer TOKEN`, as kube-apiserver reads it: first header only, scheme in any case, text after a second space ignored.
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
-    let mut parts = value.split(|byte| *byte == b' ');
-    let scheme = parts.next()?;
-    let token = parts.next()?;
-    (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
+/// What is asked for and there, in the order of the question.
+fn intersection(there: &[String], asked: &[String]) -> Vec<String> {
+    asked.iter().filter(|audience| there.contains(audience)).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
-    use crate::user::AUTHENTICATED;
 
-    fn authenticator() -> Authenticator {
-        let tokens = tokens::Tokens::from_csv(b"admintoken,admin,1,\"system:masters,ops\"\n").expect("valid");
-        Authenticator { authorities: None, tokens }
-    }
-
-    fn identify(authorization: &str) -> Identity {
-        let mut headers = HeaderMap::new();
-        headers.insert(AUTHORIZATION, HeaderValue::from_str(authorization).expect("a header value"));
-        authenticator().identify(&headers, &ClientCertificate::Absent, SystemTime::now())
+    #[test]
+    fn reasons_are_told_once() {
+        let refusal = |why: &[&str]| Refusal { why: why.iter().map(|why| (*why).to_owned()).collect(), from_memory: false }.to_string();
+        assert_eq!(refusal(&[]), "invalid bearer token");
+        assert_eq!(refusal(&["a"]), "[invalid bearer token, a]");
+        assert_eq!(refusal(&["a", "b", "a"]), "[invalid bearer token, a, b]");
     }
 
     #[test]
-    fn bearer_tokens_as_kube_apiserver_reads_them() {
-        for right in ["Bearer admintoken", "bearer admintoken", " BEARER admintoken ", "Bearer admintoken more"] {
-            let Identity::User(user) = identify(right) else { panic!("{right}") };
-            assert_eq!(user.groups, ["system:masters", "ops", AUTHENTICATED]);
-        }
-        for wrong in ["Bearer nope", "Bearer admintoke", "Bearer admintoken1"] {
-            assert_eq!(identify(wrong), Identity::Invalid, "{wrong}");
-        }
-        for none in ["", "Bearer", "Bearer ", "Bearer  admintoken", "Basic YTpi", "admintoken"] {
-            assert_eq!(identify(none), Identity::None, "{none}");
-        }
-    }
-
-    #[test]
-    fn a_subprotocol_may_be_a_token() {
-        let identify = |authorization: Option<&'static str>, protocols: &'static str| {
-            let mut headers = HeaderMap::new();
-            authorization.map(|value| headers.insert(AUTHORIZATION, HeaderValue::from_static(value)));
-            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocols));
-            let identity = authenticator().identify_socket(&mut headers, &ClientCertificate::Absent, SystemTime::now());
-            (matches!(identity, Identity::User(_)), identity == Identity::None, headers[SEC_WEBSOCKET_PROTOCOL].clone())
-        };
-        const RIGHT: &str = "v1, base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg";
-        const WRONG: &str = "v1, base64url.bearer.authorization.k8s.io.YWRtaW4";
-        const ALONE: &str = "base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg";
-        let unchanged = HeaderValue::from_static;
-        assert_eq!(identify(None, RIGHT), (true, false, unchanged("v1")));
-        assert_eq!(identify(Some("Bearer nope"), RIGHT), (true, false, unchanged("v1")));
-        assert_eq!(identify(Some("Bearer admintoken"), RIGHT), (true, false, unchanged(RIGHT)), "nobody looked at it");
-        assert_eq!(identify(None, WRONG), (false, false, unchanged(WRONG)));
-        assert_eq!(identify(None, ALONE), (false, false, unchanged(ALONE)));
-        assert_eq!(identify(None, "v1"), (false, true, unchanged("v1")));
-    }
-
-    #[test]
-    fn an_expired_or_untrusted_certificate_is_wrong_unless_a_token_is_right() {
-        let user = Arc::new(User { name: "a".into(), uid: String::new(), groups: vec![], extra: vec![] });
-        let now = SystemTime::now();
-        let expired = ClientCertificate::Trusted { user, expires: now - std::time::Duration::from_secs(1) };
-        let untrusted = ClientCertificate::Untrusted("unknown issuer".to_owned());
-        let mut headers = HeaderMap::new();
-        for certificate in [&expired, &untrusted] {
-            assert_eq!(authenticator().identify(&headers, certificate, now), Identity::Invalid);
-        }
-        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer admintoken"));
-        assert!(matches!(authenticator().identify(&headers, &untrusted, now), Identity::User(_)));
-    }
-
-    #[test]
-    fn a_missing_file_is_one_line_with_the_flag() {
-        let config = Config { client_ca_file: Some("/does/not/exist".into()), token_file: None };
-        let line = Authenticator::load(&config).expect_err("no such file").to_string();
-        assert!(line.starts_with("--client-ca-file /does/not/exist: ") && !line.contains('\n'), "{line}");
+    fn what_is_asked_elsewhere_adds_its_reason() {
+        let elsewhere = Elsewhere { token: "secret".to_owned(), refusal: "a".to_owned().into() };
+        assert!(!format!("{elsewhere:?}").contains("secret"));
+        let answered = |answer| elsewhere.clone().answered(answer);
+        assert_eq!(answered(Ok(None)), Identity::Invalid("a".to_owned().into()));
+        assert_eq!(
+            answered(Err("b".to_owned().into())).clone(),
+            Identity::Invalid(Refusal::from("a".to_owned()).and("b".to_owned().into()))
+        );
+        assert_eq!(answered(Ok(Some(Proof::default()))), Identity::User(Proof::default()));
     }
 }

@@ -1,19 +1,12 @@
 //! A bearer token among the subprotocols of a WebSocket handshake, the one header of it that a page in a browser may fill (spec list-watch §4.10). Knows
 //! no handshake.
 
-use base64::{
-    Engine, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine;
 use http::{HeaderMap, HeaderValue, header::SEC_WEBSOCKET_PROTOCOL};
 
-const PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
+use super::RAW_URL;
 
-/// Base64 as Go's `RawURLEncoding` reads it: no padding, and the last character's spare bits may be anything.
-const RAW_URL: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::URL_SAFE,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::RequireNone).with_decode_allow_trailing_bits(true),
-);
+const PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
 /// A token, and what is left of the header without it.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
-use crate::user::{AUTHENTICATED, User};
+use crate::user::User;
 
 /// The tokens of `--token-auth-file`, as digests: a dump of memory shows no token, and lengths do not differ.
 #[derive(Debug, Default)]
@@ -32,12 +32,9 @@ impl Tokens {
             if token.is_empty() {
                 continue;
             }
-            let mut groups: Vec<String> =
-                more.first().map(|groups| groups.split(',').filter(|g| !g.is_empty()).map(str::to_owned).collect()).unwrap_or_default();
-            if !groups.iter().any(|group| group == AUTHENTICATED) {
-                groups.push(AUTHENTICATED.to_owned());
-            }
-            let user = Arc::new(User { name: name.clone(), uid: uid.clone(), groups, extra: Vec::new() });
+            let groups = more.first().map(|groups| groups.split(',').filter(|g| !g.is_empty()).map(str::to_owned).collect());
+            let user = User { name: name.clone(), uid: uid.clone(), groups: groups.unwrap_or_default(), extra: Vec::new() };
+            let user = Arc::new(user.authenticated());
             let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
             tokens.entries.retain(|(known, _)| *known != digest);
             tokens.entries.push((digest, user));

@@ -11,13 +11,28 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::der_parser::oid::Oid;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
-use crate::user::{AUTHENTICATED, User};
+use super::service_account::CREDENTIAL_ID;
+use crate::user::User;
 
-/// What the certificate of a connection is worth.
+/// The attribute of a subject that is the user's uid.
+const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
+const UNPARSED: &str = "cannot be parsed";
+
+/// What the certificate of a connection is worth: as a client's, and as that of the proxy in front.
 #[derive(Clone, Debug)]
-pub enum ClientCertificate {
+pub struct ClientCertificate {
+    /// As a client's.
+    pub standing: Standing,
+    /// As the proxy's.
+    pub(super) proxy: Proxy,
+}
+
+/// What a certificate is worth as a client's.
+#[derive(Clone, Debug)]
+pub enum Standing {
     /// None was sent, or one without a CN, which names nobody.
     Absent,
     /// Chains to a configured authority.
@@ -31,7 +46,33 @@ pub enum ClientCertificate {
     Untrusted(String),
 }
 
-/// The authorities of `--client-ca-file`.
+/// What a certificate is worth as the proxy's.
+#[derive(Clone, Debug)]
+pub(super) enum Proxy {
+    /// None was sent, or there is no proxy.
+    Absent,
+    /// What its headers say is believed until then.
+    Trusted(SystemTime),
+    /// Not the proxy.
+    Untrusted(String),
+}
+
+impl ClientCertificate {
+    /// No certificate.
+    pub const ABSENT: ClientCertificate = ClientCertificate { standing: Standing::Absent, proxy: Proxy::Absent };
+
+    /// Why a certificate that was sent is of no use at all.
+    #[must_use]
+    pub fn untrusted(&self) -> Option<&str> {
+        match (&self.standing, &self.proxy) {
+            (_, Proxy::Trusted(_)) | (Standing::Trusted { .. }, _) => None,
+            (Standing::Untrusted(why), _) | (Standing::Absent, Proxy::Untrusted(why)) => Some(why),
+            (Standing::Absent, Proxy::Absent) => None,
+        }
+    }
+}
+
+/// The authorities of `--client-ca-file` or `--requestheader-client-ca-file`.
 #[derive(Clone, Debug)]
 pub(super) struct Authorities {
     verifier: Arc<dyn ClientCertVerifier>,
@@ -53,48 +94,89 @@ impl Authorities {
         Ok(Authorities { verifier })
     }
 
-    pub(super) fn handshake_verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(AnyCertificate { judge: Arc::clone(&self.verifier) })
+    /// Chain, dates and the client-authentication usage by webpki; then the names.
+    pub(super) fn judge(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Standing {
+        match self.verify(leaf, rest, now) {
+            Ok(()) => named(leaf),
+            Err(why) => Standing::Untrusted(why),
+        }
     }
 
-    /// Chain, dates and the client-authentication usage by webpki; then the names.
-    pub(super) fn judge(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> ClientCertificate {
-        let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        if let Err(error) = self.verifier.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch)) {
-            return ClientCertificate::Untrusted(error.to_string());
+    /// The same for the proxy: the name must be one of these, any when there are none.
+    pub(super) fn judge_proxy(&self, allowed: &[String], leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Proxy {
+        if let Err(why) = self.verify(leaf, rest, now) {
+            return Proxy::Untrusted(why);
         }
-        named(leaf)
+        let Ok((_, certificate)) = X509Certificate::from_der(leaf) else { return Proxy::Untrusted(UNPARSED.to_owned()) };
+        let name = common_name(certificate.subject());
+        if !allowed.is_empty() && !allowed.iter().any(|allowed| allowed == name) {
+            return Proxy::Untrusted(format!("x509: subject with cn={name} is not in the allowed list"));
+        }
+        Proxy::Trusted(end(&certificate))
+    }
+
+    fn verify(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Result<(), String> {
+        let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let verified = self.verifier.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch));
+        verified.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
+/// What a handshake asks when there are authorities: see [`AnyCertificate`].
+pub(super) fn handshake_verifier(authorities: &[&Authorities]) -> Option<Arc<dyn ClientCertVerifier>> {
+    let judge = Arc::clone(&authorities.first()?.verifier);
+    let hints = authorities.iter().flat_map(|one| one.verifier.root_hint_subjects()).cloned().collect();
+    Some(Arc::new(AnyCertificate { judge, hints }))
+}
+
 /// User and expiry of a certificate whose chain was verified (spec api-surface §12).
-fn named(leaf: &CertificateDer<'_>) -> ClientCertificate {
-    let Ok((_, certificate)) = X509Certificate::from_der(leaf) else {
-        return ClientCertificate::Untrusted("cannot be parsed".to_owned());
-    };
+fn named(leaf: &CertificateDer<'_>) -> Standing {
+    let Ok((_, certificate)) = X509Certificate::from_der(leaf) else { return Standing::Untrusted(UNPARSED.to_owned()) };
     let subject = certificate.subject();
-    // Go keeps the last CN.
-    let name = subject.iter_common_name().filter_map(|cn| cn.as_str().ok()).last().unwrap_or_default();
+    let name = common_name(subject);
     if name.is_empty() {
-        return ClientCertificate::Absent;
+        return Standing::Absent;
     }
-    let mut groups: Vec<String> = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
-    if !groups.iter().any(|group| group == AUTHENTICATED) {
-        groups.push(AUTHENTICATED.to_owned());
-    }
+    let uid = match uid(subject) {
+        Ok(uid) => uid.to_owned(),
+        Err(why) => return Standing::Untrusted(why),
+    };
+    let groups = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
     let digest: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
-    let extra = vec![("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("X509SHA256={digest}")])];
-    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
-    ClientCertificate::Trusted {
-        user: Arc::new(User { name: name.to_owned(), uid: String::new(), groups, extra }),
-        expires: SystemTime::UNIX_EPOCH + Duration::from_secs(seconds),
+    let extra = vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])];
+    let user = User { name: name.to_owned(), uid, groups, extra }.authenticated();
+    Standing::Trusted { user: Arc::new(user), expires: end(&certificate) }
+}
+
+/// Go keeps the last one.
+fn common_name<'c>(subject: &'c X509Name<'_>) -> &'c str {
+    subject.iter_common_name().filter_map(|cn| cn.as_str().ok()).last().unwrap_or_default()
+}
+
+/// The uid that a subject may have.
+fn uid<'c>(subject: &'c X509Name<'_>) -> Result<&'c str, String> {
+    let oid = Oid::from(UID).map_err(|_| UNPARSED.to_owned())?;
+    let uids: Result<Vec<&str>, _> = subject.iter_by_oid(&oid).map(|uid| uid.as_str()).collect();
+    match uids.as_deref() {
+        Err(_) => Err("unable to parse UID into a string".to_owned()),
+        Ok([]) => Ok(""),
+        Ok([""]) => Err("UID cannot be an empty string".to_owned()),
+        Ok([uid]) => Ok(uid),
+        Ok(uids) => Err(format!("expected 1 UID, but found multiple: [{}]", uids.join(" "))),
     }
+}
+
+fn end(certificate: &X509Certificate<'_>) -> SystemTime {
+    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 /// Asks for a certificate and demands that the client holds its key; whether it is trusted is decided after the handshake.
 #[derive(Debug)]
 struct AnyCertificate {
     judge: Arc<dyn ClientCertVerifier>,
+    /// Subjects of all authorities.
+    hints: Vec<DistinguishedName>,
 }
 
 impl ClientCertVerifier for AnyCertificate {
@@ -103,7 +185,7 @@ impl ClientCertVerifier for AnyCertificate {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.judge.root_hint_subjects()
+        &self.hints
     }
 
     fn verify_client_cert(
@@ -167,7 +249,7 @@ mod tests {
         let (pem, issuer) = authority();
         let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
         let leaf = client(&issuer, |_| {});
-        let ClientCertificate::Trusted { user, expires } = authorities.judge(&leaf, &[], SystemTime::now()) else { panic!("trusted") };
+        let Standing::Trusted { user, expires } = authorities.judge(&leaf, &[], SystemTime::now()) else { panic!("trusted") };
         assert_eq!((user.name.as_str(), user.groups.join(" ").as_str()), ("jane", "devs system:authenticated"));
         assert!(user.extra[0].1[0].starts_with("X509SHA256=") && expires > SystemTime::now());
     }
@@ -178,14 +260,43 @@ mod tests {
         let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
         let (_, stranger) = authority();
         let judge = |leaf: &CertificateDer<'_>| authorities.judge(leaf, &[], SystemTime::now());
-        assert!(matches!(judge(&client(&stranger, |_| {})), ClientCertificate::Untrusted(_)));
+        assert!(matches!(judge(&client(&stranger, |_| {})), Standing::Untrusted(_)));
         let server = client(&issuer, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
-        assert!(matches!(judge(&server), ClientCertificate::Untrusted(_)));
+        assert!(matches!(judge(&server), Standing::Untrusted(_)));
         let expired = client(&issuer, |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1));
-        assert!(matches!(judge(&expired), ClientCertificate::Untrusted(_)));
+        assert!(matches!(judge(&expired), Standing::Untrusted(_)));
         let nameless = client(&issuer, |params| params.distinguished_name.remove(DnType::CommonName).then_some(()).expect("it had one"));
-        assert!(matches!(judge(&nameless), ClientCertificate::Absent));
-        assert!(matches!(judge(&CertificateDer::from(vec![1, 2, 3])), ClientCertificate::Untrusted(_)));
+        assert!(matches!(judge(&nameless), Standing::Absent));
+        assert!(matches!(judge(&CertificateDer::from(vec![1, 2, 3])), Standing::Untrusted(_)));
+    }
+
+    #[test]
+    fn a_subject_may_have_one_uid() {
+        let (pem, issuer) = authority();
+        let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
+        let uid = |uid: &str| {
+            let leaf = client(&issuer, |params| params.distinguished_name.push(DnType::CustomDnType(UID.to_vec()), uid));
+            authorities.judge(&leaf, &[], SystemTime::now())
+        };
+        assert!(matches!(uid("7"), Standing::Trusted { user, .. } if user.uid == "7"));
+        assert!(matches!(uid(""), Standing::Untrusted(why) if why == "UID cannot be an empty string"));
+    }
+
+    #[test]
+    fn the_proxy_is_known_by_its_authority_and_its_name() {
+        let (pem, issuer) = authority();
+        let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
+        let judge = |allowed: &[&str], leaf: &CertificateDer<'_>| {
+            let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
+            authorities.judge_proxy(&allowed, leaf, &[], SystemTime::now())
+        };
+        let leaf = client(&issuer, |_| {});
+        assert!(matches!(judge(&[], &leaf), Proxy::Trusted(end) if end > SystemTime::now()));
+        assert!(matches!(judge(&["front", "jane"], &leaf), Proxy::Trusted(_)));
+        assert!(
+            matches!(judge(&["front"], &leaf), Proxy::Untrusted(why) if why == "x509: subject with cn=jane is not in the allowed list")
+        );
+        assert!(matches!(judge(&[], &client(&authority().1, |_| {})), Proxy::Untrusted(_)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use super::super::incoming::{NoBody, Whole};
 use super::*;
 use crate::config::{Connections, SecureListener};
-use auth::authn::{Config, Identity};
+use auth::authn::{Ask, Config, Context, Empty, Identity};
 
 /// Certificates and tokens in a directory that goes away with it.
 struct Papers {
@@ -70,7 +70,10 @@ impl Papers {
 
     fn authenticator(&self) -> Arc<Authenticator> {
         let path = |name: &str| Some(self.dir.path().join(name));
-        Arc::new(Authenticator::load(&Config { client_ca_file: path("ca.pem"), token_file: path("tokens.csv") }).expect("valid"))
+        Arc::new(
+            Authenticator::load(&Config { client_ca_file: path("ca.pem"), token_file: path("tokens.csv"), ..Config::default() })
+                .expect("valid"),
+        )
     }
 
     /// A client that trusts our server, with or without a certificate of its own.
@@ -140,17 +143,24 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
     let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
         let identity = match info.listener {
             ListenerKind::Plain => Identity::Local,
-            ListenerKind::Secure => authenticator.identify(request.headers(), &info.certificate, SystemTime::now()),
+            ListenerKind::Secure => {
+                let context =
+                    Context { path: "/", certificate: &info.certificate, is_socket: false, directory: &Empty, now: SystemTime::now() };
+                match authenticator.identify(&mut request.headers().clone(), &context) {
+                    Ask::Identity(identity) => identity,
+                    Ask::Elsewhere(_) => Identity::None,
+                }
+            }
         };
         heard.send_modify(|count| *count += 1);
         async move {
             let path = request.uri().path().to_owned();
             let (mut code, mut body) = match identity {
-                Identity::User(user) if info.seat.prove(&user.name).is_err() => (429, "too many".to_owned()),
-                Identity::User(user) => (200, user.name.clone()),
+                Identity::User(proof) if info.seat.prove(&proof.user.name).is_err() => (429, "too many".to_owned()),
+                Identity::User(proof) => (200, proof.user.name.clone()),
                 Identity::Local => (200, "local".to_owned()),
                 Identity::None => (401, "none".to_owned()),
-                Identity::Invalid => (401, "invalid".to_owned()),
+                Identity::Invalid(_) => (401, "invalid".to_owned()),
             };
             match &*path {
                 "/slow" => sleep(SLOW).await,

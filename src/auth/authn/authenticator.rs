@@ -1,0 +1,328 @@
+//! Asks every configured way to prove who one is, in kube-apiserver's order (spec api-surface §12). Knows no way itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use rustls::pki_types::CertificateDer;
+use rustls::server::danger::ClientCertVerifier;
+use thiserror::Error;
+
+use super::cache::{self, Cache};
+use super::directory::Directory;
+use super::jwt::TOKEN_BYTES_MAX;
+use super::keys::PublicKey;
+use super::request_header::{RequestHeaders, clear_standard};
+use super::service_account::Accounts;
+use super::x509::{Authorities, ClientCertificate, Proxy, Standing, handshake_verifier};
+use super::{Anonymous, Ask, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
+
+/// Why the authenticators could not be set up. One line each, naming the flag.
+#[derive(Debug, Error)]
+pub enum AuthError {
+    /// A file could not be read.
+    #[error("{flag} {}: {error}", path.display())]
+    Read {
+        /// The flag that named the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A file was read and makes no sense.
+    #[error("{flag} {}: {what}", path.display())]
+    Malformed {
+        /// The flag that named the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Which authenticators there are.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `--client-ca-file`.
+    pub client_ca_file: Option<PathBuf>,
+    /// `--token-auth-file`.
+    pub token_file: Option<PathBuf>,
+    /// `--requestheader-client-ca-file`: then a proxy in front is believed.
+    pub proxy_ca_file: Option<PathBuf>,
+    /// `--requestheader-allowed-names`: CNs of the proxy; any when there are none.
+    pub proxy_names: Vec<String>,
+    /// Other `--requestheader-…` flags.
+    pub proxy_headers: RequestHeaders,
+    /// Tokens of service accounts.
+    pub accounts: Option<AccountsConfig>,
+    /// `--enable-bootstrap-token-auth`.
+    pub bootstrap_tokens: bool,
+    /// `--api-audiences`, or the issuers of service accounts' tokens.
+    pub audiences: Vec<String>,
+    /// `--anonymous-auth`.
+    pub anonymous: Anonymous,
+    /// An OpenID provider or a webhook is asked about tokens that nobody here knows.
+    pub asks_elsewhere: bool,
+}
+
+/// Flags of service accounts' tokens.
+#[derive(Clone, Debug, Default)]
+pub struct AccountsConfig {
+    /// `--service-account-issuer`; the first one issues.
+    pub issuers: Vec<String>,
+    /// `--service-account-key-file`.
+    pub key_files: Vec<PathBuf>,
+    /// `--service-account-lookup`.
+    pub lookup: bool,
+}
+
+/// The configured ways to prove who one is.
+#[derive(Debug)]
+pub struct Authenticator {
+    proxies: Option<Proxies>,
+    authorities: Option<Authorities>,
+    tokens: tokens::Tokens,
+    accounts: Option<Accounts>,
+    bootstrap_tokens: bool,
+    audiences: Vec<String>,
+    anonymous: Anonymous,
+    asks_elsewhere: bool,
+    cache: Cache,
+}
+
+/// The proxy in front.
+#[derive(Debug)]
+struct Proxies {
+    authorities: Authorities,
+    names: Vec<String>,
+    headers: RequestHeaders,
+}
+
+/// What a request came with besides its headers.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// The certificate of its connection.
+    pub certificate: &'a ClientCertificate,
+    /// Whether it asks for a WebSocket: then a token may be among the subprotocols.
+    pub is_socket: bool,
+    /// Where bound objects are looked up.
+    pub directory: &'a dyn Directory,
+    /// Now.
+    pub now: SystemTime,
+}
+
+impl Authenticator {
+    /// Reads the files that `config` names, once.
+    ///
+    /// # Errors
+    /// A file that cannot be read or parsed; the message is one line with the flag's name.
+    pub fn load(config: &Config) -> Result<Authenticator, AuthError> {
+        let authorities = |flag, path: &Option<PathBuf>| match path {
+            Some(path) => read(flag, path, Authorities::from_pem).map(Some),
+            None => Ok(None),
+        };
+        let tokens = match &config.token_file {
+            Some(path) => read("--token-auth-file", path, tokens::Tokens::from_csv)?,
+            None => tokens::Tokens::default(),
+        };
+        let accounts = match &config.accounts {
+            None => None,
+            Some(AccountsConfig { issuers, key_files, lookup }) => {
+                let mut keys = Vec::new();
+                for path in key_files {
+                    keys.extend(read("--service-account-key-file", path, |pem| PublicKey::from_pem(pem).map_err(|e| e.to_string()))?);
+                }
+                Some(Accounts { issuers: issuers.clone(), keys, audiences: config.audiences.clone(), lookup: *lookup })
+            }
+        };
+        let (names, headers) = (config.proxy_names.clone(), config.proxy_headers.clone());
+        let proxies = authorities("--requestheader-client-ca-file", &config.proxy_ca_file)?;
+        Ok(Authenticator {
+            proxies: proxies.map(|authorities| Proxies { authorities, names, headers }),
+            authorities: authorities("--client-ca-file", &config.client_ca_file)?,
+            tokens,
+            accounts,
+            bootstrap_tokens: config.bootstrap_tokens,
+            audiences: config.audiences.clone(),
+            anonymous: config.anonymous.clone(),
+            asks_elsewhere: config.asks_elsewhere,
+            cache: Cache::default(),
+        })
+    }
+
+    /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
+    /// handshake. `None` when no authority is configured: then no certificate is asked for.
+    pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
+        let proxies = self.proxies.as_ref().map(|proxies| &proxies.authorities);
+        let all: Vec<&Authorities> = self.authorities.iter().chain(proxies).collect();
+        handshake_verifier(&all)
+    }
+
+    /// Judges the chain that a handshake brought, once per connection.
+    pub fn certificate(&self, chain: Option<&[CertificateDer<'_>]>, now: SystemTime) -> ClientCertificate {
+        let Some([leaf, rest @ ..]) = chain else { return ClientCertificate::ABSENT };
+        let standing = self.authorities.as_ref().map_or(Standing::Absent, |authorities| authorities.judge(leaf, rest, now));
+        let judge = |proxies: &Proxies| proxies.authorities.judge_proxy(&proxies.names, leaf, rest, now);
+        ClientCertificate { standing, proxy: self.proxies.as_ref().map_or(Proxy::Absent, judge) }
+    }
+
+    /// Who sent a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`. Headers that a proxy
+    /// in front may set are gone afterwards, and so is a token that was believed, so that nobody behind looks at them.
+    ///
+    /// A WebSocket's own token is tried last, and only if no token of a header must be asked about elsewhere.
+    pub fn identify(&self, headers: &mut HeaderMap, context: &Context<'_>) -> Ask {
+        let ask = self.ask(headers, context);
+        clear_standard(headers);
+        if let Some(proxies) = &self.proxies {
+            proxies.headers.clear(headers);
+        }
+        if matches!(ask, Ask::Identity(Identity::User(_))) {
+            headers.remove(AUTHORIZATION);
+        }
+        ask
+    }
+
+    fn ask(&self, headers: &mut HeaderMap, context: &Context<'_>) -> Ask {
+        let known = |proof| Ask::Identity(Identity::User(proof));
+        let mut refusal: Option<Refusal> = None;
+        let refuse = |refusal: &mut Option<Refusal>, other: Refusal| *refusal = Some(refusal.take().unwrap_or_default().and(other));
+        let now = context.now;
+        match (&context.certificate.proxy, &self.proxies) {
+            (Proxy::Trusted(expires), Some(proxies)) if now <= *expires => {
+                if let Some(user) = proxies.headers.user(headers) {
+                    return known(Proof { expires: Some(*expires), ..Proof::of(user) });
+                }
+            }
+            (Proxy::Trusted(_), _) => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
+            (Proxy::Untrusted(why), _) => refuse(&mut refusal, why.clone().into()),
+            (Proxy::Absent, _) => {}
+        }
+        match &context.certificate.standing {
+            Standing::Trusted { user, expires } if now <= *expires => {
+                return known(Proof { user: Arc::clone(user), expires: Some(*expires), ..Proof::default() });
+            }
+            Standing::Trusted { .. } => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
+            Standing::Untrusted(why) => refuse(&mut refusal, why.clone().into()),
+            Standing::Absent => {}
+        }
+        if let Some(token) = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes())) {
+            match self.token(token, None, context.directory, now) {
+                Ok(proof) => return known(proof),
+                Err(other) => refuse(&mut refusal, other),
+            }
+            if self.asks_elsewhere {
+                return elsewhere(token, refusal);
+            }
+        }
+        if context.is_socket {
+            match protocol::offered(headers) {
+                Ok(None) => {}
+                Err(protocol::Unusable) => refuse(&mut refusal, Refusal::default()),
+                Ok(Some(offer)) => match self.token(&offer.token, None, context.directory, now) {
+                    Ok(proof) => {
+                        headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
+                        return known(proof);
+                    }
+                    Err(other) => {
+                        refuse(&mut refusal, other);
+                        if self.asks_elsewhere {
+                            headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
+                            return elsewhere(&offer.token, refusal);
+                        }
+                    }
+                },
+            }
+        }
+        Ask::Identity(match (refusal, self.anonymous.user(context.path)) {
+            (Some(refusal), _) => Identity::Invalid(refusal),
+            (None, Some(user)) => Identity::User(Proof::of(user)),
+            (None, None) => Identity::None,
+        })
+    }
+
+    /// What a TokenReview says of a token that is for one of these audiences; for those of the API when there are none. A token that is no credential at all, as
+    /// kube-apiserver reads `Bearer TOKEN`, is anonymous.
+    pub fn review(&self, token: &str, audiences: &[String], directory: &dyn Directory, now: SystemTime) -> Ask {
+        let value = format!("Bearer {token}");
+        let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
+        let Some(token) = bearer(value.as_bytes()) else {
+            let audiences = audiences.unwrap_or(&self.audiences).to_vec();
+            return Ask::Identity(match self.anonymous.user("") {
+                Some(user) => Identity::User(Proof { audiences, ..Proof::of(user) }),
+                None => Identity::None,
+            });
+        };
+        match self.token(token, audiences, directory, now) {
+            Ok(proof) => Ask::Identity(Identity::User(proof)),
+            Err(refusal) if self.asks_elsewhere => elsewhere(token, Some(refusal)),
+            Err(refusal) => Ask::Identity(Identity::Invalid(refusal)),
+        }
+    }
+
+    /// Remembers for ten seconds whose token it is, when somebody else knew.
+    pub fn remember(&self, token: &str, audiences: &[String], proof: &Proof, now: SystemTime) {
+        let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
+        self.cache.put(cache::key(token, audiences), proof, now);
+    }
+
+    /// For which of the audiences that are asked for credentials are that say nothing about audiences, as those of OpenID providers: for those of the API. `None`
+    /// when they are for none of them.
+    pub fn shared_audiences(&self, asked: Option<&[String]>) -> Option<Vec<String>> {
+        let asked = asked.unwrap_or(&self.audiences);
+        Some(intersection(&self.audiences, asked)).filter(|shared| asked.is_empty() || !shared.is_empty())
+    }
+
+    /// Asks all that know tokens.
+    fn token(&self, token: &[u8], audiences: Option<&[String]>, directory: &dyn Directory, now: SystemTime) -> Result<Proof, Refusal> {
+        let Some(text) = std::str::from_utf8(token).ok().filter(|text| text.len() <= TOKEN_BYTES_MAX) else {
+            return Err(Refusal::default());
+        };
+        let shared = self.shared_audiences(audiences);
+        if let Some(user) = shared.as_ref().and_then(|_| self.tokens.user(token)) {
+            return Ok(Proof { user, audiences: shared.unwrap_or_default(), ..Proof::default() });
+        }
+        let key = cache::key(text, audiences);
+        if let Some(proof) = self.cache.get(&key, now) {
+            return Ok(proof);
+        }
+        let accounts = self.accounts.as_ref();
+        let (found, refusal) = match accounts.map_or(Ok(None), |accounts| accounts.judge(text, audiences, directory, now)) {
+            Ok(found) => (found, Refusal::default()),
+            Err(refusal) => (None, refusal),
+        };
+        let bootstrap = || {
+            let audiences = shared.filter(|_| self.bootstrap_tokens)?;
+            Some(Proof { audiences, ..bootstrap_token::judge(text, directory, now)? })
+        };
+        let proof = found.or_else(bootstrap).ok_or(refusal)?;
+        self.cache.put(key, &proof, now);
+        Ok(proof)
+    }
+}
+
+fn elsewhere(token: &[u8], refusal: Option<Refusal>) -> Ask {
+    let token = String::from_utf8_lossy(token).into_owned();
+    Ask::Elsewhere(Elsewhere { token, refusal: refusal.unwrap_or_default() })
+}
+
+fn read<T>(flag: &'static str, path: &Path, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<T, AuthError> {
+    let bytes = std::fs::read(path).map_err(|error| AuthError::Read { flag, path: path.to_owned(), error })?;
+    parse(&bytes).map_err(|what| AuthError::Malformed { flag, path: path.to_owned(), what })
+}
+
+/// The token of `Authorization: Bearer TOKEN`, as kube-apiserver reads it: first header only, scheme in any case, text after a second space ignored.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let mut parts = value.trim_ascii().split(|byte| *byte == b' ');
+    let scheme = parts.next()?;
+    let token = parts.next()?;
+    (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Remembers for seconds whose a token is, so that not every request pays for a signature. Knows no token: only digests.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use super::Proof;
+
+/// How long a token that is good is not looked at again (kube-apiserver's `TokenSuccessCacheTTL`). One that is not good is always looked at again.
+const SUCCESS: Duration = Duration::from_secs(10);
+/// Tokens that are remembered; kube-apiserver has 32 stripes of 4,096 in mind.
+const TOKENS_MAX: usize = 32_768;
+
+pub(super) type Key = [u8; 32];
+
+/// What was used lately. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
+#[derive(Debug)]
+pub(super) struct Recent<V> {
+    young: HashMap<Key, V>,
+    old: HashMap<Key, V>,
+    half_max: usize,
+}
+
+impl<V> Recent<V> {
+    /// For so many.
+    pub(super) fn new(max: usize) -> Recent<V> {
+        Recent { young: HashMap::new(), old: HashMap::new(), half_max: max / 2 }
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    pub(super) fn put(&mut self, key: Key, value: V) {
+        if self.young.len() >= self.half_max {
+            self.turn();
+        }
+        self.young.insert(key, value);
+    }
+
+    fn turn(&mut self) {
+        self.old = mem::take(&mut self.young);
+    }
+}
+
+/// Tokens that were good a moment ago.
+#[derive(Debug)]
+pub(super) struct Cache {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    recent: Recent<Kept>,
+    /// When the halves turned because of time.
+    since: Option<SystemTime>,
+}
+
+impl Default for Cache {
+    fn default() -> Cache {
+        Cache { inner: Mutex::new(Inner { recent: Recent::new(TOKENS_MAX), since: None }) }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    proof: Proof,
+    at: SystemTime,
+}
+
+/// Tells tokens and the audiences that they are asked about apart.
+pub(super) fn key(token: &str, audiences: Option<&[String]>) -> Key {
+    let mut digest = Sha256::new();
+    let mut add = |text: &str| {
+        digest.update(text.len().to_be_bytes());
+        digest.update(text);
+    };
+    add(token);
+    audiences.unwrap_or_default().iter().for_each(|audience| add(audience));
+    digest.finalize().into()
+}
+
+impl Cache {
+    /// Whose token it was, at most ten seconds ago.
+    pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<Proof> {
+        let inner = self.lock();
+        let kept = inner.recent.get(key)?;
+        // A clock that was set back makes nothing last longer.
+        let is_fresh = now.duration_since(kept.at).is_ok_and(|age| age < SUCCESS);
+        let is_good = kept.proof.expires.is_none_or(|end| now <= end);
+        (is_fresh && is_good).then(|| kept.proof.clone())
+    }
+
+    /// Remembers it.
+    pub(super) fn put(&self, key: Key, proof: &Proof, now: SystemTime) {
+        let mut inner = self.lock();
+        let age = inner.since.map(|since| now.duration_since(since));
+        let is_over = !age.is_some_and(|age| age.is_ok_and(|age| age < SUCCESS));
+        if is_over {
+            inner.recent.turn();
+            inner.since = Some(now);
+        }
+        // What was to be written of its use is written once.
+        inner.recent.put(key, Kept { proof: Proof { last_use: None, ..proof.clone() }, at: now });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn at(millis: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(1_000_000 + millis)
+    }
+
+    #[test]
+    fn a_token_is_remembered_for_ten_seconds() {
+        let cache = Cache::default();
+        let (a, b) = (key("a", None), key("b", None));
+        cache.put(a, &Proof::default(), at(0));
+        assert!(cache.get(&a, at(9_999)).is_some() && cache.get(&a, at(10_000)).is_none() && cache.get(&b, at(0)).is_none());
+        cache.put(b, &Proof::default(), at(9_000));
+        cache.put(key("c", None), &Proof::default(), at(10_500));
+        assert!(cache.get(&b, at(18_999)).is_some(), "the old half is still there");
+        assert!(cache.get(&a, at(0) - Duration::from_secs(5)).is_none(), "the clock was set back");
+    }
+
+    #[test]
+    fn a_token_is_not_remembered_past_its_end() {
+        let cache = Cache::default();
+        cache.put(key("a", None), &Proof { expires: Some(at(500)), ..Proof::default() }, at(0));
+        assert!(cache.get(&key("a", None), at(500)).is_some() && cache.get(&key("a", None), at(501)).is_none());
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let cache = Cache::default();
+        for token in 0..3 * TOKENS_MAX {
+            cache.put(key(&token.to_string(), None), &Proof::default(), at(0));
+        }
+        let inner = cache.lock();
+        assert!(inner.recent.young.len() + inner.recent.old.len() <= TOKENS_MAX);
+    }
+
+    #[test]
+    fn audiences_are_part_of_the_question() {
+        let of = |audiences: &[&str]| key("a", Some(&audiences.iter().map(|audience| (*audience).to_owned()).collect::<Vec<_>>()));
+        let keys = [key("a", None), of(&["b"]), of(&["b", "c"]), of(&["bc"]), of(&["c", "b"]), key("ab", None)];
+        for (i, one) in keys.iter().enumerate() {
+            assert!(!keys[..i].contains(one), "{i}");
+        }
+    }
+}
