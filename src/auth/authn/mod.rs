@@ -5,6 +5,7 @@ mod authenticator;
 mod bootstrap_token;
 mod cache;
 mod directory;
+mod impersonation;
 
 mod jwt;
 mod keys;
@@ -28,6 +29,7 @@ use crate::user::User;
 pub use anonymous::Anonymous;
 pub use authenticator::{AccountsConfig, AuthError, Authenticator, Config, Context};
 pub use directory::{Directory, Empty, Kind, Object};
+pub use impersonation::{Forbidden, Impersonated, Impersonation, Mode, Question, impersonates};
 pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
 pub use request_header::RequestHeaders;
@@ -108,12 +110,6 @@ impl fmt::Display for Refusal {
             _ => write!(out, "[{}]", once.join(", ")),
         }
     }
-}
-
-/// Whether a request wants to be carried out as somebody else: `Impersonate-User`, `-Group`, `-Uid`, `-Extra-…` (spec api-surface §12).
-#[must_use]
-pub fn impersonates(headers: &http::HeaderMap) -> bool {
-    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 /// What is known of a client from memory alone.
