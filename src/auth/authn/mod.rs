@@ -9,6 +9,7 @@ mod impersonation;
 
 mod jwt;
 mod keys;
+pub mod oidc;
 mod protocol;
 #[cfg(test)]
 mod recorded;

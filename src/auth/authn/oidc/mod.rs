@@ -1,0 +1,276 @@
+//! Tokens of an OpenID provider: whether its keys vouch for one, and whom its claims name. Knows no network: keys come in, and it says when to fetch them.
+
+mod config;
+mod keys;
+
+use std::time::{Duration, SystemTime};
+
+use go::quote::quoted;
+use serde_json::Value;
+
+use super::jwt::{Algorithm, Claims, Token, mistyped};
+use super::service_account::CREDENTIAL_ID;
+use super::{Proof, Refusal, moment};
+use crate::user::User;
+
+pub use config::{
+    AnonymousConfig, AuthenticationConfiguration, ClaimMappings, ClaimValidationRule, Flags, Issuer, JwtAuthenticator, Mapping,
+    NoConfiguration, UidMapping,
+};
+pub use keys::{DISCOVERY_BYTES_MAX, ProviderKeys, discovery_url, keys_url};
+
+/// How far ahead `nbf` may be.
+const LEEWAY: Duration = Duration::from_secs(60);
+
+/// A provider whose tokens are believed.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// What is configured of it; valid.
+    pub config: JwtAuthenticator,
+    /// How its tokens may be signed.
+    pub algorithms: Vec<Algorithm>,
+}
+
+/// What a provider says of its token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Whose it is.
+    Proof(Proof),
+    /// The keys that are known do not vouch for it. Fetch them, and ask again.
+    Fetch,
+}
+
+impl Provider {
+    /// Whose token it is; `None` when another issuer made it.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn judge(&self, text: &str, keys: &ProviderKeys, now: SystemTime) -> Result<Option<Answer>, Refusal> {
+        let Ok(token) = Token::parse(text) else { return Ok(None) };
+        if token.issuer() != self.config.issuer.url {
+            return Ok(None);
+        }
+        let no = |why: String| Refusal::from(format!("oidc: verify token: {why}"));
+        if !token.algorithm().is_some_and(|algorithm| self.algorithms.contains(&algorithm)) {
+            let expected: Vec<String> = self.algorithms.iter().map(|algorithm| quoted(algorithm.name())).collect();
+            return Err(no(format!("oidc: id token signed with unsupported algorithm, expected [{}]", expected.join(" "))));
+        }
+        let claims = match token.vouched(keys.named(token.kid())) {
+            Ok(claims) => claims,
+            Err(_) if keys.may_fetch(now) => return Ok(Some(Answer::Fetch)),
+            Err(_) => return Err(no("failed to verify signature: failed to verify id token signature".to_owned())),
+        };
+        let expires = self.check(claims, now).map_err(no)?;
+        let user = self.user(claims).map_err(|why| Refusal::from(format!("oidc: {why}")))?;
+        Ok(Some(Answer::Proof(Proof { expires: Some(expires), ..Proof::of(user) })))
+    }
+
+    /// Audience and times; until when it is good.
+    fn check(&self, claims: &Claims, now: SystemTime) -> Result<SystemTime, String> {
+        let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" ");
+        let (wanted, found) = (&self.config.issuer.audiences, claims.audiences()?);
+        if !found.iter().any(|audience| wanted.contains(audience)) {
+            let found = list(&found);
+            return Err(match &wanted[..] {
+                [one] => format!("oidc: expected audience {} got [{found}]", quoted(one)),
+                many => format!("oidc: expected audience in [{}] got [{found}]", list(many)),
+            });
+        }
+        let expires = claims.date("exp")?.and_then(moment).filter(|expires| *expires >= now);
+        let expires = expires.ok_or("oidc: token is expired")?;
+        if claims.date("nbf")?.and_then(moment).is_some_and(|begins| now + LEEWAY < begins) {
+            return Err("oidc: the token is not valid yet (nbf)".to_owned());
+        }
+        Ok(expires)
+    }
+
+    /// Whom the claims name.
+    fn user(&self, claims: &Claims) -> Result<User, String> {
+        let mappings = &self.config.claim_mappings;
+        let claim = &mappings.username.claim;
+        let name = needed(claims, claim).map_err(|why| format!("parse username claims {}: {why}", quoted(claim)))?;
+        if claim == "email" && claims.has("email_verified") {
+            match claims.get("email_verified") {
+                Some(Value::Bool(true)) => {}
+                None | Some(Value::Bool(false)) => return Err("email not verified".to_owned()),
+                Some(other) => return Err(format!("parse 'email_verified' claim: {}", mistyped(other, "bool"))),
+            }
+        }
+        if name.is_empty() {
+            return Err(format!("username claim {} is empty", quoted(claim)));
+        }
+        let uid = match &mappings.uid.claim {
+            none if none.is_empty() => "",
+            claim => needed(claims, claim).map_err(|why| format!("parse uid claim {}: {why}", quoted(claim)))?,
+        };
+        let groups = self.groups(claims)?;
+        let id = claims.text("jti").ok().filter(|id| !id.is_empty());
+        let extra = id.map(|id| (CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")])).into_iter().collect();
+        for ClaimValidationRule { claim, required_value, .. } in &self.config.claim_validation_rules {
+            if !claims.has(claim) {
+                return Err(format!("required claim {claim} not present in ID token"));
+            }
+            let found = claims.text(claim).map_err(|why| format!("parse claim {claim}: {why}"))?;
+            if found != required_value {
+                return Err(format!("required claim {claim} value does not match. Got = {found}, want = {required_value}"));
+            }
+        }
+        let prefix = mappings.username.prefix.as_deref().unwrap_or_default();
+        Ok(User { name: format!("{prefix}{name}"), uid: uid.to_owned(), groups, extra })
+    }
+
+    /// A text or a list of them.
+    fn groups(&self, claims: &Claims) -> Result<Vec<String>, String> {
+        let Mapping { claim, prefix, .. } = &self.config.claim_mappings.groups;
+        if claim.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !claims.has(claim) && claims.get("_claim_names").is_some_and(|names| names.get(claim).is_some()) {
+            return Err("could not expand distributed claims: they are not supported".to_owned());
+        }
+        let wrong = |value: &Value| format!("parse groups claim {}: {}", quoted(claim), mistyped(value, "string"));
+        let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(value));
+        let groups = match claims.get(claim) {
+            None => Vec::new(),
+            Some(Value::Array(all)) => all.iter().map(text).collect::<Result<_, _>>()?,
+            Some(one) => vec![text(one)?],
+        };
+        let prefix = prefix.as_deref().unwrap_or_default();
+        Ok(groups.into_iter().map(|group| format!("{prefix}{group}")).collect())
+    }
+}
+
+fn needed<'c>(claims: &'c Claims, name: &str) -> Result<&'c str, String> {
+    if claims.has(name) { claims.text(name) } else { Err("claim not present".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::authn::keys::SigningKey;
+    use crate::authn::recorded;
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(50)
+    }
+
+    fn provider() -> Provider {
+        let flags = Flags {
+            issuer_url: "https://issuer.example".to_owned(),
+            client_id: "us".to_owned(),
+            username_claim: "sub".to_owned(),
+            username_prefix: "u:".to_owned(),
+            groups_claim: "groups".to_owned(),
+            groups_prefix: "g:".to_owned(),
+            required_claims: vec![("team".to_owned(), "a".to_owned())],
+            ..Flags::default()
+        };
+        Provider { config: flags.authenticator(), algorithms: vec![Algorithm::Es256] }
+    }
+
+    fn keys() -> ProviderKeys {
+        let mut keys = ProviderKeys::default();
+        let jwks = recorded::all()["documents"]["/openid/v1/jwks"]["body"].as_str().expect("a text");
+        keys.fetched(jwks.as_bytes(), now() + Duration::from_secs(3600), now()).expect("keys");
+        keys
+    }
+
+    fn signed(claims: &Value) -> String {
+        SigningKey::from_pem(&recorded::file("p256.pem")).expect("a key").sign(&claims.to_string()).expect("signed")
+    }
+
+    fn claims() -> Value {
+        json!({"iss": "https://issuer.example", "aud": ["us"], "exp": 100, "sub": "jane", "groups": ["a", "b"], "team": "a", "jti": "7"})
+    }
+
+    /// With other claims, by a provider that is changed; the user or the reason.
+    fn judged(change: impl FnOnce(&mut Value), configure: impl FnOnce(&mut JwtAuthenticator)) -> Result<User, String> {
+        let (mut claims, mut provider) = (claims(), provider());
+        change(&mut claims);
+        configure(&mut provider.config);
+        match provider.judge(&signed(&claims), &keys(), now()) {
+            Ok(Some(Answer::Proof(proof))) => Ok(User::clone(&proof.user)),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(refusal) => Err(refusal.why.concat()),
+        }
+    }
+
+    #[test]
+    fn claims_name_a_user() {
+        let user = judged(|_| {}, |_| {}).expect("believed");
+        assert_eq!((user.name.as_str(), user.groups.join(" ").as_str()), ("u:jane", "g:a g:b system:authenticated"));
+        assert_eq!(user.extra, [("authentication.kubernetes.io/credential-id".to_owned(), vec!["JTI=7".to_owned()])]);
+        let one = judged(|claims| claims["groups"] = "ops".into(), |_| {}).expect("believed");
+        assert_eq!(one.groups, ["g:ops", "system:authenticated"]);
+        let email = |verified: Value| {
+            let change = |claims: &mut Value| {
+                claims["email"] = "j@e".into();
+                claims["email_verified"] = verified;
+            };
+            judged(change, |config| config.claim_mappings.username.claim = "email".to_owned()).map(|user| user.name)
+        };
+        assert_eq!(email(true.into()).as_deref(), Ok("u:j@e"));
+        assert_eq!(email(false.into()), Err("oidc: email not verified".to_owned()));
+        assert_eq!(email(Value::Null), Err("oidc: email not verified".to_owned()));
+        let odd = "oidc: parse 'email_verified' claim: json: cannot unmarshal string into Go value of type bool";
+        assert_eq!(email("true".into()), Err(odd.to_owned()));
+        let uid = |claim: &str| judged(|_| {}, |config| config.claim_mappings.uid.claim = claim.to_owned()).map(|user| user.uid);
+        assert_eq!(uid("jti").as_deref(), Ok("7"));
+        assert_eq!(uid("none"), Err("oidc: parse uid claim \"none\": claim not present".to_owned()));
+    }
+
+    #[test]
+    fn wrong_claims_are_told() {
+        let why = |name: &str, value: Value| judged(|claims| claims[name] = value, |_| {}).expect_err(name);
+        assert_eq!(why("aud", "other".into()), "oidc: verify token: oidc: expected audience \"us\" got [\"other\"]");
+        assert_eq!(why("exp", 49.into()), "oidc: verify token: oidc: token is expired");
+        assert_eq!(why("nbf", 111.into()), "oidc: verify token: oidc: the token is not valid yet (nbf)");
+        assert_eq!(why("team", "b".into()), "oidc: required claim team value does not match. Got = b, want = a");
+        assert_eq!(why("team", 1.into()), "oidc: parse claim team: json: cannot unmarshal number into Go value of type string");
+        assert_eq!(why("sub", 1.into()), "oidc: parse username claims \"sub\": json: cannot unmarshal number into Go value of type string");
+        assert_eq!(why("sub", "".into()), "oidc: username claim \"sub\" is empty");
+        assert_eq!(
+            why("groups", json!([1])),
+            "oidc: parse groups claim \"groups\": json: cannot unmarshal number into Go value of type string"
+        );
+        assert_eq!(why("iss", "https://other.example".into()), "None");
+        let remove = |name: &str| judged(|claims| drop(claims.as_object_mut().expect("claims").remove(name)), |_| {}).expect_err(name);
+        assert_eq!(remove("team"), "oidc: required claim team not present in ID token");
+        assert_eq!(remove("exp"), "oidc: verify token: oidc: token is expired");
+        let distributed = |claims: &mut Value| {
+            claims.as_object_mut().expect("claims").remove("groups");
+            claims["_claim_names"] = json!({"groups": "x"});
+        };
+        assert!(judged(distributed, |_| {}).is_err_and(|why| why.contains("distributed claims")));
+    }
+
+    #[test]
+    fn keys_are_fetched_when_they_may_have_changed() {
+        let (provider, token) = (provider(), signed(&claims()));
+        let none = ProviderKeys::default();
+        assert_eq!(provider.judge(&token, &none, now()), Ok(Some(Answer::Fetch)));
+        let mut failed = none.clone();
+        failed.failed(now());
+        assert!(provider.judge(&token, &failed, now()).is_err(), "a moment ago it failed");
+        let stranger = SigningKey::from_pem(SigningKey::generate_pem().expect("made").as_bytes()).expect("a key");
+        let other = Provider { algorithms: vec![Algorithm::Rs256], ..provider.clone() };
+        let foreign = stranger.sign(&claims().to_string()).expect("signed");
+        assert!(other.judge(&foreign, &keys(), now()).is_err(), "the keys are still good");
+        let later = now() + Duration::from_secs(3600);
+        assert_eq!(other.judge(&foreign, &keys(), later), Ok(Some(Answer::Fetch)));
+        assert!(provider.judge(&foreign, &keys(), later).is_err_and(|refusal| refusal.why[0].contains("expected [\"ES256\"]")));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(sub in any::<Option<i64>>(), exp in any::<i64>(), nbf in any::<f64>(), text in ".{0,10}") {
+            let claims = json!({"iss": "https://issuer.example", "aud": text, "exp": exp, "nbf": nbf, "sub": sub, "groups": [text]});
+            let _ = provider().judge(&signed(&claims), &keys(), now());
+        }
+    }
+}
