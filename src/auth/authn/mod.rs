@@ -4,6 +4,8 @@ mod anonymous;
 mod authenticator;
 mod bootstrap_token;
 mod cache;
+#[cfg(test)]
+mod corpus;
 mod directory;
 mod impersonation;
 
