@@ -24,6 +24,20 @@ pub struct Storage {
     pub fields: Vec<FieldPath>,
 }
 
+impl Storage {
+    /// What all its keys begin with, `/registry/configmaps/`; `etcd_prefix` is `/registry/`.
+    #[must_use]
+    pub fn key_prefix(&self, etcd_prefix: &str) -> String {
+        format!("{etcd_prefix}{}/", self.id)
+    }
+
+    /// Bytes of [`Self::key_prefix`]: where the namespace or name begins in a key.
+    #[must_use]
+    pub fn key_prefix_len(&self, etcd_prefix: &str) -> usize {
+        etcd_prefix.len() + self.id.len() + "/".len()
+    }
+}
+
 #[cfg(any(test, feature = "testing"))]
 impl Storage {
     /// ConfigMaps, for tests.
@@ -97,4 +111,16 @@ pub enum FieldPath {
     FirstElement(Vec<String>, String),
     /// A label that is accepted and always reads `""` (`status.podIPs`).
     AlwaysEmpty,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_begins_with_the_prefix_of_its_resource() {
+        let storage = Storage::test_config_maps();
+        assert_eq!(storage.key_prefix("/registry/"), "/registry/configmaps/");
+        assert_eq!(storage.key_prefix_len("/registry/"), "/registry/configmaps/".len());
+    }
 }

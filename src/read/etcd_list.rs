@@ -97,7 +97,7 @@ impl Reader {
     /// Takes what matches until the limit; whether it is reached.
     async fn take(&self, target: &Target, kvs: Vec<KeyValue>, limit: Option<u64>, page: &mut Page, broken: &mut Vec<Broken>) -> bool {
         let storage = &target.resource.served.storage;
-        let prefix = target.own_prefix(&self.prefix);
+        let prefix = storage.key_prefix_len(&self.prefix);
         let evaluated = &target.resource.metrics.storage_list_evaluated;
         let mut pace = Pace::default();
         for kv in kvs {

@@ -254,7 +254,8 @@ impl Reader {
             return Err(ReadError::TooLarge { asked, current, retry_after: None });
         }
         let Some(kv) = answer.kvs.into_iter().next() else { return Err(target.not_found()) };
-        let decoded = ingest(&target.resource.served.storage, target.own_prefix(&self.prefix), kv.key, &kv.value, kv.mod_revision);
+        let storage = &target.resource.served.storage;
+        let decoded = ingest(storage, storage.key_prefix_len(&self.prefix), kv.key, &kv.value, kv.mod_revision);
         decoded.map(Arc::new).map_err(|broken| {
             metrics.decode_errors.inc();
             ReadError::Undecodable { count: 1, key: String::from_utf8_lossy(&broken.key).into_owned(), why: broken.why }
@@ -272,11 +273,6 @@ impl Target {
 
     fn known(&self) -> Known {
         self.resource.handle.published.known()
-    }
-
-    /// Bytes of a key before the namespace or the name.
-    pub(super) fn own_prefix(&self, etcd_prefix: &str) -> usize {
-        etcd_prefix.len() + self.resource.served.storage.id.len() + 1
     }
 
     fn not_found(&self) -> ReadError {

@@ -122,7 +122,7 @@ impl Target {
             }
         }
         filter.fields = FieldMatcher::new(&terms);
-        let whole = format!("{etcd_prefix}{}/", resource.served.storage.id);
+        let whole = resource.served.storage.key_prefix(etcd_prefix);
         let within = |namespace: Option<&str>| match namespace.filter(|_| namespaced) {
             Some(namespace) => format!("{whole}{namespace}/"),
             None => whole.clone(),

@@ -292,7 +292,7 @@ impl Driver {
     fn count_progress(&self, index: Option<usize>) {
         let range = index.and_then(|index| self.machine.watches().nth(index)).map(|(_, range, _)| range);
         for (storage, inbox) in self.resources.values() {
-            if range.is_none_or(|range| range.contains(format!("{}{}/", self.config.prefix, storage.id).as_bytes())) {
+            if range.is_none_or(|range| range.contains(storage.key_prefix(&self.config.prefix).as_bytes())) {
                 inbox.metrics.etcd_bookmarks.inc();
             }
         }

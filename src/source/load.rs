@@ -36,7 +36,7 @@ pub struct LoadFailed;
 /// # Errors
 /// [`LoadFailed`] when the revision being read was compacted, or is not there (etcd went backwards).
 pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt, metrics: &ResourceMetrics) -> Result<Loaded, LoadFailed> {
-    let own = format!("{prefix}{}/", storage.id).into_bytes();
+    let own = storage.key_prefix(prefix).into_bytes();
     let range = KeyRange::prefix(&own);
     let mut revision = match at {
         LoadAt::Exactly(revision) => Some(revision),

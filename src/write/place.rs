@@ -65,10 +65,10 @@ impl Place {
 
     /// Its storage key; `prefix` is `/registry/`.
     pub(super) fn key(&self, prefix: &str) -> Bytes {
-        let id = &self.served().storage.id;
+        let prefix = self.served().storage.key_prefix(prefix);
         match &self.namespace {
-            Some(namespace) => format!("{prefix}{id}/{namespace}/{}", self.name).into(),
-            None => format!("{prefix}{id}/{}", self.name).into(),
+            Some(namespace) => format!("{prefix}{namespace}/{}", self.name).into(),
+            None => format!("{prefix}{}", self.name).into(),
         }
     }
 }
@@ -119,8 +119,7 @@ impl Writer {
     }
 
     fn read(&self, served: &Served, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
-        let storage = &served.storage;
-        ingest(storage, self.prefix.len() + storage.id.len() + 1, key, value, revision)
+        ingest(&served.storage, served.storage.key_prefix_len(&self.prefix), key, value, revision)
     }
 }
 

@@ -137,7 +137,7 @@ impl Machine {
 
     /// A resource appeared (a CustomResourceDefinition, or at start).
     pub fn add(&mut self, storage: Arc<Storage>, out: &mut Vec<Out>) {
-        let key = format!("{}{}/", self.prefix, storage.id).into_bytes();
+        let key = storage.key_prefix(&self.prefix).into_bytes();
         let generation = self.generation;
         let phase = Phase::Loading { generation, ready_at: Revision::ZERO, held: Vec::new(), held_bytes: 0 };
         self.resources.insert(key.clone(), Resource { storage, upto: Revision::ZERO, phase });
