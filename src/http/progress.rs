@@ -8,7 +8,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -38,16 +38,39 @@ pub(super) struct Progress {
     /// Counts beginnings and frames.
     steps: AtomicU64,
     begun: Notify,
-    times: Mutex<Times>,
+    times: Times,
     /// Of a connection: one of its streams was given up.
     gave_up: Notify,
 }
 
-/// When an answer began, and when a watch is over.
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    since: Option<Instant>,
-    until: Option<Instant>,
+/// When the answer under way began, and when it is over if it is a watch.
+#[derive(Debug, Default)]
+pub(super) struct Times(Mutex<(Option<Instant>, Option<Instant>)>);
+
+impl Times {
+    /// An answer begins now; a watch is over at `until`.
+    pub(super) fn begin(&self, until: Option<Instant>) {
+        *self.lock() = (Some(Instant::now()), until);
+    }
+
+    /// When the watch is over.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.lock().1
+    }
+
+    /// The watch has ended.
+    pub(super) fn end(&self) {
+        self.lock().1 = None;
+    }
+
+    /// Whether the answer takes longer than any may.
+    pub(super) fn is_late(&self, limit: Duration) -> bool {
+        self.lock().0.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Option<Instant>, Option<Instant>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Progress {
@@ -78,7 +101,7 @@ impl Progress {
         loop {
             while !self.is_answering.load(Ordering::Acquire) {
                 // A watch that may stand still, until its time is over: nobody polls it then, so it cannot end itself.
-                match self.times().until {
+                match self.times.until() {
                     Some(until) => match timeout_at(until + limit, self.begun.notified()).await {
                         Ok(()) => {}
                         Err(_) => return,
@@ -88,15 +111,11 @@ impl Progress {
             }
             let seen = self.steps.load(Ordering::Acquire);
             sleep(limit).await;
-            let is_late = || self.times().since.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX);
-            if self.is_answering.load(Ordering::Acquire) && (self.steps.load(Ordering::Acquire) == seen || is_late()) {
+            let stands_still = || self.steps.load(Ordering::Acquire) == seen;
+            if self.is_answering.load(Ordering::Acquire) && (stands_still() || self.times.is_late(limit)) {
                 return;
             }
         }
-    }
-
-    fn times(&self) -> Times {
-        *self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,7 +127,7 @@ impl Answering {
     /// The answer of this task begins; a watch is over at `until`. Outside of [`Progress::watch`] nobody looks at it.
     pub(super) fn begin(until: Option<Instant>) -> Option<Self> {
         let progress = CURRENT.try_with(Arc::clone).ok()?;
-        *progress.times.lock().unwrap_or_else(PoisonError::into_inner) = Times { since: Some(Instant::now()), until };
+        progress.times.begin(until);
         progress.steps.fetch_add(1, Ordering::AcqRel);
         progress.is_answering.store(true, Ordering::Release);
         progress.begun.notify_one();

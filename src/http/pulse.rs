@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -23,7 +23,7 @@ use super::{
     connections::{Reason, Seat},
     counted::LongRunning,
     frames::Frames,
-    progress::LIMITS_MAX,
+    progress::Times,
 };
 
 /// Bytes that must be written within `--request-timeout` for an answer to go on: answers to pings, which any client can have, are fewer.
@@ -56,9 +56,8 @@ pub(super) struct Pulse {
     emptied: Notify,
     /// Told when an answer begins.
     begun: Notify,
-    /// When the answer of an HTTP/1.1 connection began, and when a watch is over.
-    since: Mutex<Option<Instant>>,
-    until: Mutex<Option<Instant>>,
+    /// Of an HTTP/1.1 connection, which has one answer at a time.
+    times: Times,
 }
 
 impl Pulse {
@@ -127,13 +126,12 @@ impl Pulse {
 
     /// When the watch of an HTTP/1.1 connection is over.
     fn watch_until(&self) -> Option<Instant> {
-        if self.speaks_h2() { None } else { *self.until.lock().unwrap_or_else(PoisonError::into_inner) }
+        if self.speaks_h2() { None } else { self.times.until() }
     }
 
     /// Whether the answer of an HTTP/1.1 connection takes longer than any may.
     fn is_late(&self, limit: Duration) -> bool {
-        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        self.answers.load(Ordering::Acquire) > 0 && since.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX)
+        self.answers.load(Ordering::Acquire) > 0 && self.times.is_late(limit)
     }
 
     /// A stream was given up: what is left of it goes with the connection, when the others have ended.
@@ -163,8 +161,7 @@ impl Open {
 
     /// It is being answered: from now on it must go on. A watch is over at `until`.
     fn answered(self, until: Option<Instant>) -> Self {
-        *self.pulse.since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        *self.pulse.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        self.pulse.times.begin(until);
         self.is_answer.store(true, Ordering::Release);
         self.pulse.answers.fetch_add(1, Ordering::AcqRel);
         self.pulse.step();
@@ -188,7 +185,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.rest();
-        *self.pulse.until.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.pulse.times.end();
         if self.pulse.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.pulse.emptied.notify_one();
         }
@@ -345,6 +342,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::http::progress::LIMITS_MAX;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
