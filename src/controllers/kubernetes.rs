@@ -54,15 +54,15 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
         if !known.is_ready() {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
-        let key = format!("{}{}/{NAMESPACE}/{NAME}", controllers.prefix, resource.served.storage.id);
+        let key = format!("{}{NAMESPACE}/{NAME}", resource.served.storage.key_prefix(&controllers.prefix));
         let found = known.view.store.find(key.as_bytes()).map(|found| [b"{", &found.tail[..]].concat());
         let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
         let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default(), approval: None };
-        let body = object.to_string();
+        let body = || object.to_string();
         let written = match found {
-            None => controllers.writer.create(&ask(""), Syntax::Json, body.as_bytes(), &mut Vec::new()).await,
+            None => controllers.writer.create(&ask(""), Syntax::Json, body().as_bytes(), &mut Vec::new()).await,
             Some(found) if *kept && !serde_json::from_slice(&found).is_ok_and(|found: Value| holds(&found, object)) => {
-                controllers.writer.replace(&ask(NAME), Syntax::Json, body.as_bytes(), &mut Vec::new()).await
+                controllers.writer.replace(&ask(NAME), Syntax::Json, body().as_bytes(), &mut Vec::new()).await
             }
             Some(_) => continue,
         };

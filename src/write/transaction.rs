@@ -104,21 +104,21 @@ impl Writer {
         is_large: bool,
     ) -> Result<Result<Done, Option<Current>>, WriteError> {
         let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
-        let mut value = Bytes::new();
+        let mut value = None;
         let outcome = match &decision {
             Decision::Keep => Outcome::Written(expected),
             Decision::Put(tree) => {
                 let lease = self.lease_for(place.served()).await?;
-                value = self.offload.take(is_large, || encoded(place, tree)).await;
-                self.put_if(place, value.clone(), expected, lease).await?
+                let encoded = self.offload.take(is_large, || encoded(place, tree)).await;
+                self.put_if(place, value.insert(encoded).clone(), expected, lease).await?
             }
             Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),
             Decision::Remove(_) => self.delete_if(place, expected).await?,
         };
         Ok(match outcome {
             Outcome::Written(revision) => {
-                let stored = StoredValue { key: place.key(&self.prefix), value, revision };
-                Ok(done(decision, current, revision, Some(stored)))
+                let stored = value.map(|value| StoredValue { key: place.key(&self.prefix), value, revision });
+                Ok(done(decision, current, revision, stored))
             }
             Outcome::Changed(Some(found)) => Err(Some(self.decoded(place, found).await?)),
             Outcome::Changed(None) => Err(None),
