@@ -24,6 +24,7 @@ mod advertised;
 mod alone;
 mod backend;
 mod files;
+mod issuer;
 mod signals;
 
 pub use alone::run_store;
@@ -43,7 +44,7 @@ use crate::write::{
     Writer,
     permit::{Permission, Permit},
 };
-use auth::authn::{AuthError, Authenticator};
+use auth::authn::{AuthError, Authenticator, Impersonation};
 use backend::Backend;
 use codec::Blocks;
 use etcd;
@@ -64,6 +65,9 @@ pub enum StartError {
     /// The authenticators.
     #[error(transparent)]
     Auth(#[from] AuthError),
+    /// The key that signs tokens.
+    #[error("{0}")]
+    Issuer(String),
     /// A listener.
     #[error(transparent)]
     Listener(#[from] ListenerError),
@@ -106,10 +110,12 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let (connections, few) = files::connections(config.connections.count_max);
     config.connections.count_max = connections;
     config.warnings.extend(few);
+    let backend = Backend::open(&config)?;
+    issuer::prepare(&mut config).map_err(StartError::Issuer)?;
+    let token_issuer = issuer::issuer(&config.issuer).map_err(StartError::Issuer)?;
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
     let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
-    let backend = Backend::open(&config)?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
     let etcd = backend.etcd()?;
@@ -147,7 +153,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let permit = Arc::new(Permit::default());
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
     let access = Arc::new(Access::new(&config.authorization));
-    feeding.spawn(access.clone().follow(resources.clone()));
+    feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
     let controllers = Controllers {
         etcd: etcd.clone(),
         prefix: prefix.as_str().into(),
@@ -160,6 +166,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         advertised: advertised::find(&config.listeners),
     };
     let controllers = tokio::spawn(controllers.run(told));
+    let discovery = issuer::discovery(&config, authenticator.account_keys());
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: Reader::new(etcd, &prefix),
@@ -167,7 +174,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         writer,
         authenticator,
         access,
-        anonymous: config.authorization.anonymous,
+        impersonation: Impersonation::default(),
+        issuer: token_issuer,
+        discovery,
         metrics,
         strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),

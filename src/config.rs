@@ -12,12 +12,14 @@ mod args;
 mod gates;
 mod secure;
 mod store;
+mod tokens;
 
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use gates::Gates;
 pub use secure::{Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
+pub use tokens::TokenIssuer;
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ pub struct Config {
     pub listeners: Listeners,
     /// How clients on the TLS listener prove who they are.
     pub auth: authn::Config,
+    /// Who issues tokens of service accounts.
+    pub issuer: TokenIssuer,
     /// What they may do then.
     pub authorization: Authorization,
     /// How long things may take.
@@ -88,7 +92,7 @@ pub struct Listeners {
 pub struct Authorization {
     /// Whom to ask, in this order.
     pub modes: Vec<Mode>,
-    /// Whether clients without credentials are asked for, as `system:anonymous`; else they get 401.
+    /// Whether clients without credentials are let through, as `system:anonymous`; else they get 401.
     pub anonymous: bool,
     /// Whether watches end when the right to them is taken away.
     pub ends_watches: bool,
@@ -237,8 +241,8 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
     let authorization = authorization(&args)?;
     let etcd = etcd(&args)?;
-    let auth =
-        authn::Config { client_ca_file: args.client_ca_file.clone(), token_file: args.token_auth_file.clone(), ..authn::Config::default() };
+    let auth = tokens::authenticators(&args, &authorization);
+    let issuer = tokens::issuer(&args, etcd.servers.is_empty());
     let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
     if listeners.secure.is_some() {
         if authorization.modes.contains(&Mode::AlwaysAllow) {
@@ -253,6 +257,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         etcd,
         listeners,
         auth,
+        issuer,
         authorization,
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),

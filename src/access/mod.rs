@@ -1,5 +1,6 @@
 //! Who may do what here: the authorizers that the flags name, over indexes that follow the cache. Answers from memory; knows no request.
 
+pub mod directory;
 mod follow;
 pub mod review;
 mod streams;
@@ -16,10 +17,11 @@ use auth::authz::node::NodeGraph;
 use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use auth::authz::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Chain, Masters, Rules, Verdict};
 use auth::{MASTERS, User};
+use directory::Cached;
 use follow::{Index, follow};
 use std::time::Duration;
-pub use streams::Permission;
 use streams::Streams;
+pub use streams::{Permission, Refused};
 use tokio::sync::Notify;
 
 /// Between two looks at all streams: changes that come in a row are one.
@@ -78,13 +80,13 @@ impl Access {
     }
 
     /// Follows the objects that authorizers decide by until the process ends.
-    pub async fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>) {
+    pub async fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
         let node = async {
             if let Some(node) = &self.node {
                 follow(&node.0, &resources, &self.changed).await;
             }
         };
-        tokio::join!(follow(&self.rbac.0, &resources, &self.changed), node, self.judge());
+        tokio::join!(follow(&self.rbac.0, &resources, &self.changed), node, self.judge(), self.expel(&resources, &prefix));
     }
 
     /// Ends the streams whose right is taken away.
@@ -97,6 +99,25 @@ impl Access {
                 tracing::info!(streams = ended, "ended watches that are not allowed any longer");
             }
             tokio::time::sleep(JUDGE_PAUSE).await;
+        }
+    }
+
+    /// Ends the streams of service accounts that are no more.
+    async fn expel(&self, resources: &ArcSwap<ServedResources>, prefix: &str) {
+        let Some(streams) = &self.streams else { return };
+        let Some(accounts) = resources.load().find("", "v1", "serviceaccounts").cloned() else { return };
+        loop {
+            let changed = accounts.handle.published.changed();
+            {
+                let resources = resources.load();
+                let directory = Cached::new(&resources, prefix);
+                let ended = streams.expel(|user| accounts.handle.published.known().is_ready() && directory.lacks(user));
+                if ended > 0 {
+                    tracing::info!(streams = ended, "ended watches of service accounts that are no more");
+                }
+            }
+            tokio::time::sleep(JUDGE_PAUSE).await;
+            changed.await;
         }
     }
 

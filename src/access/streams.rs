@@ -27,9 +27,17 @@ struct Filed {
 struct Stream {
     user: Arc<User>,
     info: Arc<RequestInfo>,
-    /// Why it is allowed no longer.
-    refused: OnceLock<String>,
+    refused: OnceLock<Refused>,
     waker: AtomicWaker,
+}
+
+/// Why a stream is allowed no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The authorizers say no, for this reason; it may be empty.
+    Forbidden(String),
+    /// The account that opened it is no more.
+    Unauthorized,
 }
 
 /// A stream's right to go on; it is forgotten when this is dropped.
@@ -53,34 +61,52 @@ impl Streams {
 
     /// Asks about each stream again, and ends those that are not allowed any longer; how many.
     pub(super) async fn judge(&self, decide: impl Fn(&Attributes<'_>) -> Verdict) -> usize {
-        let all: Vec<Arc<Stream>> = {
-            let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            filed.users.values().flat_map(BTreeMap::values).filter(|stream| stream.refused.get().is_none()).cloned().collect()
-        };
         let mut ended = 0;
-        for some in all.chunks(JUDGED_AT_ONCE) {
+        for some in self.all(|_| true).chunks(JUDGED_AT_ONCE) {
             for stream in some {
                 let verdict = stream.info.ask(&stream.user, &decide);
-                if verdict.decision != Decision::Allow && stream.refused.set(verdict.reason.to_string()).is_ok() {
-                    stream.waker.wake();
-                    ended += 1;
+                if verdict.decision != Decision::Allow {
+                    ended += stream.end(Refused::Forbidden(verdict.reason.to_string()));
                 }
             }
             tokio::task::yield_now().await;
         }
         ended
     }
+
+    /// Ends the streams of users who are no more; how many.
+    pub(super) fn expel(&self, is_gone: impl Fn(&User) -> bool) -> usize {
+        self.all(is_gone).iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
+    }
+
+    /// The streams of these users.
+    fn all(&self, wanted: impl Fn(&User) -> bool) -> Vec<Arc<Stream>> {
+        let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = filed.users.iter().filter(|(user, _)| wanted(user)).flat_map(|(_, streams)| streams.values());
+        of.filter(|stream| stream.refused.get().is_none()).cloned().collect()
+    }
+}
+
+impl Stream {
+    /// Ends it; 1 if it had not ended before.
+    fn end(&self, why: Refused) -> usize {
+        let is_first = self.refused.set(why).is_ok();
+        if is_first {
+            self.waker.wake();
+        }
+        usize::from(is_first)
+    }
 }
 
 impl Permission {
     /// Who, what, and why not any longer; the task is woken when that comes to be.
-    pub fn poll_refused(&self, cx: &Context<'_>) -> Option<(&User, &RequestInfo, &str)> {
+    pub fn poll_refused(&self, cx: &Context<'_>) -> Option<(&User, &RequestInfo, &Refused)> {
         let stream = &*self.stream;
         if stream.refused.get().is_none() {
             stream.waker.register(cx.waker());
         }
         // After the waker is known: what is refused from now on wakes it.
-        stream.refused.get().map(|reason| (&*stream.user, &*stream.info, &**reason))
+        stream.refused.get().map(|why| (&*stream.user, &*stream.info, why))
     }
 }
 
@@ -111,14 +137,14 @@ mod tests {
             streams.open(user, Arc::new(RequestInfo { path: "/x".to_owned(), ..RequestInfo::default() }))
         };
         let (jane, joe) = (open("jane"), open("joe"));
-        let refused =
-            |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.to_owned());
+        let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
         assert_eq!(streams.judge(|asked| AlwaysAllow.decide(asked)).await, 0);
         assert_eq!((refused(&jane), refused(&joe)), (None, None));
         let only_joe = |asked: &Attributes<'_>| if asked.user.name == "joe" { AlwaysAllow.decide(asked) } else { AlwaysDeny.decide(asked) };
         assert_eq!(streams.judge(only_joe).await, 1);
-        assert_eq!((refused(&jane).as_deref(), refused(&joe)), (Some("Everything is forbidden."), None));
+        assert_eq!((refused(&jane), refused(&joe)), (Some(Refused::Forbidden("Everything is forbidden.".to_owned())), None));
         assert_eq!(streams.judge(only_joe).await, 0, "it is told once");
+        assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe));
         assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
     }

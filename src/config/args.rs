@@ -106,6 +106,52 @@ pub(super) struct ServeArgs {
     /// CSV file of bearer tokens: token,user,uid[,"group1,group2"]; read once at start
     #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
     pub(super) token_auth_file: Option<PathBuf>,
+    /// PEM files with keys that tokens of service accounts may be signed with: public keys, private keys or certificates
+    /// [default: --service-account-signing-key-file]
+    #[arg(long, value_name = "FILE", value_delimiter = ',', help_heading = "Who may enter")]
+    pub(super) service_account_key_file: Vec<PathBuf>,
+    /// PEM file with the private key that signs tokens of service accounts; on the embedded store one is made in the data directory
+    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    pub(super) service_account_signing_key_file: Option<PathBuf>,
+    /// Issuers of tokens of service accounts, one or several; the first one issues
+    #[arg(long, default_value = "https://kubernetes.default.svc", value_name = "URL", help_heading = "Who may enter")]
+    pub(super) service_account_issuer: Vec<String>,
+    /// Whom tokens must be for [default: the issuers]
+    #[arg(long, value_delimiter = ',', value_name = "AUDIENCE,...", help_heading = "Who may enter")]
+    pub(super) api_audiences: Vec<String>,
+    /// Whether a legacy token must be in its Secret still
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    pub(super) service_account_lookup: bool,
+    /// Whether tokens that kubelets ask for live a year, for clients that do not renew them in time
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    pub(super) service_account_extend_token_expiration: bool,
+    /// Longest life of a token that is issued (Go duration); 0 = what is asked for, up to 2^32 seconds
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Who may enter")]
+    pub(super) service_account_max_token_expiration: Duration,
+    /// Where the keys of tokens are served, for /.well-known/openid-configuration [default: /openid/v1/jwks of this server]
+    #[arg(long, value_name = "URL", help_heading = "Who may enter")]
+    pub(super) service_account_jwks_uri: Option<String>,
+    /// Whether Secrets of type bootstrap.kubernetes.io/token in kube-system are tokens
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    pub(super) enable_bootstrap_token_auth: bool,
+    /// PEM file with authorities of a proxy in front, whose X-Remote-* headers say who the client is
+    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    pub(super) requestheader_client_ca_file: Option<PathBuf>,
+    /// CNs of the proxy's certificate [default: any that its authority has signed]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Who may enter")]
+    pub(super) requestheader_allowed_names: Vec<String>,
+    /// Headers that say the client's name; the first one with a value counts
+    #[arg(long, default_value = "X-Remote-User", value_delimiter = ',', value_name = "HEADER,...", help_heading = "Who may enter")]
+    pub(super) requestheader_username_headers: Vec<String>,
+    /// Headers that say its uid
+    #[arg(long, value_delimiter = ',', value_name = "HEADER,...", help_heading = "Who may enter")]
+    pub(super) requestheader_uid_headers: Vec<String>,
+    /// Headers that say its groups
+    #[arg(long, default_value = "X-Remote-Group", value_delimiter = ',', value_name = "HEADER,...", help_heading = "Who may enter")]
+    pub(super) requestheader_group_headers: Vec<String>,
+    /// What headers begin with that say more about it
+    #[arg(long, default_value = "X-Remote-Extra-", value_delimiter = ',', value_name = "PREFIX,...", help_heading = "Who may enter")]
+    pub(super) requestheader_extra_headers_prefix: Vec<String>,
     /// Who decides what clients of the TLS listener may do, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny
     #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Who may enter")]
     pub(super) authorization_mode: Vec<String>,

@@ -34,22 +34,25 @@ use super::{
     health::{self, Wrong},
     line::RequestLine,
     listen::{ConnInfo, ListenerKind},
+    mutate::warn,
     offload::offload,
     openapi,
     path::{Health, PathError, Route},
+    request_info::request_info,
     resource,
     respond::Reply,
     status::Status,
     websocket,
 };
-use crate::access::Access;
+use crate::access::{Access, directory::Cached};
 use crate::config::{Gates, Times};
 use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
-use auth::authn::{Ask, Authenticator, Context, Empty, Identity, impersonates};
-use auth::{AUTHENTICATED, MASTERS, User};
+use auth::authn::{Ask, Authenticator, Context, Discovery, Elsewhere, Identity, Impersonation, Issuer, Proof, Question};
+use auth::authz::{Attributes, Decision, Resource, Target};
+use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
 use go::{duration, url::Query};
 use kube::{
@@ -71,8 +74,12 @@ pub struct Api {
     pub authenticator: Arc<Authenticator>,
     /// Who may do what.
     pub access: Arc<Access>,
-    /// Whether those who are nobody in particular may ask.
-    pub anonymous: bool,
+    /// Who may act as whom.
+    pub impersonation: Impersonation,
+    /// Who issues tokens of service accounts; nobody without a key.
+    pub issuer: Option<Issuer>,
+    /// Where the keys of those tokens are told.
+    pub discovery: Option<Discovery>,
     /// Metric families.
     pub metrics: Arc<Metrics>,
     /// What browsers are told at the TLS listener.
@@ -174,14 +181,16 @@ async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Res
     next.run(request).await
 }
 
-/// Who is it? Nobody may act as somebody else; unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
+/// Who is it, and as whom is it carried out? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
 async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let conn = connection(&request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => {
             let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(&request));
-            let context = Context { path: &path, certificate: &conn.certificate, is_socket, directory: &Empty, now: SystemTime::now() };
+            let resources = api.resources.load();
+            let directory = Cached::new(&resources, api.reader.prefix());
+            let context = Context { path: &path, certificate: &conn.certificate, is_socket, directory: &directory, now: SystemTime::now() };
             match api.authenticator.identify(request.headers_mut(), &context) {
                 Ask::Identity(identity) => identity,
                 // Nobody else is asked yet.
@@ -189,35 +198,72 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
             }
         }
     };
-    let open = api.anonymous || matches!(arrived(&request).line.route, Ok(Route::Health { .. }));
-    request.extensions_mut().insert(Caller(match &identity {
-        Identity::Local => LOCAL.clone(),
-        Identity::User(proof) => proof.user.clone(),
-        Identity::None | Identity::Invalid(_) => ANONYMOUS.clone(),
-    }));
-    let refused = match identity {
-        Identity::Invalid(_) => Some(Status::unauthorized()),
-        Identity::None if !open => Some(Status::unauthorized()),
+    let reply = || arrived(&request).reply;
+    let proof = match identity {
+        Identity::Local => Proof { user: LOCAL.clone(), ..Proof::default() },
+        Identity::User(proof) if proof.user.name == ANONYMOUS => {
+            conn.seat.probed();
+            proof
+        }
         Identity::User(proof) if conn.seat.prove(&proof.user.name).is_err() => {
-            Some(Status::too_many_requests("this user has too many connections open, please try again later", 1))
+            let status = Status::too_many_requests("this user has too many connections open, please try again later", 1);
+            return whole(reply().status(&status));
         }
-        known => {
-            if known == Identity::None {
-                conn.seat.probed();
-            }
-            // Carried out as the client itself, it would do what the other may not, and say nothing.
-            impersonates(request.headers()).then(|| Status::forbidden(NO_IMPERSONATION))
+        Identity::User(proof) => proof,
+        Identity::None if matches!(arrived(&request).line.route, Ok(Route::Health { .. })) => {
+            conn.seat.probed();
+            Proof { user: NOBODY.clone(), ..Proof::default() }
         }
+        Identity::None | Identity::Invalid(_) => return whole(reply().status(&Status::unauthorized())),
     };
-    match refused {
-        Some(status) => whole(arrived(&request).reply.status(&status)),
-        None => next.run(request).await,
+    let Proof { user, expires, warning, .. } = proof;
+    let user = match Impersonation::wanted(request.headers_mut()) {
+        Ok(None) => user,
+        Ok(Some(wanted)) => match act_as(&api, &request, &user, &wanted) {
+            Ok(user) => Arc::new(user),
+            Err(status) => return whole(arrived(&request).reply.status(&status)),
+        },
+        Err(message) => return whole(arrived(&request).reply.status(&Status::bad_request(message))),
+    };
+    request.extensions_mut().insert(Caller { user, expires });
+    let mut response = next.run(request).await;
+    if let Some(warning) = warning {
+        warn(response.headers_mut(), &[warning.to_owned()]);
     }
+    response
 }
 
-/// Who asks, as authorizers see it.
+/// The user that a request is carried out as, if who asks may act as him.
+fn act_as(api: &Api, request: &Request, user: &User, wanted: &User) -> Result<User, Status> {
+    let info = request_info(request.method(), request.uri().path(), &arrived(request).line.query);
+    let decide = |user: &User, question: &Question| -> Result<(), (Status, String)> {
+        let judge = |asked: &Attributes<'_>| {
+            let verdict = api.access.decide(asked);
+            let reason = verdict.reason.to_string();
+            if verdict.decision == Decision::Allow { Ok(()) } else { Err((Status::access_denied(asked, &reason), reason)) }
+        };
+        match question {
+            Question::Request { verb } => info.ask(user, |asked| judge(&Attributes { verb, ..*asked })),
+            Question::Resource { verb, group, resource, subresource, namespace, name } => {
+                let target = Target::Resource(Resource { namespace, group, version: "v1", resource, subresource, name, fields: &[] });
+                judge(&Attributes { user, verb, target })
+            }
+        }
+    };
+    let allowed = api.impersonation.decide(wanted, user, &info.verb, &mut |user, question| decide(user, question).map_err(|(_, why)| why));
+    allowed.map(|impersonated| impersonated.user).map_err(|forbidden| match decide(user, &forbidden.question) {
+        Err((status, _)) => status,
+        // It was allowed just now.
+        Ok(()) => Status::too_many_requests("the right to impersonate is changing, please try again later", 1),
+    })
+}
+
+/// Who asks, as authorizers see it, and until when what proves it counts.
 #[derive(Clone)]
-struct Caller(Arc<User>);
+struct Caller {
+    user: Arc<User>,
+    expires: Option<SystemTime>,
+}
 
 /// Who comes through the plain listener: an administrator of this machine, under the name that kube-apiserver's plain port gave.
 static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {
@@ -226,12 +272,8 @@ static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {
 });
 
 /// Who shows no credentials.
-static ANONYMOUS: LazyLock<Arc<User>> = LazyLock::new(|| {
-    Arc::new(User { name: "system:anonymous".to_owned(), groups: vec!["system:unauthenticated".to_owned()], ..User::default() })
-});
-
-/// What who wants to act as somebody else is told.
-const NO_IMPERSONATION: &str = "impersonation is not supported yet: no request with an Impersonate-* header is carried out";
+static NOBODY: LazyLock<Arc<User>> =
+    LazyLock::new(|| Arc::new(User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }));
 
 async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     let Arrived { line, mut reply, .. } = arrived(&request);
@@ -247,6 +289,10 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, *endpoint, check.as_deref(), &line.query)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&resources).into())),
+        Route::Discovery(document) => match &api.discovery {
+            Some(discovery) => whole(reply.discovery(discovery, *document)),
+            None => whole(reply.page_not_found()),
+        },
         Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref().map(|(group, _)| &**group))),
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
@@ -360,12 +406,17 @@ impl Api {
         reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
     }
 
-    /// Whose bearer token it is, and for which of these audiences.
-    pub(super) fn token_user(&self, token: &str, audiences: &[&str]) -> Option<(Arc<User>, Vec<String>)> {
-        let audiences: Vec<String> = audiences.iter().map(|audience| (*audience).to_owned()).collect();
-        match self.authenticator.review(token, &audiences, &Empty, SystemTime::now()) {
-            Ask::Identity(Identity::User(proof)) => Some((proof.user, proof.audiences)),
-            Ask::Identity(_) | Ask::Elsewhere(_) => None,
+    /// Whose bearer token it is, when it is for one of these audiences.
+    ///
+    /// # Errors
+    /// Why it is nobody's.
+    pub(super) fn review_token(&self, token: &str, audiences: &[String]) -> Result<Proof, String> {
+        let resources = self.resources.load();
+        let directory = Cached::new(&resources, self.reader.prefix());
+        match self.authenticator.review(token, audiences, &directory, SystemTime::now()) {
+            Ask::Identity(Identity::User(proof)) => Ok(proof),
+            Ask::Identity(Identity::Invalid(refusal)) | Ask::Elsewhere(Elsewhere { refusal, .. }) => Err(refusal.to_string()),
+            Ask::Identity(Identity::None | Identity::Local) => Err(String::new()),
         }
     }
 
@@ -389,7 +440,12 @@ pub(super) fn arrived(request: &Request) -> Arrived {
 
 /// Who asks.
 pub(super) fn caller(request: &Request) -> Arc<User> {
-    request.extensions().get::<Caller>().map(|caller| caller.0.clone()).expect("the layer `identify` is before all that ask")
+    request.extensions().get::<Caller>().map(|caller| caller.user.clone()).expect("the layer `identify` is before all that ask")
+}
+
+/// Until when what proves who asks counts.
+pub(super) fn expiry(request: &Request) -> Option<SystemTime> {
+    request.extensions().get::<Caller>().and_then(|caller| caller.expires)
 }
 
 pub(super) fn connection(request: &Request) -> Arc<ConnInfo> {

@@ -2,15 +2,17 @@
 //! whether something exists (spec api-surface §0, §13.2).
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::Response,
 };
+use tokio::time::Instant;
 
 use super::{
-    api::{Api, arrived, caller, whole},
+    api::{Api, arrived, caller, expiry, whole},
     path::{Health, Route},
     request_info::request_info,
     status::Status,
@@ -46,10 +48,20 @@ pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request,
 #[derive(Clone)]
 struct Asked(Arc<RequestInfo>);
 
-/// A watch's right to go on; none where nobody can take it away.
-pub(super) fn permission(api: &Api, request: &Request) -> Option<Permission> {
-    let Asked(info) = request.extensions().get::<Asked>()?;
-    api.access.open_stream(caller(request), info.clone())
+/// What a watch lives on.
+pub(super) struct Rights {
+    /// Its right to go on; none where nobody can take it away.
+    pub(super) permission: Option<Permission>,
+    /// When what proves who asks counts no more.
+    pub(super) expires: Option<Instant>,
+}
+
+/// What the watch lives on that this request begins.
+pub(super) fn rights(api: &Api, request: &Request) -> Rights {
+    let asked = request.extensions().get::<Asked>();
+    let permission = asked.and_then(|Asked(info)| api.access.open_stream(caller(request), info.clone()));
+    let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+    Rights { permission, expires: left.and_then(|left| Instant::now().checked_add(left)) }
 }
 
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.

@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::{counted::LongRunning, status::Status};
-use crate::access::Permission;
+use super::{authorize::Rights, counted::LongRunning, status::Status};
+use crate::access::{Permission, Refused};
 use crate::read::{failure::ReadError, serve::List};
 use crate::registry::Resource;
 use crate::telemetry::{RequestTimer, Scope};
@@ -69,6 +69,8 @@ pub(super) struct WatchBody {
     may_rest: Arc<AtomicBool>,
     /// Its right to go on; none where nobody can take it away.
     permission: Option<Permission>,
+    /// Whether the deadline is when what proves who asks counts no more.
+    expires: bool,
 }
 
 enum WatchSource {
@@ -141,15 +143,22 @@ impl WatchBody {
             watch_list: times.annotated.then_some((times.began, times.scope)),
             may_rest: Arc::default(),
             permission: None,
+            expires: false,
         };
         body.set_alarm();
         body
     }
 
-    /// The same, which ends when this right is taken away.
+    /// The same, which ends when these rights do.
     #[must_use]
-    pub(super) fn with_permission(self, permission: Option<Permission>) -> Self {
-        Self { permission, ..self }
+    pub(super) fn with_rights(mut self, rights: Rights) -> Self {
+        self.permission = rights.permission;
+        if let Some(expires) = rights.expires.filter(|expires| *expires < self.deadline) {
+            self.deadline = expires;
+            self.expires = true;
+            self.set_alarm();
+        }
+        self
     }
 
     /// How long it lasts, and from when on it may stand still.
@@ -258,7 +267,10 @@ impl WatchBody {
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let this = self;
         let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
-        let refused = refused.map(|(user, info, why)| info.ask(user, |asked| Status::access_denied(asked, why)));
+        let refused = refused.map(|(user, info, why)| match why {
+            Refused::Forbidden(reason) => info.ask(user, |asked| Status::access_denied(asked, reason)),
+            Refused::Unauthorized => Status::unauthorized(),
+        });
         if let (Some(status), false) = (refused, matches!(this.source, WatchSource::Over)) {
             return this.end(&status);
         }
@@ -273,6 +285,9 @@ impl WatchBody {
         let mut due = false;
         if this.alarm.as_mut().poll(cx).is_ready() {
             if Instant::now() >= this.deadline {
+                if this.expires {
+                    return this.end(&Status::unauthorized());
+                }
                 return this.last();
             }
             due = true;

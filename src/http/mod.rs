@@ -32,4 +32,5 @@ pub mod respond;
 mod reviews;
 pub mod status;
 mod tls;
+mod token_request;
 mod websocket;

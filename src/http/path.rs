@@ -35,6 +35,8 @@ pub enum Route {
     Metrics,
     /// `/openapi/…`: what follows (`v2`, `v3`, `v3/apis/apps/v1`).
     OpenApi(String),
+    /// What tells others how to check tokens of service accounts.
+    Discovery(TokenDocument),
     /// A resource.
     Resource(ResourcePath),
     /// No form that we know. A Status when it lies in a known built-in group, else text (spec §1.1).
@@ -42,6 +44,15 @@ pub enum Route {
         /// Group and version that the path begins with, if it does; the version is empty when it is not known where it stands.
         group_version: Option<(String, String)>,
     },
+}
+
+/// The documents about tokens of service accounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenDocument {
+    /// `/.well-known/openid-configuration`
+    Configuration,
+    /// `/openid/v1/jwks`
+    Keys,
 }
 
 /// The health endpoints.
@@ -129,6 +140,8 @@ fn fixed(path: &str) -> Option<Route> {
     match path {
         "" => return Some(Route::Root),
         "metrics" => return Some(Route::Metrics),
+        ".well-known/openid-configuration" => return Some(Route::Discovery(TokenDocument::Configuration)),
+        "openid/v1/jwks" => return Some(Route::Discovery(TokenDocument::Keys)),
         "apis//" => return Some(UNKNOWN),
         _ => {}
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::{
     accept::{Asked, Form, Shape},
     api::{Api, Arrived, arrived, not_found, whole},
-    authorize::permission,
+    authorize::{Rights, rights},
     body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
     budget::Hold,
     gzip::LARGE_BYTES,
@@ -26,9 +26,9 @@ use super::{
     respond::Reply,
     reviews,
     status::Status,
+    token_request,
     websocket::{Handshake, Upgrade},
 };
-use crate::access::Permission;
 use crate::read::{
     failure::ReadError,
     options::ListOptions,
@@ -51,6 +51,9 @@ use model::{Epoch, Object};
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { reply, .. } = arrived(&request);
     let resources = api.resources.load_full();
+    if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token")) && api.issuer.is_some() {
+        return Box::pin(token_request::serve(api, path, request)).await;
+    }
     if let Some(review) = Catalogue::review(&path.group, &path.version, &path.resource) {
         return Box::pin(reviews::serve(api, path, review, request)).await;
     }
@@ -93,9 +96,9 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     if !call.is_scale() && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
         return whole(reply.status(&call.unsupported(request.method())));
     }
-    let permission = permission(api, &request);
-    let upgrade = Upgrade::asked(&mut request);
     let is_watch = line.is_watch();
+    let rights = is_watch.then(|| rights(api, &request));
+    let upgrade = Upgrade::asked(&mut request);
     let asked = match (call.resource.served.custom, is_watch) {
         (false, false) if call.path.name.is_some() => Asked::BuiltIn,
         (false, false) => Asked::BuiltInList,
@@ -121,7 +124,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
     };
     // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
-    if is_watch { Box::pin(call.watch(options, upgrade, permission)).await } else { Box::pin(call.list(&options)).await }
+    if is_watch { Box::pin(call.watch(options, upgrade, rights)).await } else { Box::pin(call.list(&options)).await }
 }
 
 /// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
@@ -261,7 +264,7 @@ impl Call<'_> {
         self.listed(list, target.form().clone(), hold, timer).await
     }
 
-    async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>, permission: Option<Permission>) -> Response {
+    async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>, rights: Option<Rights>) -> Response {
         let scope = self.scope(&options);
         let mut timer = self.resource.requests.request(Verb::Watch, scope);
         if options.watch {
@@ -290,7 +293,10 @@ impl Call<'_> {
             Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
             Err(error) => return self.failed(&self.status(error), &mut timer),
         };
-        let body = body.with_permission(permission);
+        let body = match rights {
+            Some(rights) => body.with_rights(rights),
+            None => body,
+        };
         let media_type = target.form().media().stream_type();
         match upgrade {
             Some(upgrade) => upgrade.answer(body, media_type),

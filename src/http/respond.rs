@@ -6,11 +6,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
+use super::path::TokenDocument;
 use super::{
     accept::{self, Asked},
     gzip::{self, Offer},
     status::{Status, TIMED_OUT_BODY},
 };
+use auth::authn::Discovery;
 use codec::Media;
 
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -94,6 +96,17 @@ impl Reply {
         if code == StatusCode::FORBIDDEN {
             no_sniff(&mut response);
         }
+        response
+    }
+
+    /// A document about tokens of service accounts.
+    pub fn discovery(&self, discovery: &Discovery, document: TokenDocument) -> Response<Full<Bytes>> {
+        let (content_type, body) = match document {
+            TokenDocument::Configuration => (JSON, &discovery.configuration),
+            TokenDocument::Keys => ("application/jwk-set+json", &discovery.keys),
+        };
+        let mut response = self.whole(StatusCode::OK, content_type, body.clone().into());
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(Discovery::CACHE_CONTROL));
         response
     }
 

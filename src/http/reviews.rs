@@ -134,17 +134,23 @@ fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value) -> R
     Ok(status)
 }
 
-/// Whose token it is. Which wrong token it was is not told.
+/// Whose token it is.
 fn token(api: &Api, spec: &Value) -> Result<Value, Status> {
     let token = spec["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    let audiences: Vec<&str> = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    Ok(match api.token_user(token, &audiences) {
-        Some((user, audiences)) if audiences.is_empty() => json!({"authenticated": true, "user": user_info(&user)}),
-        Some((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),
-        None => json!({"user": {}, "error": "invalid bearer token"}),
+    let audiences = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    Ok(match api.review_token(token, &audiences.collect::<Vec<_>>()) {
+        Ok(proof) => {
+            let mut status = json!({"authenticated": true, "user": user_info(&proof.user)});
+            if !proof.audiences.is_empty() {
+                status["audiences"] = proof.audiences.into();
+            }
+            status
+        }
+        Err(why) if why.is_empty() => json!({"user": {}}),
+        Err(why) => json!({"user": {}, "error": why}),
     })
 }
 

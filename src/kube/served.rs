@@ -234,7 +234,7 @@ impl Served {
 }
 
 /// Subresources that writes go to.
-const WRITTEN: [&str; 4] = ["binding", "finalize", "scale", "status"];
+const WRITTEN: [&str; 5] = ["binding", "finalize", "scale", "status", "token"];
 
 /// `v1`, `apps/v1`.
 pub(super) fn api_version(group: &str, version: &str) -> String {

@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::{
     accept::{Asked, Form, negotiate},
-    path::{Health, PathError, ResourcePath, Route},
+    path::{Health, PathError, ResourcePath, Route, TokenDocument},
 };
 use crate::read::{
     options::ListOptions,
@@ -436,6 +436,8 @@ fn written(route: &Route) -> Option<String> {
         Route::Resources { group, version } => version_of(group, version),
         Route::Version => "/version".to_owned(),
         Route::Metrics => "/metrics".to_owned(),
+        Route::Discovery(TokenDocument::Configuration) => "/.well-known/openid-configuration".to_owned(),
+        Route::Discovery(TokenDocument::Keys) => "/openid/v1/jwks".to_owned(),
         Route::OpenApi(rest) => format!("/openapi{}", segments(rest)),
         Route::Health { endpoint, check } => {
             let endpoint = match endpoint {

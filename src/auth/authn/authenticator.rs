@@ -156,6 +156,12 @@ impl Authenticator {
         })
     }
 
+    /// The keys that tokens of service accounts may be signed with.
+    #[must_use]
+    pub fn account_keys(&self) -> &[PublicKey] {
+        self.accounts.as_ref().map_or(&[], |accounts| &accounts.keys)
+    }
+
     /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
     /// handshake. `None` when no authority is configured: then no certificate is asked for.
     pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {

@@ -103,7 +103,9 @@ impl Object {
         serde_json::from_slice(bytes)
     }
 
-    pub(super) fn uid(&self) -> &str {
+    /// Its uid.
+    #[must_use]
+    pub fn uid(&self) -> &str {
         &self.metadata.uid
     }
 

@@ -1,0 +1,72 @@
+//! The key that signs tokens of service accounts: from its file, or made in the data directory at the first start, so that `kubectl create token` works at
+//! once.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use auth::authn::{Discovery, Issuer, PublicKey, SigningKey};
+
+use crate::config::{Config, TokenIssuer};
+
+/// File of the key in the data directory.
+const KEY_FILE: &str = "service-account.key";
+/// Only its owner may read it.
+const KEY_MODE: u32 = 0o600;
+
+/// Makes the key if there should be one and is none, and tells the authenticators of it.
+///
+/// # Errors
+/// One line with the file.
+pub(super) fn prepare(config: &mut Config) -> Result<(), String> {
+    let Some(embedded) = config.embedded.as_ref().filter(|_| config.issuer.makes_key && config.issuer.key_file.is_none()) else {
+        return Ok(());
+    };
+    let path = embedded.data_dir.join(KEY_FILE);
+    if !path.exists() {
+        make(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if let Some(accounts) = config.auth.accounts.as_mut().filter(|accounts| accounts.key_files.is_empty()) {
+        accounts.key_files.push(path.clone());
+    }
+    config.issuer.key_file = Some(path);
+    Ok(())
+}
+
+fn make(path: &Path) -> Result<(), String> {
+    let pem = SigningKey::generate_pem().map_err(|error| error.to_string())?;
+    // Whole or not at all: a half key would keep every later start from starting.
+    let part = path.with_extension("part");
+    let mut options = OpenOptions::new();
+    let written = options.write(true).create(true).truncate(true).mode(KEY_MODE).open(&part).and_then(|mut file| {
+        file.write_all(pem.as_bytes())?;
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&part, path)).map_err(|error| error.to_string())
+}
+
+/// Who issues tokens; none without a key.
+///
+/// # Errors
+/// One line with the flag and the file.
+pub(super) fn issuer(config: &TokenIssuer) -> Result<Option<Issuer>, String> {
+    let Some(path) = &config.key_file else { return Ok(None) };
+    let wrong = |why: String| format!("--service-account-signing-key-file {}: {why}", path.display());
+    let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let key = SigningKey::from_pem(&pem).map_err(|error| wrong(error.to_string()))?;
+    let (name, audiences) = (config.name.clone(), config.audiences.clone());
+    Ok(Some(Issuer { key, name, audiences, expiration_max: config.expiration_max, extends: config.extends }))
+}
+
+/// Where others find the keys; none, with a line in the log, when this issuer cannot be discovered.
+pub(super) fn discovery(config: &Config, keys: &[PublicKey]) -> Option<Discovery> {
+    let address = config.listeners.secure.as_ref()?.address.to_string();
+    match Discovery::new(&config.issuer.name, config.issuer.keys_url.as_deref(), &address, keys) {
+        Ok(discovery) => Some(discovery),
+        Err(why) => {
+            tracing::warn!(%why, "tokens of service accounts cannot be discovered: /.well-known/openid-configuration is not served");
+            None
+        }
+    }
+}

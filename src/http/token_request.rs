@@ -1,0 +1,109 @@
+//! `serviceaccounts/NAME/token`: a token for somebody who may ask for it (spec api-surface §12).
+
+use std::time::SystemTime;
+
+use axum::{extract::Request, response::Response};
+use http::{Method, StatusCode};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    accept::Asked,
+    api::{Api, Arrived, arrived, connection, not_found, whole},
+    incoming::{NoBody, Whole},
+    mutate::{syntax, warn},
+    path::ResourcePath,
+    resource::sent,
+    status::Status,
+};
+use crate::access::directory::Cached;
+use crate::read::target::Target;
+use crate::telemetry::{Scope, Verb};
+use crate::write::{
+    failure::{Named, WriteError},
+    options::{Verb as Options, WriteOptions},
+};
+use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
+use codec::stored;
+use model::invalid::{FieldError, FieldErrorKind};
+
+/// What is asked for and answered.
+const KIND: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
+
+/// Answers a request for a token of an account.
+pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
+    let Arrived { line, mut reply, at, limit, .. } = arrived(&request);
+    let (Some(namespace), Some(account), Some(issuer)) = (&path.namespace, &path.name, &api.issuer) else {
+        return whole(not_found(&reply, &api.resources.load().catalogue, Some(&path.group)));
+    };
+    if request.method() != Method::POST {
+        return whole(reply.status(&Status::method_not_allowed()));
+    }
+    let mut timer = api.metrics.served("", "v1", "serviceaccounts").request(Verb::Create, Scope::Resource);
+    let mut told = Vec::new();
+    let answered = async {
+        reply.negotiate(Asked::RoutedDocument)?;
+        let syntax = syntax(&request, true)?;
+        let options = WriteOptions::parse(&line.query, Options::Create)
+            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
+        let conn = connection(&request);
+        let body = match Whole::read(request.into_body(), &conn, at + limit).await {
+            Ok(body) => body,
+            Err(NoBody::Failed(status)) => return Err(status),
+            Err(NoBody::TimedOut) => return Ok(None),
+        };
+        let asked = api.writer.decode(KIND, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
+        there(api, namespace, account).await?;
+        let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
+        told.extend(issued.warning);
+        Ok(Some(issued.answer))
+    };
+    let answered = answered.await;
+    let response = match answered {
+        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
+        Ok(None) => {
+            timer.terminated(504);
+            return whole(reply.timed_out());
+        }
+        Err(status) => reply.status(&status),
+    };
+    let mut response = sent(response, timer);
+    warn(response.headers_mut(), &told);
+    response
+}
+
+/// Waits until the cache knows of the account as etcd does: who has just made one wants a token of it.
+async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> {
+    let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned();
+    let resource = resource.ok_or_else(Status::not_found_generic)?;
+    let target = Target::object(resource, api.reader.prefix(), Some(namespace), account);
+    match api.reader.get(&target, "").await {
+        Ok(_) => Ok(()),
+        Err(crate::read::failure::ReadError::NotFound { name }) => Err(Status::not_found("", "serviceaccounts", &name)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn issue(api: &Api, issuer: &Issuer, namespace: &str, account: &str, asked: &Value) -> Result<Issued, TokenRequestError> {
+    let resources = api.resources.load();
+    let directory = Cached::new(&resources, api.reader.prefix());
+    let request = TokenRequest::check(asked, namespace, account, &issuer.audiences, &directory)?;
+    issuer.issue(&request, &Uuid::new_v4().to_string(), SystemTime::now())
+}
+
+fn refused(error: TokenRequestError) -> Status {
+    let own = |name: String| Named { group: KIND.0.to_owned(), kind: KIND.2.to_owned(), name };
+    match error {
+        TokenRequestError::BadRequest(why) => Status::bad_request(why),
+        TokenRequestError::Invalid { name, field, value, why } => {
+            let message = format!("Invalid value: {value}: {why}");
+            let error = FieldError { field: field.to_owned(), kind: FieldErrorKind::Invalid, message };
+            WriteError::Invalid { of: own(name), errors: vec![error] }.into()
+        }
+        TokenRequestError::NotFound { kind, name } => Status::not_found("", kind.resource(), &name),
+        TokenRequestError::Conflict { kind, group, name, why } => {
+            WriteError::Conflict { of: Named { group: group.to_owned(), kind: kind.to_owned(), name }, why }.into()
+        }
+        TokenRequestError::Sign(why) => Status::internal(format!("failed to generate token: {why}")),
+    }
+}
