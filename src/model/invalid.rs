@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use go::quote::{json_quoted, quoted};
+use go::{json::value_into, quote::quoted};
 
 /// Bytes of errors after which no more are told of one object, of options or of a selector; ours: an error may repeat a list that is as long as the body.
 pub const TOLD_BYTES_MAX: usize = 1 << 20;
@@ -85,12 +85,19 @@ impl FieldError {
     /// `Unsupported value: V: supported values: "a", "b"`, in the order given. The value is of a type of its own in Go, so even a text is shown as JSON.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        Self::unsupported(field, &shown_as_json(value), supported)
+    }
+
+    /// The same of a plain string, which Go quotes.
+    #[must_use]
+    pub fn not_supported_text(field: impl Into<String>, text: &str, supported: &[&str]) -> Self {
+        Self::unsupported(field, &quoted(text), supported)
+    }
+
+    fn unsupported(field: impl Into<String>, shown: &str, supported: &[&str]) -> Self {
         let values: Vec<String> = supported.iter().map(|v| quoted(v)).collect();
-        Self::new(
-            field,
-            FieldErrorKind::NotSupported,
-            format!("Unsupported value: {}: supported values: {}", shown_as_json(value), values.join(", ")),
-        )
+        let message = format!("Unsupported value: {shown}: supported values: {}", values.join(", "));
+        Self::new(field, FieldErrorKind::NotSupported, message)
     }
 
     /// `Forbidden: why`.
@@ -128,12 +135,14 @@ pub fn joined(errors: &[FieldError]) -> String {
 }
 
 fn shown_as_json(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), json_quoted)
+    let mut json = Vec::new();
+    value_into(value, &mut json);
+    String::from_utf8_lossy(&json).into_owned()
 }
 
 /// A value inside a message: texts as `strconv.Quote` has them, all else as JSON.
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), quoted)
+    value.as_str().map_or_else(|| shown_as_json(value), quoted)
 }
 
 fn with(prefix: &str, why: &str) -> String {
@@ -159,7 +168,9 @@ mod tests {
             FieldError::required("metadata.name", "name or generateName is required"),
             FieldError::required("spec", ""),
             FieldError::invalid("metadata.name", &json!("Bad_Name\u{1}<"), "no"),
-            FieldError::not_supported("fieldValidation", &json!("X"), &["", "Ignore"]),
+            FieldError::not_supported("fieldValidation", &json!("X<"), &["", "Ignore"]),
+            FieldError::not_supported_text("roleRef.kind", "X<", &["Role"]),
+            FieldError::invalid("rules[0].nonResourceURLs", &json!(["/<"]), "no"),
             FieldError::duplicate("spec.l[1]", &json!({"k": "1"})),
             FieldError::too_long("metadata.annotations", 262_144),
         ]
@@ -170,7 +181,9 @@ mod tests {
                 "metadata.name: Required value: name or generateName is required",
                 "spec: Required value",
                 r#"metadata.name: Invalid value: "Bad_Name\x01<": no"#,
-                r#"fieldValidation: Unsupported value: "X": supported values: "", "Ignore""#,
+                r#"fieldValidation: Unsupported value: "X\u003c": supported values: "", "Ignore""#,
+                r#"roleRef.kind: Unsupported value: "X<": supported values: "Role""#,
+                r#"rules[0].nonResourceURLs: Invalid value: ["/\u003c"]: no"#,
                 r#"spec.l[1]: Duplicate value: {"k":"1"}"#,
                 "metadata.annotations: Too long: may not be more than 262144 bytes",
             ]

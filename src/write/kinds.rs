@@ -1,6 +1,7 @@
 //! What single kinds have of their own when they are written: first status, fields that are merged or made, what cannot be changed (spec api-surface
 //! §5.5, §5.8, §6, §8.3). Everything else about a write is the same for all.
 
+mod access;
 mod pod;
 mod volume;
 mod workload;
@@ -179,6 +180,8 @@ pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError
         "apiregistration.k8s.io/apiservices" => {
             metadata::version_group(tree::text(object, &["metadata", "name"]), object).into_iter().collect()
         }
+        "roles" | "clusterroles" => access::validate_role(object, None),
+        "rolebindings" | "clusterrolebindings" => access::validate_binding(object, None),
         _ => Vec::new(),
     }
 }
@@ -194,6 +197,8 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
         (DEFINITIONS, Part::Main) => definition::validate_update(new, old),
         (DEFINITIONS, Part::Status) => definition::validate_status_update(new),
+        ("roles" | "clusterroles", _) => access::validate_role(new, Some(old)),
+        ("rolebindings" | "clusterrolebindings", _) => access::validate_binding(new, Some(old)),
         _ => Vec::new(),
     }
 }

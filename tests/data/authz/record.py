@@ -8,6 +8,7 @@ belongs to system:masters. Needs nothing but Python. The random objects and ques
   reviews.jsonl   a SubjectAccessReview: its spec, and the status
   rules.jsonl     a SelfSubjectRulesReview: user, groups, namespace, and the status
   writes.jsonl    a dry run of writing an RBAC object: user, groups, URL's namespace and name, what was stored, what was sent, and code and message
+  invalid.jsonl   a dry run of an object that nobody may write, perhaps: kind, what was stored, what was sent, and the message after `is invalid: `
   repairs.jsonl   a bootstrap object that was changed, and what became of it when kube-apiserver was started again. For this file run the script, start
                   kube-apiserver again, and run the script with the word `repaired`.
 """
@@ -328,6 +329,48 @@ def writes():
         yield write("Role", {"metadata": {"name": "made"}, "rules": everything}, "default", "made", groups=groups)
 
 
+def invalid():
+    """Objects that an administrator may not write either."""
+    def sent(kind, object, namespace="", name="", stored=None):
+        object = {"kind": kind, "apiVersion": GROUP + "/v1", "metadata": {"name": name or "new"}, **object}
+        code, answer = call("PUT" if name else "POST", path_of(kind, namespace, name), object)
+        assert code in (200, 201, 422), answer
+        message = answer["message"].split(" is invalid: ", 1)[1] if code == 422 else ""
+        return {"kind": kind, "stored": stored, "object": object, "message": message}
+
+    texts = [[], ["a"], ["a", "*"]]
+    for namespace in ("", "default"):
+        role = "Role" if namespace else "ClusterRole"
+        for verbs in texts[:2]:
+            for groups in texts[:2]:
+                for resources in texts:
+                    for urls in texts[::2]:
+                        yield sent(role, {"rules": [{"verbs": verbs, "apiGroups": groups, "resources": resources, "nonResourceURLs": urls}]}, namespace)
+        yield sent(role, {"rules": [{}, {"verbs": ["get"], "resourceNames": ["x"], "nonResourceURLs": ["/<\""]}, {"verbs": None}]}, namespace)
+        binding = role + "Binding"
+        good = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "view"}
+        for change in [{"apiGroup": "x"}, {"apiGroup": ""}, {"kind": ""}, {"kind": "Role"}, {"kind": 'role"<'}, {"name": ""}, {"name": "."}, {"name": ".."}, {"name": "a/b%"}, {"name": "Ä b:c"}, {"kind": "x", "name": "", "apiGroup": "y"}]:
+            yield sent(binding, {"roleRef": {**good, **change}}, namespace)
+        yield sent(binding, {}, namespace)
+        for kind in ["User", "Group", "ServiceAccount", "", "Robot"]:
+            for subject in [{"name": ""}, {"name": "jane"}, {"name": "Jane D"}, {"name": "a.b", "namespace": "x"}, {"name": "jane", "apiGroup": "x"}, {"name": "jane", "apiGroup": GROUP, "namespace": "y"}, {}, {"name": "x" * 254, "namespace": "Y_"}]:
+                yield sent(binding, {"roleRef": good, "subjects": [{"kind": "User", "apiGroup": GROUP, "name": "x"}, {"kind": kind, **subject}]}, namespace)
+        name = "rb-3" if namespace else "granter"
+        stored = call("GET", path_of(binding, namespace, name))[1]
+        for change in [{"name": "other"}, {"kind": "Role"}, {"apiGroup": "x"}, {}]:
+            yield sent(binding, {"roleRef": {**stored["roleRef"], **change}}, namespace, name, stored)
+        yield sent(binding, {"roleRef": stored["roleRef"], "subjects": [{"kind": "Group"}]}, namespace, name, stored)
+    selectors = [[], [{}], [{"matchLabels": {"a": "b"}}], [{"matchLabels": {"a b": "c", "b": "-", "_": "x" * 64}}]]
+    for key, operator, values in [("k", "In", ["x"]), ("k", "In", []), ("k", "NotIn", None), ("k", "Exists", ["x"]), ("k", "DoesNotExist", ["x"]), ("k", "in", ["x"]), ("", "Exists", []), ("a/b/c", "In", ["x y", "z", "-"]), ("UP/x", "", [])]:
+        selectors.append([{"matchLabels": {"x": "y"}}, {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values is not None else {})}]}])
+    for selector in selectors:
+        yield sent("ClusterRole", {"aggregationRule": {"clusterRoleSelectors": selector}})
+    yield sent("ClusterRole", {"aggregationRule": {}, "rules": [{}]})
+    stored = call("GET", path_of("ClusterRole", "", "aggregate"))[1]
+    for selector in selectors[3:5]:
+        yield sent("ClusterRole", {"aggregationRule": {"clusterRoleSelectors": selector}}, "", "aggregate", stored)
+
+
 def damages():
     """Kind, namespace, name and what is changed of it; None deletes it."""
     def metadata(**members):
@@ -408,6 +451,7 @@ def main():
     write(HERE / "reviews.jsonl", list(reviews()))
     write(HERE / "rules.jsonl", list(rules()))
     write(HERE / "writes.jsonl", list(writes()))
+    write(HERE / "invalid.jsonl", list(invalid()))
     write(HERE / "repairs.jsonl", list(damage()))
 
 
