@@ -54,9 +54,8 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
         if !known.is_ready() {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
-        let key = format!("{}{NAMESPACE}/{NAME}", resource.served.storage.key_prefix(&controllers.prefix));
-        let found = known.view.store.find(key.as_bytes()).map(|found| [b"{", &found.tail[..]].concat());
         let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
+        let found = known.view.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", &found.tail[..]].concat());
         let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default(), approval: None };
         let body = || object.to_string();
         let written = match found {

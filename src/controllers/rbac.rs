@@ -48,7 +48,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
         let place = place(&resource, &wanted);
-        let stored = known.view.store.find(key(controllers, &place).as_bytes()).and_then(|found| {
+        let stored = known.view.store.find(&place.key(&controllers.prefix)).and_then(|found| {
             let mut json = Vec::new();
             resource.forms.whole().form.object_into(found, &mut json);
             serde_json::from_slice::<Value>(&json).ok()
@@ -103,12 +103,4 @@ async fn aggregate(controllers: &Controllers, roles: &Arc<Resource>) -> Result<(
 fn place(resource: &Arc<Resource>, wanted: &Object) -> Place {
     let namespace = Some(wanted.namespace.clone()).filter(|namespace| !namespace.is_empty());
     Place { resource: resource.clone(), namespace, name: wanted.name.clone() }
-}
-
-fn key(controllers: &Controllers, place: &Place) -> String {
-    let (prefix, storage) = (&controllers.prefix, &place.resource.served.storage.id);
-    match &place.namespace {
-        Some(namespace) => format!("{prefix}{storage}/{namespace}/{}", place.name),
-        None => format!("{prefix}{storage}/{}", place.name),
-    }
 }

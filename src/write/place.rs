@@ -64,7 +64,8 @@ impl Place {
     }
 
     /// Its storage key; `prefix` is `/registry/`.
-    pub(super) fn key(&self, prefix: &str) -> Bytes {
+    #[must_use]
+    pub fn key(&self, prefix: &str) -> Bytes {
         let prefix = self.served().storage.key_prefix(prefix);
         match &self.namespace {
             Some(namespace) => format!("{prefix}{namespace}/{}", self.name).into(),
