@@ -2,6 +2,9 @@
 //!
 //! `types.txt` is made from the OpenAPI document of kube-apiserver 1.36.3 by `tests/peers/types.py`; its first lines tell its form.
 
+#[cfg(test)]
+mod golden;
+
 use std::{collections::HashMap, sync::LazyLock};
 
 /// The whole file, parsed once. Every name in it lives as long as the program.
