@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::telemetry::ResourceMetrics;
-use codec::{form::Form, ingest::ingest};
+use codec::{Form, ingest};
 use model::{Batch, Change, Epoch, Event, Feed, Storage};
 use watch::cache::{
     replica::Replica,

@@ -20,7 +20,7 @@ use tokio::{runtime::Handle as Runtime, sync::mpsc};
 use crate::cacher::{Handle, cacher};
 use crate::source::{driver::Command, load::load};
 use crate::telemetry::{Metrics, ResourceMetrics};
-use codec::form::Form;
+use codec::Form;
 use definitions::Definitions;
 use etcd::Etcd;
 use kube::{Catalogue, Offer, Served};
@@ -257,6 +257,5 @@ fn form(served: &Served) -> Form {
     if served.custom {
         return Form::custom(&api_version, &served.kind, &served.list_kind);
     }
-    Form::built_in(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero)
-        .with_bookmark_annotations(&served.bookmark_annotations)
+    Form::built_in_annotated(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero, &served.bookmark_annotations)
 }

@@ -1,28 +1,15 @@
-//! A JSON document while it is written, compact, indented or as YAML: a list item by item, an object token by token. Knows no request.
+//! A document as people read it, while it is written: indented JSON or YAML; a list item by item, an object token by token. Knows no request.
 //!
 //! What is not written yet costs the pointers of a list and one item; so a client that does not read holds no answer, however large that is.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{sync::Arc, vec::IntoIter};
 
-use super::{
-    form::{Form, ListMeta},
-    media::Unencodable,
-};
+use super::{content::ListMeta, form::Form, unencodable::Unencodable};
 use go::{
     indent::Indenter,
     yaml::{NoYaml, yaml},
 };
 use model::Object;
-
-/// How a document is written.
-#[derive(Debug)]
-enum Print {
-    /// As it is, with a newline at its end.
-    Compact,
-    /// Indented, without one.
-    Pretty(Indenter),
-    Yaml,
-}
 
 /// What is written.
 #[derive(Debug)]
@@ -36,20 +23,32 @@ enum Source {
 #[derive(Debug)]
 struct Pages {
     meta: ListMeta,
-    /// But for the first ones, which are let go of.
-    objects: VecDeque<Arc<Object>>,
-    count: usize,
+    /// Those that are not written yet.
+    objects: IntoIter<Arc<Object>>,
+    /// Bytes of their pointers, which stay until the end.
+    pointers: usize,
     form: Arc<Form>,
-    next: usize,
     /// In YAML: what stands after the items.
     close: Vec<u8>,
 }
 
+/// How a document is written.
+#[derive(Debug)]
+enum Print {
+    /// Indented, without a newline at its end.
+    Pretty(Indenter),
+    Yaml,
+}
+
+/// Which piece is written next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
+    /// The first item, or the end of a list.
+    First,
+    /// Another one, or the end.
     Items,
-    /// The last piece is being written.
+    /// None: the last one is being written.
     Last,
     Done,
 }
@@ -69,26 +68,21 @@ pub struct Document {
 const NO_ITEMS: [&[u8]; 2] = [b"\nitems: []\n", b"\nrows: []\n"];
 
 impl Document {
-    /// A document that is there as compact JSON, without a newline.
+    /// A document that is there as compact JSON, without a newline; indented.
     #[must_use]
     pub fn one(compact: Vec<u8>) -> Self {
         Self::new(Source::One(compact))
     }
 
-    /// A list of these objects.
+    /// A list of these objects, indented.
     #[must_use]
     pub fn list(meta: ListMeta, objects: Vec<Arc<Object>>, form: Arc<Form>) -> Self {
-        Self::new(Source::List(Box::new(Pages { meta, count: objects.len(), objects: objects.into(), form, next: 0, close: Vec::new() })))
+        let pointers = objects.capacity() * size_of::<Arc<Object>>();
+        Self::new(Source::List(Box::new(Pages { meta, objects: objects.into_iter(), pointers, form, close: Vec::new() })))
     }
 
     fn new(source: Source) -> Self {
-        Self { source, print: Print::Compact, state: State::Open, piece: Vec::new(), at: 0 }
-    }
-
-    /// The same, indented.
-    #[must_use]
-    pub fn pretty(self) -> Self {
-        Self { print: Print::Pretty(Indenter::default()), ..self }
+        Self { source, print: Print::Pretty(Indenter::default()), state: State::Open, piece: Vec::new(), at: 0 }
     }
 
     /// The same as YAML. All of it is looked at, because what has no YAML is told before anything is written; that takes a while.
@@ -98,7 +92,7 @@ impl Document {
     pub fn yaml(self) -> Result<Self, Unencodable> {
         // One document is printed at once when its first bytes are asked for, and fails then.
         if let Source::List(list) = &self.source {
-            list.check().map_err(|why| Unencodable::yaml(&why))?;
+            list.check()?;
         }
         Ok(Self { print: Print::Yaml, ..self })
     }
@@ -114,26 +108,9 @@ impl Document {
     pub fn held(&self) -> usize {
         let source = match &self.source {
             Source::One(compact) => compact.capacity(),
-            Source::List(list) => list.objects.capacity() * size_of::<Arc<Object>>() + list.close.capacity(),
+            Source::List(list) => list.pointers + list.close.capacity(),
         };
         source + self.piece.capacity()
-    }
-
-    /// The list again, of which nothing more will be written.
-    #[must_use]
-    pub fn into_list(self) -> Option<(ListMeta, Vec<Arc<Object>>)> {
-        match self.source {
-            Source::One(_) => None,
-            Source::List(list) => Some((list.meta, list.objects.into())),
-        }
-    }
-
-    /// Lets go of the objects that are written: they may be gone from the cache, and a slow client would keep them.
-    pub fn let_go(&mut self) {
-        if let Source::List(list) = &mut self.source {
-            let gone = list.count - list.objects.len();
-            list.objects.drain(..list.next - gone);
-        }
     }
 
     /// Appends what comes next until `out` has at least `limit` bytes, or the end.
@@ -143,11 +120,11 @@ impl Document {
     pub fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
         while self.state != State::Done && out.len() < limit {
             if self.at == self.piece.len() {
-                self.next(out)?;
+                self.next()?;
             } else {
                 self.at += match &mut self.print {
                     Print::Pretty(indenter) => indenter.some(&self.piece[self.at..], limit, out),
-                    Print::Compact | Print::Yaml => {
+                    Print::Yaml => {
                         let part = &self.piece[self.at..][..(self.piece.len() - self.at).min(limit - out.len())];
                         out.extend_from_slice(part);
                         part.len()
@@ -163,87 +140,91 @@ impl Document {
         Ok(())
     }
 
-    /// The next piece. What needs no other form goes straight to `out`.
-    fn next(&mut self, out: &mut Vec<u8>) -> Result<(), Unencodable> {
+    /// The next piece.
+    fn next(&mut self) -> Result<(), Unencodable> {
         self.piece.clear();
         self.at = 0;
-        let list = match &mut self.source {
-            Source::List(list) => list,
+        let is_yaml = matches!(self.print, Print::Yaml);
+        match &mut self.source {
             Source::One(compact) => {
                 self.piece = std::mem::take(compact);
-                match self.print {
-                    Print::Compact => self.piece.push(b'\n'),
-                    Print::Pretty(_) => {}
-                    Print::Yaml => self.piece = yaml(&self.piece).map_err(|why| Unencodable::yaml(&why))?,
+                if is_yaml {
+                    self.piece = yaml(&self.piece)?;
                 }
                 self.state = State::Last;
-                return Ok(());
             }
-        };
-        let straight = matches!(self.print, Print::Compact);
-        let json = if straight { out } else { &mut self.piece };
-        self.state = match self.state {
-            State::Open if list.count == 0 => {
-                list.form.empty_list_into(&list.meta, json);
-                State::Last
-            }
-            State::Open => {
-                list.form.list_open_into(&list.meta, json);
-                State::Items
-            }
-            _ if list.next < list.count => {
-                if list.next > 0 && !matches!(self.print, Print::Yaml) {
-                    json.push(b',');
-                }
-                let gone = list.count - list.objects.len();
-                list.form.item_into(&list.objects[list.next - gone], json);
-                list.next += 1;
-                State::Items
-            }
-            _ => {
-                list.form.list_close_into(&list.meta, json);
-                State::Last
-            }
-        };
-        if straight && self.state == State::Last {
-            json.push(b'\n');
-        }
-        if matches!(self.print, Print::Yaml) {
-            self.piece = list.yaml_of(&self.piece, self.state).map_err(|why| Unencodable::yaml(&why))?;
+            Source::List(list) if is_yaml => self.state = list.yaml_into(self.state, &mut self.piece)?,
+            Source::List(list) => self.state = list.json_into(self.state, &mut self.piece),
         }
         Ok(())
     }
 }
 
 impl Pages {
-    /// A piece of JSON as the lines that it is in YAML.
-    fn yaml_of(&mut self, json: &[u8], state: State) -> Result<Vec<u8>, NoYaml> {
+    /// Appends the next piece of JSON; what follows it.
+    fn json_into(&mut self, state: State, out: &mut Vec<u8>) -> State {
+        if state == State::Open && self.objects.as_slice().is_empty() {
+            self.form.empty_list_into(&self.meta, out);
+            return State::Last;
+        }
+        if state == State::Open {
+            self.form.list_open_into(&self.meta, out);
+            return State::First;
+        }
+        let Some(object) = self.objects.next() else {
+            self.form.list_close_into(&self.meta, out);
+            return State::Last;
+        };
+        if state == State::Items {
+            out.push(b',');
+        }
+        self.form.item_into(&object, out);
+        State::Items
+    }
+
+    /// Appends the lines of the next piece in YAML; what follows it.
+    fn yaml_into(&mut self, state: State, out: &mut Vec<u8>) -> Result<State, NoYaml> {
+        let mut json = Vec::new();
         match state {
-            State::Last if self.count == 0 => yaml(json),
-            State::Last => Ok(std::mem::take(&mut self.close)),
-            _ if self.next == 0 => {
-                let mut envelope = json.to_vec();
-                self.form.list_close_into(&self.meta, &mut envelope);
-                let mut whole = yaml(&envelope)?;
+            State::Open if self.objects.as_slice().is_empty() => {
+                self.form.empty_list_into(&self.meta, &mut json);
+                *out = yaml(&json)?;
+                Ok(State::Last)
+            }
+            State::Open => {
+                self.form.list_open_into(&self.meta, &mut json);
+                self.form.list_close_into(&self.meta, &mut json);
+                let mut whole = yaml(&json)?;
                 // No text of the envelope begins a line.
                 let (at, items) = NO_ITEMS
                     .iter()
                     .find_map(|items| Some((memchr::memmem::find(&whole, items)?, items)))
-                    .ok_or(NoYaml::Json(envelope.len()))?;
+                    .ok_or(NoYaml::Json(json.len()))?;
                 self.close = whole.split_off(at + items.len());
                 whole.truncate(at + items.len() - b" []\n".len());
                 whole.push(b'\n');
-                Ok(whole)
+                *out = whole;
+                Ok(State::First)
             }
-            // A list in a map is no deeper than its key: its lines are those of a list alone.
-            _ => yaml(&[b"[", json, b"]"].concat()),
+            _ => {
+                let Some(object) = self.objects.next() else {
+                    *out = std::mem::take(&mut self.close);
+                    return Ok(State::Last);
+                };
+                // A list in a map is no deeper than its key: its lines are those of a list alone.
+                json.push(b'[');
+                self.form.item_into(&object, &mut json);
+                json.push(b']');
+                *out = yaml(&json)?;
+                Ok(State::Items)
+            }
         }
     }
 
     /// Whether every item has YAML.
     fn check(&self) -> Result<(), NoYaml> {
         let (mut item, mut lines) = (Vec::new(), 0);
-        for object in &self.objects {
+        for object in self.objects.as_slice() {
             item.clear();
             // As deep as in the list.
             item.extend_from_slice(b"[[");
@@ -264,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Media, MetaVersion, ingest::test_config_map};
+    use crate::{Media, MetaVersion, ingest::test_config_map, listing};
     use model::{Revision, Storage};
 
     fn forms() -> [Arc<Form>; 2] {
@@ -296,12 +277,11 @@ mod tests {
                 let objects: Vec<_> = texts.iter().enumerate().map(|(at, text)| test_config_map(&format!("o-{at}"), at as u64, text)).collect();
                 let meta = ListMeta { revision: Revision(9), continue_token: token.clone(), ..ListMeta::default() };
                 let list = || Document::list(meta.clone(), objects.clone(), form.clone());
-                let mut compact = whole(list(), usize::MAX);
-                prop_assert_eq!(whole(list(), limit), compact.clone());
+                let mut compact = listing::tests::whole(&form, &meta, &objects);
                 prop_assert_eq!(compact.pop(), Some(b'\n'));
                 let pretty = Media::Json.encode(compact.clone(), true).expect("JSON");
-                prop_assert_eq!(whole(list().pretty(), limit), pretty.clone());
-                prop_assert_eq!(whole(Document::one(compact.clone()).pretty(), limit), pretty);
+                prop_assert_eq!(whole(list(), limit), pretty.clone());
+                prop_assert_eq!(whole(Document::one(compact.clone()), limit), pretty);
                 match (Media::Yaml.encode(compact.clone(), false), list().yaml()) {
                     (Ok(yaml), Ok(list)) => {
                         prop_assert_eq!(String::from_utf8(whole(list, limit)).expect("UTF-8"), String::from_utf8(yaml.clone()).expect("UTF-8"));
@@ -318,7 +298,7 @@ mod tests {
     #[test]
     fn deep_values_are_indented_a_frame_at_a_time() {
         let deep = ["[".repeat(10_000), "]".repeat(10_000)].concat().into_bytes();
-        let mut document = Document::one(deep).pretty();
+        let mut document = Document::one(deep);
         let mut frame = Vec::new();
         document.fill(&mut frame, 128 << 10).expect("JSON");
         assert!(!document.is_done() && frame.len() < 160 << 10 && document.held() < 64 << 10, "{} {}", frame.len(), document.held());

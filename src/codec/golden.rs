@@ -63,16 +63,16 @@ fn check(text: &'static str, storage: &Storage, forms: &[(&str, Form)]) -> Objec
         let mut body = Vec::new();
         form.object_into(&object, &mut body);
         assert_eq!(utf8(&body), of("get").concat());
-        assert_eq!(utf8(&form.event(Kind::Added, &object, revision)), of("added").concat() + "\n");
+        assert_eq!(utf8(&form.event(Kind::Added, &object, revision).expect("JSON")), of("added").concat() + "\n");
         for list in [of("list"), of("page")] {
             let [list] = list[..] else { panic!("one list of each kind") };
             assert_eq!(listed(form, &object, list), list);
         }
         for bookmark in of("bookmark") {
-            assert_eq!(utf8(&form.bookmark(shown_revision(bookmark), true)), bookmark.to_owned() + "\n");
+            assert_eq!(utf8(&form.bookmark(shown_revision(bookmark), true).expect("JSON")), bookmark.to_owned() + "\n");
         }
         for deleted in of("deleted") {
-            assert_eq!(utf8(&form.event(Kind::Deleted, &object, shown_revision(deleted))), deleted.to_owned() + "\n");
+            assert_eq!(utf8(&form.event(Kind::Deleted, &object, shown_revision(deleted)).expect("JSON")), deleted.to_owned() + "\n");
         }
         assert!(!of("get").is_empty() && !of("added").is_empty() && !of("bookmark").is_empty(), "the case is whole");
     }
@@ -217,7 +217,7 @@ fn metadata_alone() {
             let mut out = Vec::new();
             form.empty_list_into(&meta, &mut out);
             assert_eq!(utf8(&out), empty);
-            let of = |kind| utf8(&form.event(kind, &object, object.revision));
+            let of = |kind| utf8(&form.event(kind, &object, object.revision).expect("JSON"));
             assert_eq!(of(Kind::Modified), of(Kind::Added).replacen("ADDED", "MODIFIED", 1));
         }
         object
@@ -388,7 +388,7 @@ proptest! {
         let (from, to) = object.rv_at;
         prop_assert_eq!(utf8(&object.tail[from as usize..to as usize]), revision.to_string());
         prop_assert!(!object.tail.contains(&b'\n'));
-        let deleted = form.event(Kind::Deleted, &object, Revision(7));
+        let deleted = form.event(Kind::Deleted, &object, Revision(7)).expect("JSON");
         wanted["metadata"]["resourceVersion"] = Value::from("7");
         prop_assert_eq!(&serde_json::from_slice::<Value>(&deleted).expect("valid JSON")["object"], &wanted);
     }

@@ -1,16 +1,14 @@
 //! A list as a gzip stream of shared blocks. Knows neither who reads it nor when.
 
-use std::{sync::Arc, vec::IntoIter};
+use std::sync::Arc;
 
 use flate2::Crc;
 
 use super::{
-    blocks::{Block, Blocks, Making},
-    form::{Form, ListMeta},
-    proto::ENVELOPE_TAIL,
-    wire::{Messages, WireList},
+    blocks::{Block, Blocks, Making, Stretch},
+    listing::Listing,
 };
-use model::{Epoch, Object};
+use model::Epoch;
 
 /// As kube-apiserver begins its own: deflate, no name, no time, the fastest level, no operating system told.
 const HEAD: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 4, 255];
@@ -23,14 +21,7 @@ const MOST_STORED: usize = 0xFFFF;
 pub struct GzipList {
     blocks: Arc<Blocks>,
     epoch: Epoch,
-    /// What is not written yet; let go of as it is.
-    objects: IntoIter<Arc<Object>>,
-    form: Arc<Form>,
-    /// In protobuf the messages of the objects; JSON is made of them.
-    messages: Option<Messages>,
-    /// What stands before, and after, the items.
-    open: Vec<u8>,
-    close: Vec<u8>,
+    list: Listing,
     making: Option<Making>,
     crc: Crc,
     state: State,
@@ -58,41 +49,16 @@ pub enum Wrote {
 }
 
 impl GzipList {
-    /// A list in JSON of at least one object, in a form that [is steady](Form::is_steady). `epoch`: of the cache that the objects are from.
+    /// A list of which nothing is written yet, in a form that [is steady](crate::Form::is_steady). `epoch`: of the cache that its objects are from.
     #[must_use]
-    pub fn json(form: Arc<Form>, meta: &ListMeta, objects: Vec<Arc<Object>>, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
-        let (mut open, mut close) = (Vec::new(), Vec::new());
-        form.list_open_into(meta, &mut open);
-        form.list_close_into(meta, &mut close);
-        close.push(b'\n');
-        Self::new(form, None, (open, close), objects, epoch, blocks)
-    }
-
-    /// The same in protobuf; nothing of `list` is written yet.
-    #[must_use]
-    pub fn protobuf(form: Arc<Form>, list: WireList, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
-        let (head, objects, messages) = list.into_parts();
-        Self::new(form, Some(messages), (head, ENVELOPE_TAIL.to_vec()), objects, epoch, blocks)
+    pub fn new(list: Listing, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
+        Self { blocks, epoch, list, making: None, crc: Crc::new(), state: State::Open }
     }
 
     /// Bytes that are held for what is not written yet.
     #[must_use]
     pub fn held(&self) -> usize {
-        let making = self.making.as_ref().map_or(0, Making::held);
-        let messages = self.messages.as_ref().map_or(0, Messages::held);
-        size_of_val(self.objects.as_slice()) + messages + making
-    }
-
-    fn new(
-        form: Arc<Form>,
-        messages: Option<Messages>,
-        (open, close): (Vec<u8>, Vec<u8>),
-        objects: Vec<Arc<Object>>,
-        epoch: Epoch,
-        blocks: Arc<Blocks>,
-    ) -> Self {
-        let objects = objects.into_iter();
-        Self { blocks, epoch, objects, form, messages, open, close, making: None, crc: Crc::new(), state: State::Open }
+        self.list.held() + self.making.as_ref().map_or(0, Making::held)
     }
 
     /// Appends what comes next: the beginning, a block, or the end.
@@ -103,38 +69,39 @@ impl GzipList {
         match self.state {
             State::Open => {
                 out.extend_from_slice(&HEAD);
-                stored_into(&self.open, &mut self.crc, out);
+                stored_into(self.list.open(), &mut self.crc, out);
                 self.state = State::First;
                 Wrote::Open
             }
-            State::First | State::Others if !self.objects.as_slice().is_empty() => self.block_into(out),
-            State::First | State::Others => {
-                stored_into(&self.close, &mut self.crc, out);
-                out.extend_from_slice(&LAST);
-                out.extend_from_slice(&self.crc.sum().to_le_bytes());
-                out.extend_from_slice(&self.crc.amount().to_le_bytes());
-                self.state = State::Done;
-                Wrote::End
-            }
+            State::First | State::Others => match self.list.stretch(self.epoch) {
+                Some(stretch) => self.block_into(&stretch, out),
+                None => {
+                    stored_into(self.list.close(), &mut self.crc, out);
+                    out.extend_from_slice(&LAST);
+                    out.extend_from_slice(&self.crc.sum().to_le_bytes());
+                    out.extend_from_slice(&self.crc.amount().to_le_bytes());
+                    self.state = State::Done;
+                    Wrote::End
+                }
+            },
             State::Done => Wrote::End,
         }
     }
 
-    fn block_into(&mut self, out: &mut Vec<u8>) -> Wrote {
-        if matches!((self.state, &self.messages), (State::Others, None)) {
-            stored_into(b",", &mut self.crc, out);
+    fn block_into(&mut self, stretch: &Stretch, out: &mut Vec<u8>) -> Wrote {
+        if matches!(self.state, State::Others) {
+            stored_into(self.list.separator(), &mut self.crc, out);
         }
         self.state = State::Others;
-        let stretch = self.form.salt().stretch(self.epoch, self.objects.as_slice(), |object| self.form.weight(object));
-        let found = self.blocks.find(&stretch);
-        if let Some(block) = &found {
-            self.append(block, out);
-            self.messages.iter_mut().for_each(|messages| messages.skip(stretch.objects));
-        } else {
-            self.making = Some(Making::new(&stretch, self.text(stretch.objects)));
+        if let Some(block) = self.blocks.find(stretch) {
+            self.append(&block, out);
+            self.list.skip(stretch.objects);
+            return Wrote::Shared;
         }
-        self.objects.by_ref().take(stretch.objects).for_each(drop);
-        if found.is_some() { Wrote::Shared } else { self.piece_into(out) }
+        let mut text = Vec::with_capacity(self.list.weight(stretch.objects));
+        self.list.items_into(stretch.objects, &mut text).expect("what is in a list can be made again");
+        self.making = Some(Making::new(stretch, text));
+        self.piece_into(out)
     }
 
     fn piece_into(&mut self, out: &mut Vec<u8>) -> Wrote {
@@ -149,29 +116,6 @@ impl GzipList {
     fn append(&mut self, block: &Block, out: &mut Vec<u8>) {
         out.extend_from_slice(&block.deflate);
         self.crc.combine(&block.crc);
-    }
-
-    /// The next so many items.
-    fn text(&mut self, count: usize) -> Vec<u8> {
-        let objects = &self.objects.as_slice()[..count];
-        let mut text = Vec::new();
-        match &mut self.messages {
-            None => {
-                text.reserve(objects.iter().map(|object| self.form.weight(object) + 64).sum());
-                for (nth, object) in objects.iter().enumerate() {
-                    if nth > 0 {
-                        text.push(b',');
-                    }
-                    self.form.item_into(object, &mut text);
-                }
-            }
-            Some(messages) => {
-                for object in objects {
-                    messages.item_into(object, &mut text).expect("its length was counted, so it can be made");
-                }
-            }
-        }
-        text
     }
 }
 
@@ -195,8 +139,8 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{MetaVersion, ingest::test_config_map};
-    use model::{Revision, Storage};
+    use crate::{Form, ListMeta, MetaVersion, ingest::test_config_map, listing::tests::whole};
+    use model::{Object, Revision, Storage};
 
     const EPOCH: Epoch = Epoch(1);
 
@@ -235,18 +179,9 @@ pub(super) mod tests {
         text
     }
 
-    fn plain(form: &Form, meta: &ListMeta, objects: &[Arc<Object>]) -> Vec<u8> {
-        let mut out = Vec::new();
-        form.list_open_into(meta, &mut out);
-        for (nth, object) in objects.iter().enumerate() {
-            if nth > 0 {
-                out.push(b',');
-            }
-            form.item_into(object, &mut out);
-        }
-        form.list_close_into(meta, &mut out);
-        out.push(b'\n');
-        out
+    fn gzip(form: &Arc<Form>, meta: &ListMeta, objects: &[Arc<Object>], epoch: Epoch, blocks: &Arc<Blocks>) -> GzipList {
+        let list = Listing::new(form.clone(), meta, objects.to_vec()).expect("objects that can be encoded");
+        GzipList::new(list, epoch, blocks.clone())
     }
 
     proptest! {
@@ -260,8 +195,8 @@ pub(super) mod tests {
             for (names, which, token) in rounds {
                 let objects: Vec<_> = names.iter().map(|(name, revision)| object(&format!("o-{name:04}"), *revision, 40)).collect();
                 let (form, meta) = (&forms[usize::from(which)], meta(token.as_deref()));
-                let list = || GzipList::json(form.clone(), &meta, objects.clone(), EPOCH, blocks.clone());
-                prop_assert_eq!(inflated(&written(list()).0), plain(form, &meta, &objects));
+                let list = || gzip(form, &meta, &objects, EPOCH, &blocks);
+                prop_assert_eq!(inflated(&written(list()).0), whole(form, &meta, &objects));
                 prop_assert_eq!(written(list()).1, 0, "all is kept now");
             }
         }
@@ -272,12 +207,12 @@ pub(super) mod tests {
         let blocks = Arc::new(Blocks::new(1 << 20));
         let (form, meta) = (form(), meta(None));
         let mut objects: Vec<_> = (0..1_000).map(|at| object(&format!("o-{at:04}"), 1, 100)).collect();
-        let list = |objects: &[Arc<Object>], epoch| written(GzipList::json(form.clone(), &meta, objects.to_vec(), epoch, blocks.clone()));
+        let list = |objects: &[Arc<Object>], epoch| written(gzip(&form, &meta, objects, epoch, &blocks));
         let all = list(&objects, EPOCH).1;
         assert!(all > 5, "{all} blocks");
         objects[500] = object("o-0500", 2, 100);
         let (stream, compressed) = list(&objects, EPOCH);
-        assert_eq!((compressed, inflated(&stream)), (1, plain(&form, &meta, &objects)));
+        assert_eq!((compressed, inflated(&stream)), (1, whole(&form, &meta, &objects)));
         objects.remove(300);
         assert_eq!(list(&objects, EPOCH).1, 1);
         assert_eq!(list(&objects[400..], EPOCH).1, 1, "its first stretch begins where no block does");
@@ -289,15 +224,9 @@ pub(super) mod tests {
         let blocks = Arc::new(Blocks::new(1 << 20));
         let form = Arc::new(form().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in"));
         let (meta, objects) = (meta(Some("token")), (0..300).map(|at| object(&format!("o-{at:04}"), at, 100)).collect::<Vec<_>>());
-        let messages = || {
-            let messages = Messages::of(form.clone(), &objects).expect("objects that can be encoded");
-            WireList::new(&meta, objects.clone(), messages).expect("protobuf")
-        };
-        let mut plain = Vec::new();
-        messages().fill(&mut plain, usize::MAX).expect("as before");
-        let list = || written(GzipList::protobuf(form.clone(), messages(), EPOCH, blocks.clone()));
+        let list = || written(gzip(&form, &meta, &objects, EPOCH, &blocks));
         let (first, compressed) = list();
-        assert!(compressed > 0 && inflated(&first) == plain);
+        assert!(compressed > 0 && inflated(&first) == whole(&form, &meta, &objects));
         assert_eq!(list(), (first, 0));
     }
 
@@ -306,12 +235,12 @@ pub(super) mod tests {
     fn large_objects_are_compressed_in_pieces() {
         let objects: Vec<_> = (0..20).map(|at| object(&format!("o-{at}"), at, 200_000)).collect();
         let steps = |form: &Arc<Form>| {
-            let mut list = GzipList::json(form.clone(), &meta(None), objects.clone(), EPOCH, Arc::new(Blocks::new(0)));
+            let mut list = gzip(form, &meta(None), &objects, EPOCH, &Arc::new(Blocks::new(0)));
             let (mut out, mut steps) = (Vec::new(), Vec::new());
             while steps.last() != Some(&Wrote::End) {
                 steps.push(list.step(&mut out));
             }
-            assert!(inflated(&out) == plain(form, &meta(None), &objects));
+            assert!(inflated(&out) == whole(form, &meta(None), &objects));
             steps.iter().filter(|step| matches!(step, Wrote::Compressed(_))).count()
         };
         assert_eq!(steps(&form()), 20 * 4);
@@ -322,7 +251,7 @@ pub(super) mod tests {
     fn a_head_may_be_longer_than_a_stored_block() {
         let token = "t".repeat(200_000);
         let (form, meta, objects) = (form(), meta(Some(&token)), [object("a", 1, 10)]);
-        let list = GzipList::json(form.clone(), &meta, objects.to_vec(), EPOCH, Arc::new(Blocks::new(0)));
-        assert!(inflated(&written(list).0) == plain(&form, &meta, &objects));
+        let list = gzip(&form, &meta, &objects, EPOCH, &Arc::new(Blocks::new(0)));
+        assert!(inflated(&written(list).0) == whole(&form, &meta, &objects));
     }
 }

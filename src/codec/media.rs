@@ -1,11 +1,7 @@
 //! The encodings of answers and what whole JSON documents become in them. Knows no request.
 
-use super::proto::{self, ProtoError};
-use go::{
-    indent,
-    yaml::{self, NoYaml},
-};
-use model::Object;
+use super::{proto, unencodable::Unencodable};
+use go::{indent, yaml};
 
 /// How an answer is encoded (spec api-surface §3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,28 +34,7 @@ impl Media {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         }
     }
-}
 
-/// What has no such encoding, and why.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unencodable(String);
-
-impl Unencodable {
-    pub(super) fn no_message() -> Self {
-        Self("there is no message for this form".to_owned())
-    }
-
-    pub(super) fn yaml(why: &NoYaml) -> Self {
-        Self(why.to_string())
-    }
-
-    pub(super) fn of(object: &Object, why: &ProtoError) -> Self {
-        Self(format!("{} cannot be encoded as protobuf: {why}", String::from_utf8_lossy(&object.key)))
-    }
-}
-
-impl Media {
     /// Encodes an API object that is compact JSON without a newline at its end. JSON gets one, or is indented; `pretty` says nothing of the others.
     ///
     /// # Errors
@@ -71,7 +46,7 @@ impl Media {
                 compact.push(b'\n');
                 Ok(compact)
             }
-            Self::Yaml => yaml::yaml(&compact).map_err(|why| Unencodable::yaml(&why)),
+            Self::Yaml => Ok(yaml::yaml(&compact)?),
             Self::Protobuf => protobuf(&compact),
         }
     }
@@ -88,11 +63,11 @@ struct TypeMeta<'a> {
 }
 
 fn protobuf(json: &[u8]) -> Result<Vec<u8>, Unencodable> {
-    let meta: TypeMeta<'_> = serde_json::from_slice(json).map_err(|error| Unencodable(error.to_string()))?;
+    let meta: TypeMeta<'_> = serde_json::from_slice(json).map_err(|error| Unencodable::NoKind(error.to_string()))?;
     let message = proto::message(&meta.api_version, &meta.kind)
-        .ok_or_else(|| Unencodable(format!("there is no message for {} of {}", meta.kind, meta.api_version)))?;
+        .ok_or_else(|| Unencodable::NoMessage { api_version: meta.api_version.to_string(), kind: meta.kind.to_string() })?;
     let mut raw = Vec::with_capacity(json.len());
-    message.from_json(json, &mut raw).map_err(|error| Unencodable(error.to_string()))?;
+    message.from_json(json, &mut raw)?;
     let mut out = Vec::with_capacity(raw.len() + 64);
     proto::envelope_into(&meta.api_version, &meta.kind, &raw, &mut out);
     Ok(out)

@@ -1,19 +1,22 @@
-//! How one served resource is written in protobuf: lists and watch frames, each made from the JSON that is kept (spec list-watch §4.3).
+//! The protobuf of one served resource, each message made from the JSON that is kept (spec list-watch §4.3). Knows no list that is being written.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{
-    form::ListMeta,
+    content::{Content, ListMeta, Parts},
     proto::{self, Message, ProtoError},
+    unencodable::Unencodable,
 };
-
-mod list;
-
-pub use list::{Messages, WireList};
 use model::{Kind, Object};
 
 /// Messages that are longer, bytes, are not kept with their objects: a list of a thousand objects of 1.4 MB in protobuf doubled the server's memory for good.
 const KEPT_BYTES_EACH: usize = 64 << 10;
+
+/// Bytes of messages that a list keeps from the count of its length to their writing. Those of objects as they are stored stay with the objects, and do
+/// not count; making the others again costs what making them has cost.
+pub(super) const KEPT_BYTES: usize = 4 << 20;
 
 /// The names and the message of a resource's protobuf.
 #[derive(Clone, Debug)]
@@ -33,10 +36,6 @@ impl Wire {
         Some(Self { message, api_version: api_version.to_owned(), kind: kind.to_owned(), list_kind: list_kind.to_owned(), kept })
     }
 
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept
-    }
-
     /// What stands before the items of a list, of so many bytes: the envelope and the list's metadata.
     pub(super) fn list_head(&self, meta: &ListMeta, items_len: usize) -> Vec<u8> {
         let (mut about, mut field) = (Vec::with_capacity(64), Vec::with_capacity(72));
@@ -48,24 +47,34 @@ impl Wire {
         out
     }
 
-    /// The message of an object; `json` writes the object. One that is kept with the object is made once.
-    pub(super) fn message(&self, object: &Object, json: impl FnOnce(&mut Vec<u8>)) -> Result<Bytes, ProtoError> {
+    /// The messages of a list's first objects that stay with no object, and how many bytes all of them are as items.
+    pub(super) fn messages(&self, content: &Content, objects: &[Arc<Object>]) -> Result<(Vec<Bytes>, usize), Unencodable> {
+        let (mut kept, mut kept_bytes, mut bytes) = (Vec::new(), 0, 0);
+        for object in objects {
+            let message = self.message(content, object)?;
+            bytes += proto::field_len(ITEMS, message.len());
+            kept_bytes += message.len();
+            if !self.kept && kept_bytes <= KEPT_BYTES {
+                kept.push(message);
+            }
+        }
+        Ok((kept, bytes))
+    }
+
+    /// The message of an object. One that is kept with the object is made once.
+    pub(super) fn message(&self, content: &Content, object: &Object) -> Result<Bytes, Unencodable> {
         if let Some(kept) = object.message.get().filter(|_| self.kept) {
             return Ok(kept.clone());
         }
-        let mut raw = self.raw(object.tail.len() + 64, json)?;
+        let raw = self.raw(object.tail.len() + 64, |out| content.object_into(object, out));
+        let mut raw = raw.map_err(|why| Unencodable::object(object, why))?;
         raw.shrink_to_fit();
         let raw = Bytes::from(raw);
         Ok(if self.kept && raw.len() <= KEPT_BYTES_EACH { object.message.get_or_init(|| raw).clone() } else { raw })
     }
 
-    /// A watch frame of what is written as JSON.
-    pub(super) fn event(&self, kind: Kind, json: impl FnOnce(&mut Vec<u8>)) -> Result<Bytes, ProtoError> {
-        Ok(self.frame(kind, &self.raw(0, json)?))
-    }
-
     /// The message of what is written as JSON, of about so many bytes.
-    fn raw(&self, json_len: usize, json: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, ProtoError> {
+    pub(super) fn raw(&self, json_len: usize, json: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, ProtoError> {
         let mut text = Vec::with_capacity(json_len);
         json(&mut text);
         let mut raw = Vec::with_capacity(text.len());
@@ -74,7 +83,7 @@ impl Wire {
     }
 
     /// The body of a GET: a whole message in its envelope.
-    pub(super) fn document(&self, message: &[u8]) -> Vec<u8> {
+    pub(super) fn body(&self, message: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(message.len() + 64);
         proto::envelope_into(&self.api_version, &self.kind, message, &mut out);
         out
@@ -82,12 +91,12 @@ impl Wire {
 
     /// A watch frame of a message.
     pub(super) fn frame(&self, kind: Kind, message: &[u8]) -> Bytes {
-        frame(kind, &self.document(message))
+        frame(kind, &self.body(message))
     }
 }
 
 /// The field of every list's message that has its items.
-const ITEMS: u32 = 2;
+pub(super) const ITEMS: u32 = 2;
 
 /// Bytes of the length before an event in the stream form of protobuf (spec list-watch §4.3).
 pub const LENGTH_PREFIX: usize = 4;

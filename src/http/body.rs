@@ -21,7 +21,8 @@ use crate::access::{Permission, Refused};
 use crate::read::{failure::ReadError, serve::List};
 use crate::registry::Resource;
 use crate::telemetry::{RequestTimer, Scope};
-use codec::Form;
+use codec::{Form, Unencodable};
+use model::Revision;
 use watch::dispatch::{Step, Subscription};
 
 /// Looks at what is pending when a watch's time is over: at the snapshot, at its bookmark, at the ring and at the log.
@@ -199,24 +200,42 @@ impl WatchBody {
             self.source = WatchSource::Over;
             self.out.clear();
         }
-        if let Some(unshown) = self.out.iter().position(Bytes::is_empty) {
-            self.out.truncate(unshown);
-            return self.fail(ReadError::InStream("an object cannot be encoded as protobuf".to_owned()));
-        }
         self.tell_columns();
         Poll::Ready(!self.mute)
     }
 
     fn fail(&mut self, error: ReadError) -> Poll<bool> {
-        self.end(&Status::from(error))
+        self.end_with(&Status::from(error))
     }
 
     /// A last event that says why there are no more.
-    fn end(&mut self, status: &Status) -> Poll<bool> {
+    fn end_with(&mut self, status: &Status) -> Poll<bool> {
+        match self.form.error(&status.to_json()) {
+            Ok(frame) => {
+                self.source = WatchSource::Over;
+                self.out.push(frame);
+                self.tell_columns();
+                Poll::Ready(true)
+            }
+            Err(why) => self.cut(&why),
+        }
+    }
+
+    /// What cannot be encoded ends the stream cleanly, after what came before it: kube-apiserver tells its log, and not the client.
+    fn cut(&mut self, why: &Unencodable) -> Poll<bool> {
+        self.resource.forms.tell(why);
+        self.end()
+    }
+
+    /// The end, after what is pending.
+    fn end(&mut self) -> Poll<bool> {
         self.source = WatchSource::Over;
-        self.out.push(self.form.error(&status.to_json()));
-        self.tell_columns();
-        Poll::Ready(true)
+        if self.out.is_empty() { Poll::Ready(false) } else { self.send() }
+    }
+
+    fn expire(&mut self, seen: Revision, floor: Revision) -> Poll<bool> {
+        self.resource.metrics.terminated_watchers.inc();
+        self.fail(ReadError::WatchExpired { asked: seen, floor })
     }
 
     /// A Table's columns are in the first event of a stream only; the frames, which are shared, have none.
@@ -251,16 +270,15 @@ impl WatchBody {
         for _ in 0..LAST_STEPS {
             let step = subscription.step(FRAME_BYTES, &mut self.out, Waker::noop());
             self.resource.metrics.init_events.inc_by(subscription.take_processed());
-            if let Step::Expired { seen, floor } = step {
-                self.resource.metrics.terminated_watchers.inc();
-                return self.fail(ReadError::WatchExpired { asked: seen, floor });
-            }
-            if step != Step::More || self.out.iter().map(Bytes::len).sum::<usize>() >= FRAME_BYTES {
-                break;
+            match step {
+                Step::Expired { seen, floor } => return self.expire(seen, floor),
+                Step::Unencodable(why) => return self.cut(&why),
+                Step::More if self.out.iter().map(Bytes::len).sum::<usize>() < FRAME_BYTES => {}
+                Step::More | Step::Pending | Step::Ended => break,
             }
         }
         self.wrote(Instant::now(), subscription.is_past_initial());
-        if self.out.is_empty() { Poll::Ready(false) } else { self.send() }
+        self.end()
     }
 
     /// Waits for events; they are in `out` then. `false` at the end of the stream.
@@ -272,7 +290,7 @@ impl WatchBody {
             Refused::Unauthorized => Status::unauthorized(),
         });
         if let (Some(status), false) = (refused, matches!(this.source, WatchSource::Over)) {
-            return this.end(&status);
+            return this.end_with(&status);
         }
         let subscription = match &mut this.source {
             WatchSource::Stream(subscription) => subscription,
@@ -313,12 +331,15 @@ impl WatchBody {
             Step::Pending => {
                 if due {
                     let send = candidate.filter(|revision| subscription.bookmark(*revision));
-                    let bookmark = send.map(|revision| this.form.bookmark(revision, false));
                     this.bookmarks = next_bookmark(Instant::now(), BOOKMARK_EVERY, this.deadline);
                     this.set_alarm();
-                    if let Some(bookmark) = bookmark {
-                        this.out.push(bookmark);
-                        return this.send();
+                    match send.map(|revision| this.form.bookmark(revision, false)) {
+                        Some(Ok(bookmark)) => {
+                            this.out.push(bookmark);
+                            return this.send();
+                        }
+                        Some(Err(why)) => return this.cut(&why),
+                        None => {}
                     }
                     // The alarm was set anew and must know our waker.
                     cx.waker().wake_by_ref();
@@ -326,14 +347,9 @@ impl WatchBody {
                 this.wrote(Instant::now(), initial_over);
                 Poll::Pending
             }
-            Step::Ended => {
-                this.source = WatchSource::Over;
-                if this.out.is_empty() { Poll::Ready(false) } else { this.send() }
-            }
-            Step::Expired { seen, floor } => {
-                this.resource.metrics.terminated_watchers.inc();
-                this.fail(ReadError::WatchExpired { asked: seen, floor })
-            }
+            Step::Ended => this.end(),
+            Step::Expired { seen, floor } => this.expire(seen, floor),
+            Step::Unencodable(why) => this.cut(&why),
         }
     }
 }
@@ -389,7 +405,8 @@ mod tests {
     use super::*;
     use crate::registry::test_resource;
     use crate::telemetry::Verb;
-    use watch::dispatch::test_subscription;
+    use model::{Kind, test_object};
+    use watch::dispatch::{test_subscription, test_subscription_of, test_unencodable};
 
     /// The frames of a watch whose time was over before anybody had looked at it, as text.
     async fn frames_of_a_late_watch(objects: usize, annotated: bool) -> Vec<String> {
@@ -405,6 +422,22 @@ mod tests {
             frames.push(String::from_utf8_lossy(&frame.into_data().expect("data")).into_owned());
         }
         frames
+    }
+
+    /// The client is told nothing, as kube-apiserver tells it nothing.
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_encoded_ends_the_stream_cleanly() {
+        let resource = Arc::new(test_resource("", "configmaps"));
+        let form = resource.forms.whole().form.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
+        let (scope, began, length) = (Scope::Namespace, Instant::now(), Duration::from_secs(9));
+        let times = WatchTimes { began, length, bookmarks: true, annotated: true, scope, form: Arc::new(form.clone()), mute: false };
+        let first = test_object("a", 2);
+        let told = form.event(Kind::Added, &first, first.revision).expect("a ConfigMap");
+        let objects = vec![first, test_unencodable("b", 3), test_object("c", 4)];
+        let subscription = Box::new(test_subscription_of(objects, form, true));
+        let body = WatchBody::stream(subscription, resource.clone(), &times, resource.requests.request(Verb::Watch, scope));
+        assert_eq!(BodyExt::collect(body).await.expect("infallible").to_bytes(), told);
+        assert_eq!(began, Instant::now(), "at once");
     }
 
     /// A machine stood still for a second, and a watch of one second showed nothing of what was there all the while.

@@ -5,6 +5,7 @@ use crate::read::{
     failure::ReadError,
     plan::{Refusal, retry_after},
 };
+use codec::Unencodable;
 use etcd::EtcdError;
 
 impl From<ReadError> for Status {
@@ -29,6 +30,12 @@ impl From<ReadError> for Status {
 impl From<EtcdError> for Status {
     fn from(error: EtcdError) -> Self {
         Self::internal(error.to_string())
+    }
+}
+
+impl From<Unencodable> for Status {
+    fn from(why: Unencodable) -> Self {
+        Self::internal(why.to_string())
     }
 }
 

@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::telemetry::{Scope, Verb};
-    use codec::{Blocks, Document, Form, ListMeta, ingest::test_config_map};
+    use codec::{Blocks, Form, ListMeta, Listing, ingest::test_config_map};
     use model::{Epoch, Object};
 
     fn objects() -> Vec<Arc<Object>> {
@@ -95,7 +95,8 @@ mod tests {
 
     /// Frames of a list, and how often it let others run.
     fn frames(form: &Arc<Form>, objects: &[Arc<Object>], blocks: &Arc<Blocks>) -> (Vec<Bytes>, usize) {
-        let list = GzipList::json(form.clone(), &ListMeta::default(), objects.to_vec(), Epoch(1), blocks.clone());
+        let list = Listing::new(form.clone(), &ListMeta::default(), objects.to_vec()).expect("JSON");
+        let list = GzipList::new(list, Epoch(1), blocks.clone());
         let metrics = Metrics::new();
         let timer = metrics.served("", "v1", "configmaps").request(Verb::List, Scope::Cluster);
         let mut body = GzipBody::new(list, Hold::of_a_test(), timer, metrics.clone());
@@ -126,7 +127,7 @@ mod tests {
         let (mut text, stream) = (Vec::new(), first.concat());
         GzDecoder::new(&stream[..]).read_to_end(&mut text).expect("gzip");
         let mut whole = Vec::new();
-        Document::list(ListMeta::default(), objects, form).fill(&mut whole, usize::MAX).expect("JSON");
+        Listing::new(form, &ListMeta::default(), objects).and_then(|mut list| list.fill(&mut whole, usize::MAX)).expect("JSON");
         assert!(text == whole);
     }
 }

@@ -11,17 +11,15 @@ use http_body::{Body, Frame};
 
 use super::{body::FRAME_BYTES, budget::Hold};
 use crate::telemetry::RequestTimer;
-use codec::{Document, Unencodable, WireList};
+use codec::{Document, Listing, Unencodable};
 
-/// What is written piece by piece.
+/// What is written piece by piece, and lets go of what is written.
 pub(super) trait Pieces {
     /// Appends what comes next until `out` has `limit` bytes, or the end.
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable>;
     fn is_done(&self) -> bool;
     /// Bytes that are held for what is not written yet.
     fn held(&self) -> usize;
-    /// Lets go of what is written.
-    fn let_go(&mut self) {}
 }
 
 impl Pieces for Document {
@@ -36,19 +34,15 @@ impl Pieces for Document {
     fn held(&self) -> usize {
         self.held()
     }
-
-    fn let_go(&mut self) {
-        self.let_go();
-    }
 }
 
-impl Pieces for WireList {
+impl Pieces for Listing {
     fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
         self.fill(out, limit)
     }
 
     fn is_done(&self) -> bool {
-        self.left() == 0
+        self.is_done()
     }
 
     fn held(&self) -> usize {
@@ -88,7 +82,6 @@ impl<P: Pieces + Unpin> Body for PieceBody<P> {
                 return Poll::Ready(Some(Err(why)));
             }
         }
-        this.pieces.let_go();
         this.hold.resize(this.pieces.held());
         if out.is_empty() {
             return Poll::Ready(None);

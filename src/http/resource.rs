@@ -42,7 +42,7 @@ use crate::registry::{
 };
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{failure::WriteError, scale};
-use codec::{self, Document, GzipList, Include, Media, Messages, WireList, stored};
+use codec::{self, Document, GzipList, Include, Listing, Media, stored};
 use go::url::Query;
 use kube::{Catalogue, Conversion};
 use model::{Epoch, Object};
@@ -357,50 +357,45 @@ impl Call<'_> {
 
     /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep
     /// others waiting when it is large.
-    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
-        let (small, reply, shares) = (is_small(&list), self.reply(), self.shares(&list, &form));
-        let List { meta, objects, .. } = list;
-        if form.media() == Media::Protobuf {
-            let maker = form.clone();
-            let make = move || {
-                let messages = Messages::of(maker, &objects)?;
-                WireList::new(&meta, objects, messages)
-            };
-            let list = if small { Ok(make()) } else { self.offload(make, &mut timer).await };
-            return match list {
-                Ok(Ok(list)) => match shares.filter(|_| list.left() > LARGE_BYTES) {
-                    Some(epoch) => self.compressed(GzipList::protobuf(form, list, epoch, self.api.blocks.clone()), hold, timer),
-                    None => self.begun(StatusCode::OK, list, Media::Protobuf, hold, timer),
-                },
-                Ok(Err(why)) => self.failed(&Status::internal(why.to_string()), &mut timer),
-                Err(response) => response,
-            };
+        if self.reply().is_compact() { self.compact(list, form, hold, timer).await } else { self.printed(list, form, hold, timer).await }
+    }
+
+    /// A list as its form encodes it.
+    async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+        let (small, shares, media) = (is_small(&list), self.shares(&list, &form), form.media());
+        let at_once = small || !form.tells_length();
+        let make = move || Listing::new(form, &list.meta, list.objects);
+        let made = if at_once { Ok(make()) } else { self.offload(make, &mut timer).await };
+        let list = match made {
+            Ok(Ok(list)) => list,
+            Ok(Err(why)) => return self.failed(&why.into(), &mut timer),
+            Err(response) => return response,
+        };
+        let Some(epoch) = shares.filter(|_| !small) else { return self.begun(StatusCode::OK, list, media, hold, timer) };
+        match list.within(LARGE_BYTES) {
+            Ok(Some(whole)) => sent(self.reply().encoded(StatusCode::OK, media, whole), timer),
+            Ok(None) => self.compressed(GzipList::new(list, epoch, self.api.blocks.clone()), media, hold, timer),
+            Err(why) => self.failed(&why.into(), &mut timer),
         }
-        let mut document = Document::list(meta, objects, form.clone());
-        if reply.is_compact_json() {
-            let Some(epoch) = shares.filter(|_| !small) else { return self.begun(StatusCode::OK, document, Media::Json, hold, timer) };
-            let mut whole = Vec::new();
-            if let Err(why) = document.fill(&mut whole, LARGE_BYTES + 1) {
-                return self.failed(&Status::internal(why.to_string()), &mut timer);
-            }
-            if document.is_done() && whole.len() <= LARGE_BYTES {
-                return sent(reply.encoded(StatusCode::OK, Media::Json, whole), timer);
-            }
-            let (meta, objects) = document.into_list().expect("it is one");
-            return self.compressed(GzipList::json(form, &meta, objects, epoch, self.api.blocks.clone()), hold, timer);
-        }
-        let document = match self.form.media {
+    }
+
+    /// A list as people read it.
+    async fn printed(&self, list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+        let (small, media) = (is_small(&list), self.form.media);
+        let document = Document::list(list.meta, list.objects, form);
+        let document = match media {
             Media::Yaml if small => document.yaml(),
             Media::Yaml => match self.offload(move || document.yaml(), &mut timer).await {
                 Ok(document) => document,
                 Err(response) => return response,
             },
-            _ => Ok(document.pretty()),
+            Media::Json | Media::Protobuf => Ok(document),
         };
         match document {
-            Ok(document) => self.begun(StatusCode::OK, document, self.form.media, hold, timer),
-            Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
+            Ok(document) => self.begun(StatusCode::OK, document, media, hold, timer),
+            Err(why) => self.failed(&why.into(), &mut timer),
         }
     }
 
@@ -413,29 +408,27 @@ impl Call<'_> {
         hold: Option<Hold>,
         mut timer: RequestTimer,
     ) -> Response {
-        if form.media() == Media::Protobuf {
-            return match form.wire_object(object) {
-                Ok(body) => held(sent(self.reply().encoded(code, Media::Protobuf, body), timer), hold),
-                Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
+        if self.reply().is_compact() {
+            return match form.body(object) {
+                Ok(body) => held(sent(self.reply().encoded(code, form.media(), body), timer), hold),
+                Err(why) => self.failed(&why.into(), &mut timer),
             };
         }
-        let mut body = Vec::with_capacity(object.tail.len() + 64);
-        form.object_into(object, &mut body);
-        self.document(code, body, hold, timer)
+        let mut compact = Vec::with_capacity(object.tail.len() + 64);
+        form.object_into(object, &mut compact);
+        self.document(code, compact, hold, timer)
     }
 
     /// One object as compact JSON, in the form that was negotiated; `hold` counts it when it is large.
     pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
-        let document = match self.form.media {
-            Media::Yaml => Document::one(compact).yaml(),
-            Media::Json if !self.reply().is_compact_json() => Ok(Document::one(compact).pretty()),
-            Media::Json | Media::Protobuf => {
-                return held(sent(self.reply().object(code, compact), timer), hold);
-            }
-        };
+        if self.reply().is_compact() {
+            return held(sent(self.reply().object(code, compact), timer), hold);
+        }
+        let document = Document::one(compact);
+        let document = if self.form.media == Media::Yaml { document.yaml() } else { Ok(document) };
         match document {
             Ok(document) => self.begun(code, document, self.form.media, hold, timer),
-            Err(why) => self.failed(&Status::internal(why.to_string()), &mut timer),
+            Err(why) => self.failed(&why.into(), &mut timer),
         }
     }
 
@@ -450,7 +443,7 @@ impl Call<'_> {
     ) -> Response {
         let mut begun = Vec::new();
         if let Err(why) = pieces.fill(&mut begun, FRAME_BYTES) {
-            return self.failed(&Status::internal(why.to_string()), &mut timer);
+            return self.failed(&why.into(), &mut timer);
         }
         if pieces.is_done() {
             return sent(self.reply().encoded(code, media, begun), timer);
@@ -467,9 +460,9 @@ impl Call<'_> {
         list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady())
     }
 
-    fn compressed(&self, list: GzipList, hold: Option<Hold>, timer: RequestTimer) -> Response {
+    fn compressed(&self, list: GzipList, media: Media, hold: Option<Hold>, timer: RequestTimer) -> Response {
         let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
-        self.reply().compressed(self.form.media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())))
+        self.reply().compressed(media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())))
     }
 
     /// Room among what its connection has not read, for an answer that is made of so many bytes; a small one needs none.

@@ -58,9 +58,13 @@ impl Reply {
         Ok(form)
     }
 
-    /// Whether a JSON document can be sent as it is, piece by piece.
-    pub fn is_compact_json(&self) -> bool {
-        self.media == Media::Json && !self.pretty
+    /// Whether objects and lists are sent as a form encodes them: neither indented nor as YAML.
+    pub(super) fn is_compact(&self) -> bool {
+        match self.media {
+            Media::Json => !self.pretty,
+            Media::Yaml => false,
+            Media::Protobuf => true,
+        }
     }
 
     /// From here on nothing is compressed: the answer is a watch (spec api-surface §3.6).
@@ -72,7 +76,7 @@ impl Reply {
     pub fn object(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
         match self.media.encode(compact, self.pretty) {
             Ok(body) => self.encoded(code, self.media, body),
-            Err(why) => self.status(&Status::internal(why.to_string())),
+            Err(why) => self.status(&why.into()),
         }
     }
 

@@ -103,7 +103,7 @@ fn served(value: &[u8], shape: Shape, form: &Form, version: Option<&str>) -> boo
     Form::metadata_only(MetaVersion::V1, &storage).object_into(&object, &mut metadata);
     let metadata = one_line(&metadata);
     assert!(metadata.is_null() || metadata["kind"] == "PartialObjectMetadata", "{metadata}");
-    let event = form.event(Kind::Deleted, &object, Revision(8));
+    let event = form.event(Kind::Deleted, &object, Revision(8)).expect("JSON");
     let (last, event) = event.split_last().expect("an event");
     assert_eq!(*last, b'\n');
     let event = one_line(event);

@@ -14,7 +14,7 @@ use super::{
     target::Target,
     token,
 };
-use codec::{form::ListMeta, ingest::ingest};
+use codec::{ListMeta, ingest::ingest};
 use etcd::{Etcd, RangeRequest};
 use model::{Epoch, Object, Revision};
 use watch::cache::{store::Store, view::Known};

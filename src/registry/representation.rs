@@ -1,8 +1,11 @@
 //! The ways in which one served resource can be shown. Each is made when somebody first asks for it, and then kept.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
-use codec::{Clock, Form, Include, MetaVersion, Table};
+use codec::{Clock, Form, Include, MetaVersion, Table, Unencodable};
 use kube::Served;
 
 /// As what the objects of a request are shown.
@@ -45,6 +48,8 @@ pub struct Forms {
     now: Clock,
     /// Few, and looked for once a request.
     others: Mutex<Vec<(Representation, Named)>>,
+    /// Whether the log says that something could not be encoded.
+    has_told: AtomicBool,
 }
 
 impl Forms {
@@ -52,7 +57,14 @@ impl Forms {
     #[must_use]
     pub fn new(whole: Form, served: Arc<Served>, now: Clock) -> Self {
         let name = format!("{}/{}", served.api_version(), served.resource).into();
-        Self { whole: Named { form: Arc::new(whole), name }, served, table: OnceLock::new(), now, others: Mutex::default() }
+        Self {
+            whole: Named { form: Arc::new(whole), name },
+            served,
+            table: OnceLock::new(),
+            now,
+            others: Mutex::default(),
+            has_told: AtomicBool::new(false),
+        }
     }
 
     /// Whole objects in JSON.
@@ -76,13 +88,20 @@ impl Forms {
         named
     }
 
+    /// Tells the log why a watch ends at something that cannot be encoded: once for a resource, as each watch in that encoding meets the same.
+    pub fn tell(&self, why: &Unencodable) {
+        if !self.has_told.swap(true, Ordering::Relaxed) {
+            tracing::error!(resource = %self.whole.name, %why, "watches in this encoding end: an event cannot be encoded");
+        }
+    }
+
     /// How the `/scale` of an object is written, by [`Form::written`].
     #[must_use]
     pub fn scale(&self, representation: Representation) -> Form {
         match representation.shape {
             Shape::Table(version, include) => {
                 let table = Arc::new(Table::of_scale(self.served.custom));
-                Form::table(version, table, include, self.whole.form.clone(), self.now)
+                Form::table(version, table, include, &self.whole.form, self.now)
             }
             Shape::Whole | Shape::Metadata(_) => (*self.whole.form).clone(),
         }
@@ -101,7 +120,7 @@ impl Forms {
             }
             Shape::Table(version, include) => {
                 let table = self.table.get_or_init(|| Arc::new(Table::of(&served.storage, &served.printer_columns)));
-                let form = Form::table(version, table.clone(), include, self.whole.form.clone(), self.now);
+                let form = Form::table(version, table.clone(), include, &self.whole.form, self.now);
                 let name = format!("{} {version:?} {include:?}", self.whole.name).into();
                 return Named { form: Arc::new(form), name };
             }
@@ -115,5 +134,23 @@ impl Forms {
             Some(form) => Named { form: Arc::new(form), name: format!("{name} protobuf").into() },
             None => Named { form: Arc::new(form), name },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::subscriber::with_default;
+
+    use super::*;
+    use crate::registry::test_resource;
+
+    #[test]
+    fn the_log_has_the_reason_once() {
+        let (log, writer) = std::io::pipe().expect("a pipe");
+        let (forms, why) = (test_resource("", "configmaps").forms, Unencodable::NoKind("the reason".to_owned()));
+        let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(writer)).finish();
+        with_default(subscriber, || [(); 3].iter().for_each(|()| forms.tell(&why)));
+        let text = std::io::read_to_string(log).expect("text");
+        assert!(text.lines().count() == 1 && text.contains("the reason") && text.contains("v1/configmaps"), "{text}");
     }
 }

@@ -163,6 +163,7 @@ impl Client {
                 assert!(seen < floor || lost, "Resumable: a watch that saw {seen} was refused, and the floor is {floor}");
                 self.over = Some(Over::Expired);
             }
+            Step::Unencodable(why) => unreachable!("all of it is JSON: {why}"),
         }
     }
 

@@ -60,8 +60,7 @@ fn both_versions_are_shown_to_the_byte() {
         }
         let partial = Form::metadata_only(MetaVersion::V1, &storage());
         assert_eq!(shown(&partial, &object), case.text("partial"), "{}", case.text("what"));
-        let table =
-            Form::table(MetaVersion::V1, Arc::new(Table::of(&storage(), &[])), Include::Metadata, Arc::new(form("v1")), Default::default);
+        let table = Form::table(MetaVersion::V1, Arc::new(Table::of(&storage(), &[])), Include::Metadata, &form("v1"), Default::default);
         let table: Value = serde_json::from_str(&shown(&table, &object)).expect("JSON");
         let (cells, metadata) = (table["rows"][0]["cells"].as_array().expect("cells"), &table["rows"][0]["object"]["metadata"]);
         assert_eq!(cells[..cells.len() - 1], case.0["cells"].as_array().expect("cells")[..], "{}", case.text("what"));

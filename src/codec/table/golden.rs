@@ -54,8 +54,10 @@ impl Resource {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         match (&self.custom, self.conversion.as_deref()) {
             (Some(_), _) => Form::custom(&self.api_version(), &self.kind, &self.list_kind),
-            _ => Form::built_in(&self.api_version(), &self.kind, &self.list_kind, &text(&self.bookmark_zero))
-                .with_bookmark_annotations(&text(&self.bookmark_annotations)),
+            _ => {
+                let (zero, annotations) = (text(&self.bookmark_zero), text(&self.bookmark_annotations));
+                Form::built_in_annotated(&self.api_version(), &self.kind, &self.list_kind, &zero, &annotations)
+            }
         }
     }
 }
@@ -122,7 +124,7 @@ impl Case {
     }
 
     fn form(&self, include: Include, version: MetaVersion) -> Form {
-        Form::table(version, Arc::clone(&self.table), include, Arc::new(self.resource.form()), now)
+        Form::table(version, Arc::clone(&self.table), include, &self.resource.form(), now)
     }
 
     /// Compares, with what the case writes short written long.
@@ -188,6 +190,7 @@ fn watch(case: &Case, what: &str, include: Include, version: MetaVersion) {
         } else {
             form.event(Kind::Added, case.first(), case.first().revision)
         };
+        let ours = ours.expect("JSON");
         let ours = if recorded.contains("\"columnDefinitions\":@columns") { form.first_event(&ours) } else { ours };
         case.check(what, version, &ours, recorded);
     }

@@ -12,6 +12,7 @@ mod custom;
 mod node;
 mod path;
 mod printers;
+mod rows;
 mod walk;
 
 #[cfg(test)]
@@ -19,21 +20,14 @@ mod golden;
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
-
 use self::{
-    age::Moment,
-    cell::Row,
     custom::Columns,
     node::{Node, Want},
     printers::Printer,
 };
-use super::{
-    form::Form,
-    partial::MetaVersion,
-    stored::{only_metadata, shown},
-};
-use model::{Object, PrinterColumn, Revision, Shape, Storage};
+use model::{Object, PrinterColumn, Shape, Storage};
+
+pub(super) use self::rows::Rows;
 
 /// The time since 1970-01-01 UTC, to the nanosecond: ages are truncated, so seconds alone would tell some of them wrong.
 pub type Clock = fn() -> Duration;
@@ -109,7 +103,7 @@ impl Table {
         Self { columns: columns::custom(&named).into(), want: cells.want(), cells: Cells::Custom(cells), storage }
     }
 
-    /// That of a Scale, which is no stored object: for [`Form::written`] alone. Those of built-ins have a printer, those of custom resources
+    /// That of a Scale, which is no stored object: for [`crate::Form::written`] alone. Those of built-ins have a printer, those of custom resources
     /// columns that apiextensions makes up (`getScaleColumnsForVersion`).
     #[must_use]
     pub fn of_scale(custom: bool) -> Self {
@@ -151,129 +145,32 @@ impl Table {
     }
 }
 
-/// How a resource is written as a Table: its columns, and what its rows have.
-#[derive(Clone, Debug)]
-pub(super) struct Rows {
-    table: Arc<Table>,
-    include: Include,
-    base: Arc<Form>,
-    version: MetaVersion,
-    partial: Form,
-    now: Clock,
-}
-
-impl Rows {
-    pub(super) fn new(version: MetaVersion, table: Arc<Table>, include: Include, base: Arc<Form>, now: Clock) -> Self {
-        let partial = Form::metadata_only(version, &table.storage);
-        Self { table, include, base, version, partial, now }
-    }
-
-    /// The definitions of the columns.
-    pub(super) fn columns(&self) -> &str {
-        &self.table.columns
-    }
-
-    /// What each event says of the columns: nothing but for API services, whose convertor (kube-aggregator's) does not know that they are told.
-    pub(super) fn columns_of_events(&self) -> Option<&str> {
-        (self.table.storage.group == "apiregistration.k8s.io").then(|| self.columns())
-    }
-
-    /// As [`Table::arrange`].
-    pub(super) fn arrange(&self, page: &mut [Arc<Object>]) {
-        self.table.arrange(page);
-    }
-
-    /// Whether a list without rows has `null` for them: apiserver's default convertor begins with a nil slice, the others do not.
-    pub(super) fn are_nil_when_empty(&self) -> bool {
-        matches!(self.table.cells, Cells::BuiltIn { own: false, .. })
-    }
-
-    /// Appends the row of an object that is shown under a revision.
-    pub(super) fn row_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        let mut json = Vec::with_capacity(object.tail.len() + 64);
-        match self.table.cells {
-            Cells::Custom(_) => self.base.body_into(object, revision, &mut json),
-            Cells::BuiltIn { .. } => {
-                json.push(b'{');
-                json.extend_from_slice(&object.tail);
-            }
-        }
-        self.open_into(&json, out);
-        match self.include {
-            Include::Metadata => self.partial.body_into(object, revision, out),
-            Include::Object => self.base.body_into(object, revision, out),
-            Include::None => out.extend_from_slice(b"null"),
-        }
-        out.push(b'}');
-    }
-
-    /// Appends the row of an object that was just written, of its tree in the version that is stored.
-    pub(super) fn written_into(&self, custom: bool, object: &Value, out: &mut Vec<u8>) {
-        self.open_into(&shown(custom, object), out);
-        match self.include {
-            Include::Metadata => out.extend_from_slice(&shown(false, &only_metadata(self.version, object))),
-            Include::Object => out.extend_from_slice(&self.base.written(custom, object)),
-            Include::None => out.extend_from_slice(b"null"),
-        }
-        out.push(b'}');
-    }
-
-    /// Appends the row of a bookmark: the cells of an object that has nothing.
-    pub(super) fn bookmark_row_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
-        let mut json = Vec::new();
-        self.base.bookmark_object_into(revision, annotated, &mut json);
-        self.open_into(&json, out);
-        match self.include {
-            Include::Object => out.extend_from_slice(&json),
-            Include::None if !annotated => out.extend_from_slice(b"null"),
-            Include::Metadata | Include::None => self.partial.bookmark_object_into(revision, annotated, out),
-        }
-        out.push(b'}');
-    }
-
-    /// Appends the cells and conditions of an object, up to its own place.
-    fn open_into(&self, json: &[u8], out: &mut Vec<u8>) {
-        let object = self.table.node(json);
-        out.extend_from_slice(b"{\"cells\":");
-        let mut row = Row::open(Moment::since_epoch((self.now)()), out);
-        match &self.table.cells {
-            Cells::BuiltIn { printer, .. } => (printer.print)(&object, &mut row),
-            Cells::Custom(columns) => columns.print(&object, &mut row),
-        }
-        let conditions = row.close();
-        if !conditions.is_empty() {
-            out.extend_from_slice(b",\"conditions\":");
-            out.extend_from_slice(conditions.as_bytes());
-        }
-        out.extend_from_slice(b",\"object\":");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
     use serde_json::json;
 
     use super::*;
-    use crate::form::error_event;
+    use crate::{Form, MetaVersion};
+    use model::Revision;
 
     fn form(include: Include) -> Form {
         let shape = Shape::BuiltIn { kind: "ConfigMap".to_owned(), api_version: "v1".to_owned() };
         let (group, resource) = (String::new(), "configmaps".to_owned());
         let storage = Storage { id: "configmaps".into(), group, resource, namespaced: true, shape, fields: Vec::new() };
-        let base = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-        Form::table(MetaVersion::V1, Arc::new(Table::of(&storage, &[])), include, base, || Duration::from_secs(1 << 30))
+        let base = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
+        Form::table(MetaVersion::V1, Arc::new(Table::of(&storage, &[])), include, &base, || Duration::from_secs(1 << 30))
     }
 
     #[test]
     fn only_the_first_event_of_a_frame_tells_the_columns() {
         let form = form(Include::None);
-        let one = form.bookmark(Revision(7), true);
+        let one = form.bookmark(Revision(7), true).expect("JSON");
         let first = form.first_event(&one);
         assert!(first.len() > one.len() + 900 && first.ends_with(&one[one.len() - 90..]));
         let frame = Bytes::from([&one[..], &one[..]].concat());
         assert_eq!(form.first_event(&frame), [&first[..], &one[..]].concat());
-        let failed = Bytes::from([&error_event(b"{}")[..], &one[..]].concat());
+        let failed = Bytes::from([&form.error(b"{}").expect("JSON")[..], &one[..]].concat());
         assert_eq!(form.first_event(&failed), failed, "a Status has no columns");
         let plain = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
         assert_eq!(plain.first_event(&one), one);
@@ -293,8 +190,8 @@ mod tests {
         let check = |custom: bool, columns: &str, row: &str| {
             let table = Arc::new(Table::of_scale(custom));
             assert!(table.columns.contains(columns), "{}", table.columns);
-            let base = Arc::new(Form::built_in("autoscaling/v1", "Scale", "ScaleList", ""));
-            let form = Form::table(MetaVersion::V1, table, Include::Object, base, || Duration::ZERO);
+            let base = Form::built_in("autoscaling/v1", "Scale", "ScaleList", "");
+            let form = Form::table(MetaVersion::V1, table, Include::Object, &base, || Duration::ZERO);
             let text = String::from_utf8(form.written(false, &scale)).expect("UTF-8");
             assert!(text.contains(row), "{text}");
         };

@@ -8,7 +8,7 @@ use super::{
     group::{Frame, Group, GroupKey, GroupLimits},
     interest::Interest,
 };
-use codec::form::Form;
+use codec::{Form, Unencodable};
 use model::{Event, Object, Outcome, Revision};
 
 /// All groups of one resource. Owned by its cacher.
@@ -112,10 +112,10 @@ impl Dispatcher {
 
 /// The encodings of one event made so far.
 #[derive(Default)]
-struct Encoded(Vec<(*const Form, Outcome, Bytes)>);
+struct Encoded(Vec<(*const Form, Outcome, Result<Bytes, Unencodable>)>);
 
 impl Encoded {
-    fn bytes(&mut self, form: &Arc<Form>, outcome: Outcome, event: &Event) -> Bytes {
+    fn bytes(&mut self, form: &Arc<Form>, outcome: Outcome, event: &Event) -> Result<Bytes, Unencodable> {
         let at = Arc::as_ptr(form);
         if let Some((_, _, bytes)) = self.0.iter().find(|(f, o, _)| *f == at && *o == outcome) {
             return bytes.clone();

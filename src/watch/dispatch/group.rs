@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 
 use super::filters::SharedFilter;
-use codec::form::Form;
+use codec::{Form, Unencodable};
 use model::Revision;
 
 /// Most frames a group's log holds for members that do not keep up; one that falls out replays from the ring.
@@ -50,8 +50,14 @@ pub struct GroupKey {
 pub struct Frame {
     /// Revision of the change.
     pub revision: Revision,
-    /// The event on the wire, whole, shared by all members and by groups of the same form.
-    pub bytes: Bytes,
+    /// The event on the wire, whole, shared by all members and by groups of the same form; or why it has no such encoding.
+    pub bytes: Result<Bytes, Unencodable>,
+}
+
+impl Frame {
+    fn len(&self) -> usize {
+        self.bytes.as_ref().map_or(0, Bytes::len)
+    }
 }
 
 /// A group of watchers. The cacher writes its log, members read it.
@@ -95,6 +101,8 @@ pub enum Taken {
     Nothing,
     /// The log has moved past the cursor: catch up from the ring.
     Behind,
+    /// The next frame has no encoding; those before it were taken.
+    Unencodable(Unencodable),
     /// The group has ended and everything was taken.
     Ended,
 }
@@ -140,7 +148,7 @@ impl Group {
         let mut log = self.log();
         log.trim(published, Revision::ZERO);
         for frame in frames {
-            log.bytes += frame.bytes.len();
+            log.bytes += frame.len();
             log.frames.push_back(frame);
         }
     }
@@ -191,7 +199,7 @@ impl Log {
             if frame.revision > published || kept {
                 return;
             }
-            self.bytes -= frame.bytes.len();
+            self.bytes -= frame.len();
             self.floor = frame.revision;
             self.first += 1;
             self.frames.pop_front();
@@ -229,7 +237,7 @@ impl Seat {
             log.member(self.index).cursor = None;
             return Taken::Behind;
         }
-        let (mut next, mut taken, mut bytes) = (cursor, false, 0);
+        let (mut next, mut taken, mut bytes, mut unencodable) = (cursor, false, 0, None);
         let skip = usize::try_from(cursor - log.first).expect("a log has fewer frames than memory has bytes");
         for frame in log.frames.iter().skip(skip) {
             if bytes >= budget && frame.revision > *seen {
@@ -238,15 +246,26 @@ impl Seat {
             next += 1;
             // Up to a future resourceVersion nothing is shown (spec list-watch §4.1 row 8); one revision may be several frames.
             if frame.revision > *seen || (taken && frame.revision == *seen) {
+                match &frame.bytes {
+                    Ok(frame) => {
+                        bytes += frame.len();
+                        out.push(frame.clone());
+                    }
+                    Err(why) => {
+                        unencodable = Some(why.clone());
+                        break;
+                    }
+                }
                 *seen = frame.revision;
-                bytes += frame.bytes.len();
-                out.push(frame.bytes.clone());
                 taken = true;
             }
         }
         let ended = log.ended;
         let member = log.member(self.index);
         member.cursor = Some(next);
+        if let Some(why) = unencodable {
+            return Taken::Unencodable(why);
+        }
         match (taken, ended) {
             (true, _) => Taken::Some,
             (false, true) => Taken::Ended,
@@ -301,7 +320,7 @@ mod tests {
 
     /// Frames of ten bytes.
     fn frames(revisions: &[u64]) -> Vec<Frame> {
-        revisions.iter().enumerate().map(|(n, r)| Frame { revision: Revision(*r), bytes: format!("{r:>7}.{n:>2}").into() }).collect()
+        revisions.iter().enumerate().map(|(n, r)| Frame { revision: Revision(*r), bytes: Ok(format!("{r:>7}.{n:>2}").into()) }).collect()
     }
 
     fn append(group: &Group, revisions: &[u64], published: u64) {
@@ -495,7 +514,7 @@ mod tests {
                         match reader.seat.take(&mut seen, 1 + size, &mut out, Waker::noop()) {
                             Taken::Some => {
                                 prop_assert!(!out.is_empty() && out.len() <= pending.len());
-                                prop_assert!(pending.iter().zip(&out).all(|(want, got)| want.bytes == got));
+                                prop_assert!(pending.iter().zip(&out).all(|(want, got)| want.bytes.as_ref() == Ok(got)));
                                 prop_assert_eq!(seen, pending[out.len() - 1].revision);
                                 prop_assert!(pending.get(out.len()).is_none_or(|next| next.revision > seen), "half a revision");
                                 let last = pending[..out.len()].iter().filter(|f| f.revision == seen).count();
@@ -509,7 +528,7 @@ mod tests {
                                 reader.seen = published;
                                 prop_assert!(reader.seat.join(Revision(published)));
                             }
-                            Taken::Ended => prop_assert!(false, "nobody ended it"),
+                            other @ (Taken::Unencodable(_) | Taken::Ended) => prop_assert!(false, "{other:?}"),
                         }
                     }
                     _ => {}

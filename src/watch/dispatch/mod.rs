@@ -14,6 +14,6 @@ pub mod subscription;
 pub use dispatcher::{Dispatcher, Wake};
 pub use filters::{Filters, SharedFilter};
 pub use group::{Group, GroupKey, GroupLimits};
-#[cfg(any(test, feature = "testing"))]
-pub use subscription::test_subscription;
 pub use subscription::{Start, Step, Subscription};
+#[cfg(any(test, feature = "testing"))]
+pub use subscription::{test_subscription, test_subscription_of, test_unencodable};

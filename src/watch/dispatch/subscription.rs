@@ -6,6 +6,7 @@
 //!                              ▼                                 ▼
 //!                            Ended ◀─────────────────────────────┘
 //! ```
+//! From each state it ends at an event that has no encoding: Unencodable.
 //! Holds no snapshot while it catches up, only `seen`, and before that one that the resource takes back: a stopped reader keeps nothing alive.
 
 use std::{sync::Arc, task::Waker};
@@ -20,6 +21,7 @@ use crate::cache::{
     Lent,
     view::{Known, Published},
 };
+use codec::Unencodable;
 use model::{Epoch, Event, Kind, Revision};
 
 /// How many objects and labels of them one step looks at, matching or not: bounds the time between two yields to a few milliseconds. 2,048 objects of the
@@ -87,6 +89,8 @@ pub enum Step {
         /// What it would have needed.
         floor: Revision,
     },
+    /// The next event has no such encoding; what came before it is in `out`. Then the end.
+    Unencodable(Unencodable),
 }
 
 impl Subscription {
@@ -107,25 +111,33 @@ impl Subscription {
 
     /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.
     pub fn step(&mut self, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Step {
+        self.advance(budget, out, waker).unwrap_or_else(|why| {
+            self.state = State::Ended;
+            Step::Unencodable(why)
+        })
+    }
+
+    fn advance(&mut self, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Result<Step, Unencodable> {
         loop {
             match &mut self.state {
-                State::Initial { .. } => match self.initial(budget, out) {
-                    Some(true) => return Step::More,
-                    Some(false) => {}
-                    None => return self.late(),
-                },
+                State::Initial { .. } => {
+                    if let Some(step) = self.initial(budget, out)? {
+                        return Ok(step);
+                    }
+                }
                 State::Catching => {
-                    if let Some(step) = self.catch_up(budget, out) {
-                        return step;
+                    if let Some(step) = self.catch_up(budget, out)? {
+                        return Ok(step);
                     }
                 }
                 State::Live => match self.seat.take(&mut self.seen, budget, out, waker) {
-                    Taken::Some => return Step::More,
-                    Taken::Nothing => return Step::Pending,
+                    Taken::Some => return Ok(Step::More),
+                    Taken::Nothing => return Ok(Step::Pending),
                     Taken::Behind => self.state = State::Catching,
-                    Taken::Ended => return self.end(),
+                    Taken::Unencodable(why) => return Err(why),
+                    Taken::Ended => return Ok(self.end()),
                 },
-                State::Ended => return Step::Ended,
+                State::Ended => return Ok(Step::Ended),
             }
         }
     }
@@ -160,13 +172,13 @@ impl Subscription {
         std::mem::take(&mut self.processed)
     }
 
-    /// Shows objects of the snapshot; whether there is something to send. `None` when the snapshot was taken back.
-    fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<bool> {
-        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Some(false) };
-        let view = view.view()?;
+    /// Shows objects of the snapshot. `None`: look at the state again.
+    fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Result<Option<Step>, Unencodable> {
+        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Ok(None) };
+        let Some(view) = view.view() else { return Ok(Some(self.late())) };
         let group = self.seat.group();
         let filter = &group.key().filter;
-        let (mut bytes, mut last, mut looked, mut looks) = (0, None, 0, 0);
+        let (mut bytes, mut last, mut looks) = (0, None, 0);
         // A prefix without a slash at its end is one key: looked up, not scanned for.
         let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
         let scanned = if prefix.ends_with(b"/") { Some(view.store.scan(prefix, after)) } else { None };
@@ -174,26 +186,25 @@ impl Subscription {
             if bytes >= budget || looks >= STEP_LOOKS {
                 break;
             }
-            looked += 1;
+            self.processed += 1;
             looks += object.looks();
             last = Some(object.clone());
             if filter.matches(object) {
-                let frame = group.form().event(Kind::Added, object, object.revision);
+                let frame = group.form().event(Kind::Added, object, object.revision)?;
                 bytes += frame.len();
                 out.push(frame);
             }
         }
-        self.processed += looked;
         if let Some(last) = last {
             *after = [&last.key[..], b"\0"].concat().into();
-            return Some(true);
+            return Ok(Some(Step::More));
         }
-        if *annotated {
-            out.push(group.form().bookmark(*revision, true));
-        }
-        let sent = *annotated;
+        let bookmark = annotated.then(|| group.form().bookmark(*revision, true)).transpose()?;
         self.state = State::Catching;
-        Some(sent)
+        Ok(bookmark.map(|bookmark| {
+            out.push(bookmark);
+            Step::More
+        }))
     }
 
     /// The ring has moved past the snapshot.
@@ -207,15 +218,15 @@ impl Subscription {
     }
 
     /// Replays the ring after `seen`; goes live at its end. `None`: look at the state again.
-    fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Option<Step> {
+    fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Result<Option<Step>, Unencodable> {
         let known = self.published.known();
         if known.view.epoch != self.epoch || self.seat.is_ended() {
-            return Some(self.end());
+            return Ok(Some(self.end()));
         }
         let ring = &known.view.ring;
         let Ok(start) = ring.since(self.seen) else {
             self.state = State::Ended;
-            return Some(Step::Expired { seen: self.seen, floor: ring.floor() });
+            return Ok(Some(Step::Expired { seen: self.seen, floor: ring.floor() }));
         };
         let (mut index, mut bytes, mut looks) = (start, 0, 0);
         while let Some(event) = ring.at(index) {
@@ -224,20 +235,23 @@ impl Subscription {
                 break;
             }
             index += 1;
+            self.processed += 1;
             looks += event.looks();
             self.seen = event.revision;
-            bytes += self.show(event, out);
+            if let Some(frame) = self.show(event)? {
+                bytes += frame.len();
+                out.push(frame);
+            }
         }
-        self.processed += (index - start) as u64;
         if index < ring.len() {
-            return Some(Step::More);
+            return Ok(Some(Step::More));
         }
         self.seen = self.seen.max(known.view.applied);
         if self.seat.join(known.view.applied) {
             self.state = State::Live;
         }
         // Else the log has just forgotten something newer than this snapshot, and so a newer snapshot is there: go round again.
-        (!out.is_empty()).then_some(Step::More)
+        Ok((!out.is_empty()).then_some(Step::More))
     }
 
     /// The group has ended. After a reset the client resumes where it was; when etcd was restored from a backup, where it was is no more, and it
@@ -249,38 +263,115 @@ impl Subscription {
         if lost { Step::Expired { seen: self.seen, floor: known.view.ring.floor() } } else { Step::Ended }
     }
 
-    /// Encodes an event for this watcher alone; the bytes it added.
-    fn show(&self, event: &Event, out: &mut Vec<Bytes>) -> usize {
+    /// Encodes an event for this watcher alone, if it is one for it.
+    fn show(&self, event: &Event) -> Result<Option<Bytes>, Unencodable> {
         let group = self.seat.group();
-        let Some(outcome) = group.key().filter.outcome(event) else { return 0 };
-        let frame = group.form().event(outcome.into(), body(event, outcome), event.revision);
-        let bytes = frame.len();
-        out.push(frame);
-        bytes
+        let outcome = group.key().filter.outcome(event);
+        outcome.map(|outcome| group.form().event(outcome.into(), body(event, outcome), event.revision)).transpose()
     }
 }
 
 /// A watch that begins with so many ConfigMaps, of a resource that nobody changes any more; for tests.
 #[cfg(any(test, feature = "testing"))]
 pub fn test_subscription(objects: usize, annotated: bool) -> Subscription {
+    use codec::Form;
+    use model::test_object;
+    let objects = (0..objects as u64).map(|at| test_object(&format!("o{}", at + 2), at + 2)).collect();
+    test_subscription_of(objects, Form::built_in("v1", "ConfigMap", "ConfigMapList", ""), annotated)
+}
+
+/// The same with these ConfigMaps, of revisions from 2 on, in this form.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_subscription_of(objects: Vec<model::Object>, form: codec::Form, annotated: bool) -> Subscription {
     use super::{Dispatcher, GroupKey};
     use crate::cache::{replica::Replica, ring::RingLimits, view::Fed};
-    use codec::Form;
-    use model::{Filter, test_object};
-    let last = Revision(objects as u64 + 1);
-    let objects = (2..=last.0).map(|revision| Arc::new(test_object(&format!("o{revision}"), revision))).collect();
+    use model::Filter;
+    let last = Revision(objects.len() as u64 + 1);
     let mut replica = Replica::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 });
-    replica.reset(Epoch(1), last, last, objects, Vec::new());
+    replica.reset(Epoch(1), last, last, objects.into_iter().map(Arc::new).collect(), Vec::new());
     let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
-    let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-    let group = Dispatcher::default().group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, last);
+    let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
+    let group = Dispatcher::default().group(key, Arc::new(form), last);
     let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
     Subscription::new(published, &group, Epoch(1), start)
+}
+
+/// An object that protobuf cannot have: a number where it has text. No API server writes one.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_unencodable(name: &str, revision: u64) -> model::Object {
+    let mut object = model::test_object(name, revision);
+    object.tail = [&object.tail[..object.tail.len() - 1], br#","data":{"a":1}}"#].concat().into();
+    object
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        cache::{replica::Replica, ring::RingLimits, view::Fed},
+        dispatch::{Dispatcher, GroupKey},
+    };
+    use codec::Form;
+    use model::{Batch, Change, Filter, test_object};
+
+    fn json() -> Form {
+        Form::built_in("v1", "ConfigMap", "ConfigMapList", "")
+    }
+
+    fn protobuf() -> Form {
+        json().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it")
+    }
+
+    /// Steps until one is not [`Step::More`]: how many frames there were, and that one.
+    fn last(watch: &mut Subscription) -> (usize, Step) {
+        let mut out = Vec::new();
+        loop {
+            match watch.step(1, &mut out, Waker::noop()) {
+                Step::More => {}
+                step => return (out.len(), step),
+            }
+        }
+    }
+
+    fn ends_at_b((frames, step): (usize, Step)) {
+        let Step::Unencodable(why) = step else { panic!("{step:?}") };
+        let told = "/registry/configmaps/ns/b cannot be encoded as protobuf: cannot read member data as its type";
+        assert_eq!((frames, why.to_string()), (1, told.to_owned()));
+    }
+
+    /// Such an object was an empty frame, which every reader of frames had to look for.
+    #[test]
+    fn an_initial_object_that_cannot_be_encoded_ends_the_watch() {
+        let objects = || vec![test_object("a", 2), test_unencodable("b", 3), test_object("c", 4)];
+        let mut watch = test_subscription_of(objects(), protobuf(), true);
+        ends_at_b(last(&mut watch));
+        assert_eq!(last(&mut watch), (0, Step::Ended));
+        assert_eq!(last(&mut test_subscription_of(objects(), json(), true)), (4, Step::Pending));
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_encoded_ends_only_watches_of_its_form() {
+        let mut replica = Replica::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
+        replica.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
+        let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
+        let mut dispatcher = Dispatcher::default();
+        let groups = [("protobuf", protobuf()), ("json", json())].map(|(name, form)| {
+            dispatcher.group(GroupKey { form: name.into(), filter: Filter::default().into() }, Arc::new(form), Revision(1))
+        });
+        let watch = |group: &Arc<Group>| Subscription::new(published.clone(), group, Epoch(1), Start::After(Revision(1)));
+        let mut live = groups.each_ref().map(watch);
+        assert!(live.iter_mut().all(|watch| last(watch) == (0, Step::Pending)));
+        for (revision, object) in [(2, test_object("a", 2)), (3, test_unencodable("b", 3)), (4, test_object("c", 4))] {
+            let events = replica.apply(&Batch { revision: Revision(revision), changes: vec![Change::Put(Arc::new(object))] }, 0).events;
+            dispatcher.dispatch(&events, Revision(revision - 1)).now();
+        }
+        published.publish(replica.view());
+        // From the log, and from the ring.
+        for [in_protobuf, in_json] in [live, groups.each_ref().map(watch)].iter_mut() {
+            ends_at_b(last(in_protobuf));
+            assert_eq!(last(in_json), (3, Step::Pending));
+        }
+    }
 
     /// Unread watches, each begun after all objects had been replaced, kept every state of them for as long as they liked.
     #[test]

@@ -1,0 +1,253 @@
+//! What is written of a resource, always as JSON: an object, an item of a list, what stands around the items, a bookmark, a tree. Knows no encoding.
+//!
+//! Each kind of content is a type of its own, which says what is its own; what most have in common is said by [`Parts`]. The calls are resolved when it is
+//! compiled: objects and items are written often.
+
+mod built_in;
+mod custom;
+mod list;
+mod metadata;
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{encode, stored::shown, table::Rows, versions::type_head};
+use model::{Object, Revision};
+
+pub(super) use built_in::BuiltIn;
+pub(super) use custom::Custom;
+pub use list::ListMeta;
+pub(super) use metadata::Metadata;
+
+/// The annotation of the bookmark that ends the initial events (spec list-watch §4.5).
+const INITIAL_EVENTS_END: &str = r#""k8s.io/initial-events-end":"true""#;
+
+/// What is written of a served resource. A stored object under several versions has one content each.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// In the order of Go structs; list items without a head.
+    BuiltIn(BuiltIn),
+    /// Sorted; list items are whole objects.
+    Custom(Custom),
+    /// The metadata alone, of whatever resource; list items are whole objects.
+    Metadata(Metadata),
+    /// Cells, of whatever resource; list items are rows.
+    Table(Rows),
+}
+
+/// What a kind of content writes. Each appends to `out`.
+pub(super) trait Parts {
+    /// What an object begins with: a constant.
+    fn head(&self) -> &[u8];
+
+    /// The object as an event shows it, under a revision: its own, but for DELETED that of the deletion (spec list-watch §5.1).
+    fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>);
+
+    /// The object as a GET shows it: compact, without a newline (kube-apiserver ends it with one).
+    fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
+        self.event_into(object, object.revision, out);
+    }
+
+    /// The object as an item of a list.
+    fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
+        self.object_into(object, out);
+    }
+
+    /// The object of a bookmark (spec list-watch §4.5); `annotated`: of the one that ends the initial events.
+    fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>);
+
+    /// What stands before the first item of a list. Items are joined by `,`.
+    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
+
+    /// What stands after the last item, without a newline (kube-apiserver ends it with one).
+    fn list_close_into(&self, _: &ListMeta, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"]}");
+    }
+
+    /// Whether a list without items has `null` for them, as kube-apiserver writes a nil slice.
+    fn is_nil_when_empty(&self) -> bool {
+        false
+    }
+
+    /// The body that answers a write, of the tree in the version that is stored: in the order of its kind.
+    fn written(&self, custom: bool, stored: &Value) -> Vec<u8> {
+        shown(custom, stored)
+    }
+
+    /// The tree of what is shown, for that of what is stored.
+    fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
+        Cow::Borrowed(stored)
+    }
+
+    /// The whole object in the version in which it is stored.
+    fn stored_into(&self, object: &Object, out: &mut Vec<u8>) {
+        self.object_into(object, out);
+    }
+
+    /// Puts a page of objects into the order in which a list has them.
+    fn arrange(&self, _: &mut [Arc<Object>]) {}
+
+    /// The frame that a stream starts with, for one that may stand anywhere in it. In JSON.
+    fn first_event(&self, frame: &Bytes) -> Bytes {
+        frame.clone()
+    }
+
+    /// Whether an object is written the same way whenever that is.
+    fn is_steady(&self) -> bool {
+        true
+    }
+
+    /// About how many bytes an item is written with.
+    fn weight(&self, object: &Object) -> usize {
+        object.tail.len()
+    }
+}
+
+/// Calls a part of whichever content it is.
+macro_rules! part {
+    ($content:expr, $part:ident($($argument:expr),*)) => {
+        match $content {
+            Content::BuiltIn(content) => content.$part($($argument),*),
+            Content::Custom(content) => content.$part($($argument),*),
+            Content::Metadata(content) => content.$part($($argument),*),
+            Content::Table(content) => content.$part($($argument),*),
+        }
+    };
+}
+
+impl Parts for Content {
+    fn head(&self) -> &[u8] {
+        part!(self, head())
+    }
+
+    fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
+        part!(self, event_into(object, revision, out));
+    }
+
+    fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
+        part!(self, object_into(object, out));
+    }
+
+    fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
+        part!(self, item_into(object, out));
+    }
+
+    fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
+        part!(self, bookmark_into(revision, annotated, out));
+    }
+
+    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        part!(self, list_open_into(meta, out));
+    }
+
+    fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        part!(self, list_close_into(meta, out));
+    }
+
+    fn is_nil_when_empty(&self) -> bool {
+        part!(self, is_nil_when_empty())
+    }
+
+    fn written(&self, custom: bool, stored: &Value) -> Vec<u8> {
+        part!(self, written(custom, stored))
+    }
+
+    fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
+        part!(self, tree(stored))
+    }
+
+    fn stored_into(&self, object: &Object, out: &mut Vec<u8>) {
+        part!(self, stored_into(object, out));
+    }
+
+    fn arrange(&self, page: &mut [Arc<Object>]) {
+        part!(self, arrange(page));
+    }
+
+    fn first_event(&self, frame: &Bytes) -> Bytes {
+        part!(self, first_event(frame))
+    }
+
+    fn is_steady(&self) -> bool {
+        part!(self, is_steady())
+    }
+
+    fn weight(&self, object: &Object) -> usize {
+        part!(self, weight(object))
+    }
+}
+
+impl Content {
+    /// Appends a list without items.
+    pub(super) fn empty_list_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+        self.list_open_into(meta, out);
+        if self.is_nil_when_empty() {
+            // Only lists that end so have `null`.
+            out.truncate(out.len() - "[".len());
+            return out.extend_from_slice(b"null}");
+        }
+        self.list_close_into(meta, out);
+    }
+}
+
+/// What objects and lists of a type begin with, in the order of Go's structs: `{"kind":K,"apiVersion":V,`.
+#[derive(Debug)]
+pub(super) struct Heads {
+    pub(super) object: Vec<u8>,
+    list: Vec<u8>,
+}
+
+impl Heads {
+    pub(super) fn new(api_version: &str, kind: &str, list_kind: &str) -> Self {
+        Self { object: type_head(api_version, kind), list: type_head(api_version, list_kind) }
+    }
+
+    /// Appends what stands before the member that has a list's items. `shard`: what the list says of the shard that it is.
+    pub(super) fn list_into(&self, meta: &ListMeta, shard: Option<&str>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.list);
+        meta.struct_order_into(shard, out);
+        out.push(b',');
+    }
+
+    /// Appends the object of a bookmark, with its member of annotations. `zero`: what it has after `metadata`.
+    fn bookmark_into(&self, revision: Revision, annotations: Option<&[u8]>, zero: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.object);
+        out.extend_from_slice(b"\"metadata\":{");
+        revision_into(revision, out);
+        if let Some(annotations) = annotations {
+            out.push(b',');
+            out.extend_from_slice(annotations);
+        }
+        out.push(b'}');
+        out.extend_from_slice(zero);
+        out.push(b'}');
+    }
+}
+
+/// The annotations member of a bookmark, if it has one: these members, and the one that ends the initial events.
+fn annotations(members: &[u8], annotated: bool) -> Option<Vec<u8>> {
+    let end = if annotated { INITIAL_EVENTS_END.as_bytes() } else { b"" };
+    let members: Vec<&[u8]> = [members, end].into_iter().filter(|m| !m.is_empty()).collect();
+    (!members.is_empty()).then(|| [b"\"annotations\":{", &members.join(&b',')[..], b"}"].concat())
+}
+
+/// Appends what a stored object has after its head, under a revision.
+fn stored_tail_into(object: &Object, revision: Revision, out: &mut Vec<u8>) {
+    if revision == object.revision {
+        out.extend_from_slice(&object.tail);
+    } else {
+        let (before, after) = object.around_revision();
+        out.extend_from_slice(before);
+        encode::revision_into(revision.0, out);
+        out.extend_from_slice(after);
+    }
+}
+
+/// Appends the member `resourceVersion`.
+pub(super) fn revision_into(revision: Revision, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    encode::revision_into(revision.0, out);
+    out.push(b'"');
+}
