@@ -7,6 +7,8 @@
 //!
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).
 
+#![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
+
 pub mod access;
 pub mod app;
 pub mod cacher;

@@ -67,7 +67,6 @@ impl ServedResources {
 
 /// What a registry works with.
 pub struct Parts {
-    /// Commands to the feed.
     pub feed: mpsc::Sender<Command>,
     /// The clock that cachers follow.
     pub fed: Arc<Fed>,
@@ -75,7 +74,6 @@ pub struct Parts {
     pub runtime: Runtime,
     /// Limits of each ring.
     pub limits: RingLimits,
-    /// Metric families.
     pub metrics: Arc<Metrics>,
 }
 

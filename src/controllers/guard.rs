@@ -17,7 +17,6 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) enum Neighbour {
     /// Nobody that we know of.
     None,
-    /// A kube-apiserver.
     KubeApiserver,
 }
 

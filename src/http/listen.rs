@@ -81,7 +81,6 @@ pub enum ListenerError {
     Busy {
         /// The flag that chose the port.
         flag: &'static str,
-        /// The address.
         address: SocketAddr,
     },
     /// The system refused for another reason.
@@ -89,7 +88,6 @@ pub enum ListenerError {
     Refused {
         /// The flag that chose the port.
         flag: &'static str,
-        /// The address.
         address: SocketAddr,
         /// What the system said.
         error: io::Error,

@@ -19,7 +19,6 @@ pub enum Route {
     Resources {
         /// API group; empty for core.
         group: String,
-        /// Version.
         version: String,
     },
     /// `/version`.
@@ -58,11 +57,8 @@ pub enum TokenDocument {
 /// The health endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// `/healthz`
     Healthz,
-    /// `/livez`
     Livez,
-    /// `/readyz`
     Readyz,
 }
 
@@ -71,7 +67,6 @@ pub enum Health {
 pub struct ResourcePath {
     /// API group; empty for core.
     pub group: String,
-    /// Version.
     pub version: String,
     /// Namespace. Absent for `namespaces/X` itself, whose name it is; authorization sees X as its namespace too (spec §1.2).
     pub namespace: Option<String>,
@@ -79,7 +74,6 @@ pub struct ResourcePath {
     pub resource: String,
     /// Object.
     pub name: Option<String>,
-    /// Subresource.
     pub subresource: Option<String>,
     /// Whether it came as `…/watch/…`: always a watch (spec list-watch §1.1).
     pub legacy_watch: bool,

@@ -50,7 +50,6 @@ impl Pieces for Listing {
     }
 }
 
-/// A body of pieces.
 pub(super) struct PieceBody<P> {
     /// What was made to see how long the answer is.
     begun: Vec<u8>,

@@ -32,10 +32,7 @@ pub enum ReadError {
     },
     /// 404.
     #[error("{name} not found")]
-    NotFound {
-        /// The name.
-        name: String,
-    },
+    NotFound { name: String },
     /// 410 of an exact list whose revision is gone (spec list-watch §2.7).
     #[error("the revision is compacted")]
     ListExpired,

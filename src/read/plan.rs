@@ -40,7 +40,6 @@ pub enum Refusal {
 /// What has to be true before the cache is read. A wait lasts 3 s at most, and asks etcd for progress while it lasts if etcd can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Nothing.
     Nothing,
     /// Read etcd's revision E, then wait for K ≥ E (spec §2.9). Too late: a LIST goes to etcd, a WATCH ends with the in-stream 504.
     Consistent,
@@ -246,7 +245,6 @@ pub fn get(resource_version: &str, state: &State) -> Result<GetPlan, Refusal> {
 /// How a WATCH is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchPlan {
-    /// A stream.
     Stream {
         /// What comes before the response headers.
         wait: Wait,

@@ -19,7 +19,6 @@ use watch::dispatch::{GroupKey, SharedFilter};
 
 /// One request's target.
 pub struct Target {
-    /// The resource.
     pub resource: Arc<Resource>,
     /// Key prefix of what is in scope, with a slash at its end: `/registry/pods/ns/`.
     pub prefix: Bytes,

@@ -47,7 +47,6 @@ impl Verb {
 pub enum Scope {
     /// One object, named by the path or by an exact `metadata.name` selector.
     Resource,
-    /// One namespace.
     Namespace,
     /// Everything.
     Cluster,
@@ -65,7 +64,6 @@ impl Scope {
     }
 }
 
-/// Labels of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestLabels<'a> {
     pub(super) verb: Verb,

@@ -30,7 +30,6 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// Options of DELETE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// `gracePeriodSeconds`; a negative one was made 1.

@@ -19,11 +19,9 @@ use model::{Broken, Object, Revision};
 /// One object of one served resource, there or not.
 #[derive(Clone)]
 pub struct Place {
-    /// The resource.
     pub resource: Arc<Resource>,
     /// Namespace; absent for cluster-scoped resources.
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
 }
 

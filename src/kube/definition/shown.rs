@@ -25,7 +25,6 @@ pub(super) fn versions(spec: &Value, said: bool) -> String {
     }
 }
 
-/// A schema.
 pub(super) fn schema(schema: &Value) -> String {
     written(|out| write(Some(schema), &Form::Schema, out))
 }
