@@ -10,6 +10,7 @@ use clap::Parser;
 
 mod args;
 mod gates;
+mod pages;
 mod secure;
 mod store;
 mod tokens;
@@ -53,7 +54,6 @@ pub struct Config {
     pub memory: Memory,
     /// What is served only when asked for.
     pub gates: Gates,
-    /// What the log looks like.
     pub log: Log,
     /// What the operator should know about this combination, one line each; `app` logs them at start.
     pub warnings: Vec<String>,
@@ -83,7 +83,6 @@ pub struct Etcd {
 pub struct Listeners {
     /// Port of the plain listener on loopback; `None` = shut.
     pub insecure_port: Option<u16>,
-    /// The TLS listener.
     pub secure: Option<SecureListener>,
 }
 
@@ -177,7 +176,7 @@ pub struct Log {
 /// Why there is no `Config`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// `--help` or `--version` was asked for: print to stdout and end with 0.
+    /// A text was asked for (`--help`, `--version`, completions, the manual): print it to stdout and end with 0.
     Asked(String),
     /// One line for stderr; end with 2.
     Wrong(String),
@@ -193,11 +192,12 @@ impl Invocation {
         let checked = match cli.command {
             Command::Serve(args) => check(*args).map(|config| Self::Serve(Box::new(config))),
             Command::Store(args) => store::check(*args).map(Self::Store),
+            Command::Completions { shell } => return Err(Stop::Asked(pages::completions(shell))),
+            Command::Man { page } => return Err(Stop::Asked(pages::manual(page))),
         };
         checked.map_err(Stop::Wrong)
     }
 
-    /// What the log looks like.
     #[must_use]
     pub fn log(&self) -> &Log {
         match self {

@@ -28,6 +28,33 @@ pub(super) enum Command {
     Serve(Box<ServeArgs>),
     /// Serve etcd's own gRPC API over the embedded store alone, on loopback
     Store(Box<StoreArgs>),
+    /// Print the completions of a shell
+    Completions {
+        /// The shell that reads them
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print a page of the manual, for `man`
+    Man {
+        /// The command whose page it is [default: the program's]
+        #[arg(value_name = "COMMAND")]
+        page: Option<Page>,
+    },
+}
+
+/// The shells that packages carry completions for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Shell {
+    Bash,
+    Fish,
+    Zsh,
+}
+
+/// The commands with a page of their own.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Page {
+    Serve,
+    Store,
 }
 
 /// How a log line looks.

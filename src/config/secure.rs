@@ -10,7 +10,6 @@ use auth::authn;
 use super::args::ServeArgs;
 use super::both;
 
-/// The TLS listener.
 #[derive(Clone, Debug)]
 pub struct SecureListener {
     /// Where it listens.

@@ -30,7 +30,6 @@ pub struct StoreAlone {
     pub auto_compaction_retention: Duration,
     /// Period of unasked progress. Default 10 min, etcd's.
     pub progress_interval: Duration,
-    /// What the log looks like.
     pub log: Log,
 }
 
