@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# deploy/release-test.sh [--profile PROFILE] OUT: makes a release in OUT, twice, and looks into it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+profile=dist
+if [ "${1:-}" = --profile ]; then
+  profile=$2
+  shift 2
+fi
+[ $# = 1 ] || { sed -n '2s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../Cargo.toml" | head -1)
+rm -rf "$1"
+mkdir -p "$1/again"
+out=$(cd "$1" && pwd)
+fail() { echo "release: $*" >&2; exit 1; }
+
+"$here/release.sh" --profile "$profile" "$version" "$out" > /dev/null
+(cd "$out" && sha256sum --quiet -c SHA256SUMS)
+"$here/release.sh" --profile "$profile" "$version" "$out/again" > /dev/null
+cmp "$out/SHA256SUMS" "$out/again/SHA256SUMS" || fail "the same program gave other bytes"
+if "$here/release.sh" --profile "$profile" 99.0.0 "$out/again" 2> /dev/null; then fail "a version that is not ours was taken"; fi
+
+tarball=$(cd "$out" && echo watchcache-*.tar.gz)
+name=${tarball%.tar.gz}
+expected="$name/
+$name/LICENSE
+$name/README.md
+$name/completions/
+$name/completions/_watchcache
+$name/completions/watchcache.bash
+$name/completions/watchcache.fish
+$name/man/
+$name/man/watchcache-serve.1
+$name/man/watchcache-store.1
+$name/man/watchcache.1
+$name/systemd/
+$name/systemd/watchcache-etcd.service
+$name/systemd/watchcache.service
+$name/watchcache"
+diff <(echo "$expected") <(tar -tzf "$out/$tarball") || fail "other files than these"
+if tar -tvzf "$out/$tarball" --numeric-owner | grep -v ' 0/0 '; then fail "somebody owns a file"; fi
+
+tar -xzf "$out/$tarball" -C "$out" --no-same-owner
+folder=$out/$name
+[ "$("$folder/watchcache" --version)" = "watchcache $version" ] || fail "another version"
+if ldd "$folder/watchcache" > /dev/null 2>&1; then fail "the program needs libraries"; fi
+for flag in etcd-servers data-dir secure-port v; do
+  sed 's/\\-/-/g' "$folder/man/watchcache-serve.1" | grep -q -- "--$flag" || fail "the manual lacks --$flag"
+done
+grep -q '^\.TH watchcache 1' "$folder/man/watchcache.1" || fail "no page of the program"
+bash -n "$folder/completions/watchcache.bash"
+grep -q '^#compdef watchcache' "$folder/completions/_watchcache" || fail "zsh would not know its file"
+grep -q '^complete -c watchcache' "$folder/completions/watchcache.fish" || fail "fish would not know its file"
+
+# Where code may panic the program tells the crate it is of: each must be in the list, as one that is linked.
+grep -ao 'registry/src/[^/]*/[A-Za-z0-9_-]*-[0-9][^/]*' "$folder/watchcache" | sed 's|.*/||' | sort -u > "$out/seen"
+python3 - "$out/watchcache-$version.cdx.json" "$out/seen" << 'PY'
+import json, sys
+told = json.load(open(sys.argv[1]))
+seen = open(sys.argv[2]).read().split()
+linked = {f"{crate['name']}-{crate['version']}" for crate in told["components"] if crate["scope"] == "required"}
+known = {crate["bom-ref"] for crate in [told["metadata"]["component"], *told["components"]]}
+lost = sorted(set(seen) - linked)
+dangling = {to for edge in told["dependencies"] for to in [edge["ref"], *edge["dependsOn"]]} - known
+unlicensed = [crate["name"] for crate in told["components"] if "licenses" not in crate]
+if lost or dangling or unlicensed or len(seen) < 50:
+    sys.exit(f"release: seen in the program but not in the list: {lost}; used but not there: {dangling}; without a licence: {unlicensed}; {len(seen)} crates seen")
+PY
+echo "$tarball: $(du -h "$out/$tarball" | cut -f1), the same bytes twice; the list of its crates has the $(wc -l < "$out/seen") that the program tells"
