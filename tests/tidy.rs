@@ -276,9 +276,44 @@ fn nothing_names_a_registry_or_a_machine() {
     none(&wrong);
 }
 
+/// `tests/data/README.md` tells of each recorded file which script records it anew.
+#[test]
+fn recorded_data_can_be_recorded_anew() {
+    let data = root().join("tests/data");
+    let text = read(&data.join("README.md"));
+    let words = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let rows: Vec<Vec<Vec<String>>> =
+        text.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').map(words).collect()).collect();
+    let told: Vec<&String> = rows.iter().flat_map(|row| &row[1]).collect();
+    let is_script = |path: &str| [".py", ".go", ".sh", ".md"].iter().any(|end| path.ends_with(end));
+    let there: Vec<String> = files(&["tests/data"])
+        .filter_map(|file| Some(file.strip_prefix(&data).ok()?.to_str()?.to_owned()))
+        .filter(|path| !is_script(path))
+        .collect();
+    let mut wrong: Vec<String> = there
+        .iter()
+        .filter(|path| !told.iter().any(|pattern| fits(pattern, path)))
+        .map(|path| format!("{path} is not in the table"))
+        .collect();
+    wrong.extend(
+        told.iter().filter(|pattern| !there.iter().any(|path| fits(pattern, path))).map(|pattern| format!("{pattern} is not there")),
+    );
+    wrong.extend(
+        rows.iter().flat_map(|row| &row[2]).filter(|script| !data.join(script).is_file()).map(|script| format!("no script {script}")),
+    );
+    none(&wrong);
+}
+
 /// The checks themselves see what they look for.
 #[test]
 fn the_checks_see() {
+    assert!(
+        fits("a/*.case", "a/b.case")
+            && fits("a/b", "a/b")
+            && !fits("a/*.case", "a/b.json")
+            && !fits("a/*.case", "a/b/c.case")
+            && !fits("a/b", "a/bc")
+    );
     let code = code(
         "use crate::{\n    auth::{User, codec},\n    http,\n};\nuse model::Batch;\nuse etcd;\nfn f() { crate::http::g(watch::cache::h(), a::store::b, kube_rs::c) } // crate::app\n",
     );
@@ -291,6 +326,16 @@ fn the_checks_see() {
     let path = ["", "tmp", "x"].join("/");
     let root = ["", "tmp", ""].join("/");
     assert!(begins_a_path(&format!("open {path}"), &root) && !begins_a_path(&format!("target{path}"), &root));
+}
+
+/// Whether a path is this one, or fits a pattern whose one `*` stands for anything within a folder.
+fn fits(pattern: &str, path: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((before, after)) => {
+            path.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).is_some_and(|middle| !middle.contains('/'))
+        }
+        None => path == pattern,
+    }
 }
 
 fn none(wrong: &[String]) {

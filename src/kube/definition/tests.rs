@@ -19,8 +19,12 @@ const DEVIATIONS: [(&str, &str); 2] = [
     ("a rule that does not compile", "CEL rules are not compiled: accepted"),
 ];
 
+fn lines(recorded: &str) -> Vec<Value> {
+    recorded.lines().map(|line| serde_json::from_str(line).expect("recorded JSON")).collect()
+}
+
 fn cases() -> Vec<Value> {
-    serde_json::from_str(include_str!("../../../tests/data/definitions/cases.json")).expect("recorded JSON")
+    lines(include_str!("../../../tests/data/definitions/cases.jsonl"))
 }
 
 /// The recorded causes, without those of generic metadata, which the writer finds.
@@ -209,11 +213,12 @@ impl Story<'_> {
 
 #[test]
 fn lives_go_as_with_kube_apiserver() {
-    let stories: BTreeMap<String, Vec<Value>> =
-        serde_json::from_str(include_str!("../../../tests/data/definitions/lifecycle.json")).expect("recorded JSON");
+    let frames = lines(include_str!("../../../tests/data/definitions/lifecycle.jsonl"));
+    let stories: Vec<&[Value]> = frames.chunk_by(|one, next| one["story"] == next["story"]).collect();
     assert_eq!(stories.len(), 9);
     let mut steps = 0;
-    for (name, frames) in &stories {
+    for frames in stories {
+        let name = text(&frames[0], "story");
         let mut story = Story { name, states: BTreeMap::new(), steps: 0 };
         for frame in frames {
             story.frame(text(frame, "type"), frame["object"].clone());

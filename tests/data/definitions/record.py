@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """record.py ETCD_URL KUBE_URL TOKEN [cases|lifecycle]: record the files beside this one from a live kube-apiserver.
 
-cases.json: what was sent (POST, or PUT after a POST) and what was answered, with the definition's status a moment later. stored.jsonl: one
-definition a line, the bytes in etcd and the GET of the same revision. lifecycle.json: the frames of a watch while definitions come, clash and go.
+cases.jsonl: what was sent (POST, or PUT after a POST) and what was answered, with the definition's status a moment later. stored.jsonl: one
+definition a line, the bytes in etcd and the GET of the same revision. lifecycle.jsonl: the frames of a watch while definitions come, clash and go.
 The kube-apiserver must store JSON (--storage-media-type=application/json) and have no other definitions. Needs nothing but Python.
 """
 import base64, copy, json, pathlib, ssl, sys, threading, time, urllib.error, urllib.request
@@ -392,7 +392,7 @@ def record_cases():
             case["settled"] = bare(settled(crd_name))
         gone(crd_name)
         cases.append(case)
-    (HERE / "cases.json").write_text(json.dumps(cases, indent=1, ensure_ascii=False) + "\n")
+    (HERE / "cases.jsonl").write_text("".join(json.dumps(case, ensure_ascii=False) + "\n" for case in cases))
     (HERE / "stored.jsonl").write_text("".join(line + "\n" for line in stored_lines))
     print(len(GOOD), "good", len(REJECTED), "refused", len(UPDATES), "updates")
 
@@ -458,7 +458,8 @@ def record_lifecycle():
         story("approved", post(GOOD["approved"]), put("foos.ex.k8s.io", set_at(["metadata", "annotations", APPROVED], "unapproved: later")), delete("foos.ex.k8s.io"))
     story("storage moves", post(TWO), put("foos.ex.io", storage_to_v2), delete("foos.ex.io"))
     story("a bad bundle", post(crd(conversion=hook(url="https://x", caBundle="AAAA"))), put("foos.ex.io", set_at(["spec", "conversion"], {"strategy": "None"})), delete("foos.ex.io"))
-    (HERE / "lifecycle.json").write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
+    frames = [{"story": name, **frame} for name, frames in out.items() for frame in frames]
+    (HERE / "lifecycle.jsonl").write_text("".join(json.dumps(frame, ensure_ascii=False) + "\n" for frame in frames))
     for name, frames in out.items():
         print(name, len(frames))
     for name in ("foos.ex.io", "bars.ex.io", "foos.ex.k8s.io"):

@@ -64,7 +64,7 @@ async fn browsers_are_told_to_keep_to_tls() -> Outcome {
 /// The three objects as kube-apiserver 1.36.3 has them with `--advertise-address=192.0.2.7 --secure-port=6443 --service-cluster-ip-range=10.0.0.0/24`;
 /// the port is this one.
 fn recorded(port: u16) -> Result<Value, Failure> {
-    Ok(serde_json::from_str(&include_str!("../../data/kubernetes.json").replace("6443", &port.to_string()))?)
+    Ok(serde_json::from_str(&include_str!("../../data/kubernetes/objects.json").replace("6443", &port.to_string()))?)
 }
 
 /// What is there, without what no two servers have in common.
