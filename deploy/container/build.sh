@@ -25,10 +25,10 @@ rootfs=$out/rootfs
 
 if [ -z "$binary" ]; then
   target=$(rustc -vV | sed -n 's/^host: //p')
-  built=$repository/target/static
-  # With --target these flags are not those of build scripts and macros, which must stay dynamic. The second one: without a dynamic loader the crate
-  # would not find libc's getrandom, and ask for /dev/urandom, which a bare root file system does not have.
-  RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"' cargo build --quiet --locked --profile "$profile" --bin watchcache \
+  built=${CARGO_TARGET_DIR:-$repository/target/static}
+  # With --target the flags are not those of build scripts and macros, which must stay dynamic. The second one: without a dynamic loader the crate would not
+  # find libc's getrandom, and ask for /dev/urandom, which a bare root file system does not have.
+  RUSTFLAGS=$(cat "$repository/deploy/container/rustflags") cargo build --quiet --locked --profile "$profile" --bin watchcache \
     --manifest-path "$repository/Cargo.toml" --target "$target" --target-dir "$built"
   binary=$built/$target/${profile/#dev/debug}/watchcache
 fi

@@ -47,7 +47,7 @@ build_etcd() {
   printf 'module peer/etcd\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/server/v3 %s\n' "$etcd_version" > go.mod
   printf 'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n' > main.go
   quietly go mod tidy
-  quietly go build -o "$out/etcd" .
+  quietly go build -ldflags "-s -w" -o "$out/etcd" .
   echo "$etcd_version" > "$out/.etcd.version"
 }
 
@@ -90,9 +90,10 @@ kubernetes_module
 stamp="-X k8s.io/component-base/version.gitVersion=v$kube_version"
 stamp="$stamp -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${kube_version#1.}"
 stamp="${stamp%.*}"
+# One build: what the programs share is compiled once, and one is compiled while another is linked. Nobody debugs them: -s and -w leave out what that needs.
+cd "$work/kubernetes"
+quietly go build -ldflags "-s -w $stamp" -o "$out/" "${kubernetes[@]/#/./}"
 for part in "${kubernetes[@]}"; do
-  cd "$work/kubernetes"
-  quietly go build -ldflags "$stamp" -o "$out/$part" "./$part"
   echo "v$kube_version" > "$out/.$part.version"
   echo "$part v$kube_version built"
 done

@@ -79,7 +79,9 @@ async fn play(options: &Options) -> Result<usize> {
         }
     };
     let scenarios = match options.scenario {
-        Scenario::All => Scenario::ALL.to_vec(),
+        Scenario::All => [&Scenario::FAULTS[..], &Scenario::CROWDS[..]].concat(),
+        Scenario::Faults => Scenario::FAULTS.to_vec(),
+        Scenario::Crowds => Scenario::CROWDS.to_vec(),
         Scenario::Attacks => Attack::ALL.map(Scenario::Attack).to_vec(),
         one => vec![one],
     };

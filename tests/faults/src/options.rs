@@ -98,6 +98,10 @@ pub(crate) enum Subject {
 pub(crate) enum Scenario {
     /// Every one below, in this order.
     All,
+    /// Of those the ones in which something breaks: what the watchers see is judged, hardly how soon.
+    Faults,
+    /// The others of those, in which many come at once: delays are judged.
+    Crowds,
     /// etcd is killed and started again under writes.
     EtcdKilled,
     /// The connection to etcd falls silent, writes go on, it heals.
@@ -137,8 +141,8 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// What `all` runs.
-    pub(crate) const ALL: [Self; 15] = [
+    /// What `faults` runs, and `all` first.
+    pub(crate) const FAULTS: [Self; 12] = [
         Self::EtcdKilled,
         Self::CutSilent,
         Self::CutReset,
@@ -151,16 +155,18 @@ impl Scenario {
         Self::Crashed,
         Self::Whole,
         Self::Fragments,
-        Self::Load,
-        Self::Slow,
-        Self::Hostile,
     ];
+
+    /// What `crowds` runs, and `all` then.
+    pub(crate) const CROWDS: [Self; 3] = [Self::Load, Self::Slow, Self::Hostile];
 
     /// As typed on the command line.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "all",
+            Self::Faults => "faults",
+            Self::Crowds => "crowds",
             Self::EtcdKilled => "etcd-killed",
             Self::CutSilent => "cut-silent",
             Self::CutReset => "cut-reset",

@@ -13,7 +13,7 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use crate::{
     brake::Manner,
     history::{Event, History, Item, Kind, Record, Wanted},
-    http::{Listener, Lines},
+    http::{Lines, Listener},
     object::Filter,
     truth::{Ledger, State},
     wire::{self, Line},

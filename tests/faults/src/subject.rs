@@ -214,7 +214,7 @@ fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
     for certificate in CertificateDer::pem_file_iter(authority)? {
         roots.add(certificate?)?;
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(Listener::tls(port, config.with_root_certificates(roots).with_no_client_auth(), TOKEN))
 }

@@ -16,7 +16,7 @@ const WRITERS: usize = 16;
 const STRIDE: usize = 7_919;
 
 /// Makes changes to one namespace's ConfigMaps.
-pub struct Writes {
+pub(crate) struct Writes {
     client: Client,
     namespace: String,
     objects: usize,
@@ -24,19 +24,19 @@ pub struct Writes {
 
 impl Writes {
     /// Nothing is written yet.
-    pub fn new(client: Client, namespace: &str, objects: usize) -> Self {
+    pub(crate) fn new(client: Client, namespace: &str, objects: usize) -> Self {
         Self { client, namespace: namespace.to_owned(), objects }
     }
 
     /// Makes the namespace and the ConfigMaps.
-    pub async fn begin(&self) -> Result<()> {
+    pub(crate) async fn begin(&self) -> Result<()> {
         let namespace = serde_json::from_value::<Namespace>(json!({"metadata": {"name": self.namespace}}))?;
         allow(409, Api::<Namespace>::all(self.client.clone()).create(&PostParams::default(), &namespace).await)?;
         stream::iter(0..self.objects).map(Ok).try_for_each_concurrent(WRITERS, |n| self.create(n, "new")).await
     }
 
     /// Makes this many changes: updates, every fifth time a deletion; what is not there is created.
-    pub async fn change(&self, count: usize) -> Result<()> {
+    pub(crate) async fn change(&self, count: usize) -> Result<()> {
         stream::iter(0..count).map(Ok).try_for_each_concurrent(WRITERS, |n| self.change_one(n)).await
     }
 

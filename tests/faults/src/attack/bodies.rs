@@ -16,7 +16,7 @@ use crate::{
         raw::{Raw, Reads},
         report::Told,
     },
-    http::{Listener, Io, Protocol},
+    http::{Io, Listener, Protocol},
 };
 
 /// What a body announces, bytes.
@@ -108,7 +108,8 @@ pub(super) async fn half_connections(target: &Target, count: usize) -> Vec<Io> {
 async fn begun(listener: &Listener, nth: usize, length: &str) -> Result<Io> {
     let mut io = listener.reach(nth, Protocol::Http1).await?;
     let token = listener.token().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
-    let head = format!("POST {PATH} HTTP/1.1\r\nHost: {}\r\n{token}Content-Type: application/json\r\n{length}\r\n\r\n", listener.authority());
+    let head =
+        format!("POST {PATH} HTTP/1.1\r\nHost: {}\r\n{token}Content-Type: application/json\r\n{length}\r\n\r\n", listener.authority());
     io.write_all(head.as_bytes()).await?;
     Ok(io)
 }

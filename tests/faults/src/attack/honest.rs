@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::http::{Listener, Lines, Talk};
+use crate::http::{Lines, Listener, Talk};
 
 /// How long anything honest may take; what takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -196,7 +196,8 @@ async fn at_hand<'a>(talk: &'a mut Option<Talk>, listener: &Listener) -> Result<
 async fn reads(listener: Arc<Listener>, shared: Arc<Shared>) {
     let mut talk = None;
     loop {
-        let done = measured(&shared, Act::Get, async { is_ok(at_hand(&mut talk, &listener).await?.whole("GET", OBJECT, None).await?) }).await;
+        let done =
+            measured(&shared, Act::Get, async { is_ok(at_hand(&mut talk, &listener).await?.whole("GET", OBJECT, None).await?) }).await;
         if done.is_none() {
             talk = None;
         }

@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     attack::frames::{self, Head},
-    http::{Listener, Io, Protocol},
+    http::{Io, Listener, Protocol},
 };
 
 /// How long a connection may take to be opened, to the server's SETTINGS.

@@ -13,7 +13,7 @@ use anyhow::Result;
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use crate::{
-    http::{Listener, Lines},
+    http::{Lines, Listener},
     object::{Draft, Filter, Select},
     options::Options,
     reflector::{Habit, Start},

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> Result<Verdict> {
     options.ports().free().await?;
     match scenario {
-        Scenario::All | Scenario::Attacks => anyhow::bail!("this is a list, not a scenario"),
+        Scenario::All | Scenario::Faults | Scenario::Crowds | Scenario::Attacks => anyhow::bail!("this is a list, not a scenario"),
         Scenario::Attack(_) => anyhow::bail!("an attack has a report, not a verdict"),
         Scenario::EtcdKilled => store::etcd_killed(options, dir).await,
         Scenario::LeaderKilled => store::leader_killed(options, dir).await,
