@@ -304,7 +304,7 @@ impl WatchBody {
         if this.alarm.as_mut().poll(cx).is_ready() {
             if Instant::now() >= this.deadline {
                 if this.expires {
-                    return this.end(&Status::unauthorized());
+                    return this.end_with(&Status::unauthorized());
                 }
                 return this.last();
             }

@@ -160,7 +160,7 @@ fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::defaults;
+    use kube::defaults;
     use model::invalid::joined;
 
     /// Recorded by `tests/data/authz/record.py`.

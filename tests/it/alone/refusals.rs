@@ -31,14 +31,18 @@ async fn nobody_acts_as_somebody_else() -> Outcome {
     ];
     let server = Alone::start_with(dir.path(), &flags.each_ref().map(String::as_str)).await?;
     for client in [server.client(), site.client(secure)] {
-        for header in ["Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-scopes"] {
+        // As bob, who has no rights, though who asks may do everything.
+        let told = refusal(&client, "POST", CONFIG_MAPS, "Impersonate-User", BODY).await?;
+        assert_eq!((&told["code"], &told["reason"]), (&json!(403), &json!("Forbidden")), "{told}");
+        assert!(told["message"].as_str().is_some_and(|text| text.contains("User \"bob\" cannot create resource \"configmaps\"")), "{told}");
+        for header in ["impersonate-group", "Impersonate-Uid", "Impersonate-Extra-scopes"] {
             for (method, target, body) in
                 [("POST", CONFIG_MAPS, BODY), ("GET", CONFIG_MAPS, ""), ("GET", "/version", ""), ("GET", "/readyz", "")]
             {
                 let told = refusal(&client, method, target, header, body).await?;
-                assert_eq!((&told["code"], &told["reason"]), (&json!(403), &json!("Forbidden")), "{method} {target} {header}: {told}");
+                assert_eq!((&told["code"], &told["reason"]), (&json!(400), &json!("BadRequest")), "{method} {target} {header}: {told}");
                 let message = told["message"].as_str().unwrap_or_default();
-                assert!(message.starts_with("impersonation is not supported yet"), "{message}");
+                assert!(message.ends_with("without impersonating a user name"), "{message}");
             }
         }
         asked(&client, ("GET", &format!("{CONFIG_MAPS}/unwanted")), None, 404).await?;
