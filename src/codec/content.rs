@@ -105,78 +105,38 @@ pub(super) trait Parts {
     }
 }
 
-/// Calls a part of whichever content it is.
-macro_rules! part {
-    ($content:expr, $part:ident($($argument:expr),*)) => {
-        match $content {
-            Content::BuiltIn(content) => content.$part($($argument),*),
-            Content::Custom(content) => content.$part($($argument),*),
-            Content::Metadata(content) => content.$part($($argument),*),
-            Content::Table(content) => content.$part($($argument),*),
+/// Has each part of whichever content it is.
+macro_rules! parts_of_each {
+    ($(fn $part:ident $(<$life:lifetime>)? (&self $(, $name:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        impl Parts for Content {
+            $(fn $part $(<$life>)? (&self $(, $name: $type)*) $(-> $result)? {
+                match self {
+                    Content::BuiltIn(content) => content.$part($($name),*),
+                    Content::Custom(content) => content.$part($($name),*),
+                    Content::Metadata(content) => content.$part($($name),*),
+                    Content::Table(content) => content.$part($($name),*),
+                }
+            })*
         }
     };
 }
 
-impl Parts for Content {
-    fn head(&self) -> &[u8] {
-        part!(self, head())
-    }
-
-    fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        part!(self, event_into(object, revision, out));
-    }
-
-    fn object_into(&self, object: &Object, out: &mut Vec<u8>) {
-        part!(self, object_into(object, out));
-    }
-
-    fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
-        part!(self, item_into(object, out));
-    }
-
-    fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
-        part!(self, bookmark_into(revision, annotated, out));
-    }
-
-    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        part!(self, list_open_into(meta, out));
-    }
-
-    fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        part!(self, list_close_into(meta, out));
-    }
-
-    fn is_nil_when_empty(&self) -> bool {
-        part!(self, is_nil_when_empty())
-    }
-
-    fn written(&self, custom: bool, stored: &Value) -> Vec<u8> {
-        part!(self, written(custom, stored))
-    }
-
-    fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
-        part!(self, tree(stored))
-    }
-
-    fn stored_into(&self, object: &Object, out: &mut Vec<u8>) {
-        part!(self, stored_into(object, out));
-    }
-
-    fn arrange(&self, page: &mut [Arc<Object>]) {
-        part!(self, arrange(page));
-    }
-
-    fn first_event(&self, frame: &Bytes) -> Bytes {
-        part!(self, first_event(frame))
-    }
-
-    fn is_steady(&self) -> bool {
-        part!(self, is_steady())
-    }
-
-    fn weight(&self, object: &Object) -> usize {
-        part!(self, weight(object))
-    }
+parts_of_each! {
+    fn head(&self) -> &[u8];
+    fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>);
+    fn object_into(&self, object: &Object, out: &mut Vec<u8>);
+    fn item_into(&self, object: &Object, out: &mut Vec<u8>);
+    fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>);
+    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
+    fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
+    fn is_nil_when_empty(&self) -> bool;
+    fn written(&self, custom: bool, stored: &Value) -> Vec<u8>;
+    fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value>;
+    fn stored_into(&self, object: &Object, out: &mut Vec<u8>);
+    fn arrange(&self, page: &mut [Arc<Object>]);
+    fn first_event(&self, frame: &Bytes) -> Bytes;
+    fn is_steady(&self) -> bool;
+    fn weight(&self, object: &Object) -> usize;
 }
 
 impl Content {

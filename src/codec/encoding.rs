@@ -62,7 +62,7 @@ impl Encoding {
     pub(super) fn around(&self, content: &Content, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<Around, Unencodable> {
         match self {
             Self::Json => {
-                let (mut open, mut close) = (Vec::new(), Vec::new());
+                let (mut open, mut close) = (Vec::with_capacity(256), Vec::new());
                 if objects.is_empty() {
                     content.empty_list_into(meta, &mut open);
                 } else {

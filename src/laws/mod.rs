@@ -29,6 +29,7 @@ fn no_folder_is_left_out() {
         "shard-selectors",
         "stored",
         "times",
+        "tokens",
     ];
     let entries = fs::read_dir(corpus::root().join("tests/corpus")).expect("the corpus");
     let mut found: Vec<String> = entries
