@@ -317,7 +317,8 @@ fn approve(
 ) -> Result<(), WriteError> {
     let namespace = path.namespace.as_deref().unwrap_or_default();
     let name = path.name.as_deref().unwrap_or_default();
-    let named = || Named { group: path.group.clone(), kind: path.resource.clone(), name: name.to_owned() };
+    let own = object["metadata"]["name"].as_str().unwrap_or(name);
+    let named = || Named { group: path.group.clone(), kind: path.resource.clone(), name: own.to_owned() };
     if stored.is_none() && matches!(write, Write::Replace(_)) {
         let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
         let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
