@@ -11,8 +11,10 @@
 //! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go` |
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs` |
 //! | `WATCHCACHE_CROSSING_SECONDS`, `_SEED` | how long clients move among the servers (20), and the seed of a run to repeat |
+//! | `WATCHCACHE_TEST_REVIEWS`, `_SEED` | how many access reviews are compared (400), and the seed of a run to repeat |
 //! | `WATCHCACHE_PAGING_OBJECTS` | how many objects are paged (5,000) |
 
+mod access;
 mod clients;
 mod controllers;
 mod crossing;
