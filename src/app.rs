@@ -81,10 +81,10 @@ pub enum StartError {
     #[error("the embedded store has failed and nothing goes on: {0}")]
     StoreFailed(Arc<str>),
     /// The feed ended while the server ran: a bug, and the log has it.
-    #[error("the feed has ended by a fault of its own")]
+    #[error("the feed has ended unexpectedly")]
     Feed,
     /// The listeners did while the server ran.
-    #[error("the listeners have ended by a fault of their own")]
+    #[error("the listeners have ended unexpectedly")]
     Listeners,
     /// The system gave no threads, or no signal handler.
     #[error("the runtime cannot start: {0}")]
@@ -211,11 +211,11 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             }
             ended = &mut feed_task => {
                 // Without a feed every answer from memory is stale: better no server than one that says it is ready.
-                tracing::error!(?ended, "the feed has ended by a fault of its own; stopping");
+                tracing::error!(?ended, "the feed has ended unexpectedly; stopping");
                 break Some(StartError::Feed);
             }
             ended = &mut serving => {
-                tracing::error!(?ended, "the listeners have ended by a fault of their own; stopping");
+                tracing::error!(?ended, "the listeners have ended unexpectedly; stopping");
                 listeners_ended = true;
                 break Some(StartError::Listeners);
             }
@@ -238,7 +238,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     if !listeners_ended {
         match serving.await {
             Ok(Ok(0)) => {}
-            Ok(Ok(dropped)) => tracing::warn!(dropped, limit = ?config.times.shutdown, "connections did not end in time"),
+            Ok(Ok(dropped)) => tracing::warn!(dropped, limit = ?config.times.shutdown, "connections did not end in time and were cut"),
             Ok(Err(error)) => return Err(error.into()),
             Err(error) => tracing::error!(%error, "the listeners failed"),
         }

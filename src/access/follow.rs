@@ -110,7 +110,7 @@ fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, store: &Store, keys
             json.clear();
             form.object_into(object, &mut json);
             if let Err(error) = index.put(&place, &json) {
-                tracing::warn!(resource = %served.resource, namespace, name, %error, "it cannot be read: nobody has rights by it");
+                tracing::warn!(resource = %served.resource, namespace, name, %error, "an object cannot be read; the authorizers ignore it");
             }
         }
         index

@@ -96,13 +96,13 @@ impl Access {
             self.changed.notified().await;
             let ended = streams.judge(|asked| self.decide(asked)).await;
             if ended > 0 {
-                tracing::info!(streams = ended, "ended watches that are not allowed any longer");
+                tracing::info!(streams = ended, "ended watches whose users lost the right to them");
             }
             tokio::time::sleep(JUDGE_PAUSE).await;
         }
     }
 
-    /// Ends the streams of service accounts that are no more.
+    /// Ends the streams of deleted service accounts.
     async fn expel(&self, resources: &ArcSwap<ServedResources>, prefix: &str) {
         let Some(streams) = &self.streams else { return };
         let Some(accounts) = resources.load().find("", "v1", "serviceaccounts").cloned() else { return };
@@ -113,7 +113,7 @@ impl Access {
                 let directory = Cached::new(&resources, prefix);
                 let ended = streams.expel(|user| accounts.handle.published.known().is_ready() && directory.lacks(user));
                 if ended > 0 {
-                    tracing::info!(streams = ended, "ended watches of service accounts that are no more");
+                    tracing::info!(streams = ended, "ended watches of deleted service accounts");
                 }
             }
             tokio::time::sleep(JUDGE_PAUSE).await;

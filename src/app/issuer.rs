@@ -65,7 +65,7 @@ pub(super) fn discovery(config: &Config, keys: &[PublicKey]) -> Option<Discovery
     match Discovery::new(&config.issuer.name, config.issuer.keys_url.as_deref(), &address, keys) {
         Ok(discovery) => Some(discovery),
         Err(why) => {
-            tracing::warn!(%why, "tokens of service accounts cannot be discovered: /.well-known/openid-configuration is not served");
+            tracing::warn!(%why, "service account tokens cannot be verified by others: /.well-known/openid-configuration is not served");
             None
         }
     }

@@ -35,7 +35,7 @@ impl Signals {
                     if self.on_terminal {
                         return "SIGHUP";
                     }
-                    tracing::info!("SIGHUP: there is nothing to read anew; certificates, tokens and flags are read at start");
+                    tracing::info!("SIGHUP is ignored: certificates, tokens and flags are read only at the start");
                 }
             }
         }
@@ -45,7 +45,7 @@ impl Signals {
     pub(super) fn end_at_next(mut self) {
         tokio::spawn(async move {
             let signal = self.stop().await;
-            tracing::warn!(signal, "a second signal: ending at once, what is open is cut");
+            tracing::warn!(signal, "a second signal: exiting at once, open requests and streams are cut");
             telemetry::end(1);
         });
     }

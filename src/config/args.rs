@@ -10,12 +10,7 @@ use go::duration;
 
 /// The program's command line.
 #[derive(Debug, Parser)]
-#[command(
-    name = "watchcache",
-    version,
-    about = "The watch cache of a Kubernetes API server, as a program of its own",
-    max_term_width = 120
-)]
+#[command(name = "watchcache", version, about = "The watch cache of a Kubernetes API server as a standalone program", max_term_width = 120)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -24,19 +19,19 @@ pub(super) struct Cli {
 /// What the program can do.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Answer the Kubernetes API: reads and watches from memory, writes to etcd or to a store of its own
+    /// Serve the Kubernetes API: reads and watches from memory, writes to etcd or to the embedded store
     Serve(Box<ServeArgs>),
-    /// Serve etcd's own gRPC API over the embedded store alone, on loopback
+    /// Serve only the embedded store, with etcd's gRPC API, on loopback
     Store(Box<StoreArgs>),
-    /// Print the completions of a shell
+    /// Print completions for a shell
     Completions {
-        /// The shell that reads them
+        /// The shell
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
-    /// Print a page of the manual, for `man`
+    /// Print a manual page, for `man`
     Man {
-        /// The command whose page it is [default: the program's]
+        /// The command that the page describes [default: the program]
         #[arg(value_name = "COMMAND")]
         page: Option<Page>,
     },
@@ -72,31 +67,31 @@ pub(super) struct ServeArgs {
     /// etcd endpoints, comma separated: http://host:port or https://host:port [default: the embedded store]
     #[arg(long, value_delimiter = ',', value_name = "URL,...", help_heading = "etcd")]
     pub(super) etcd_servers: Vec<String>,
-    /// Directory of the embedded store, made when absent; only without --etcd-servers [default: ./watchcache-data]
+    /// Directory of the embedded store, created if it does not exist; not with --etcd-servers [default: ./watchcache-data]
     #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]
     pub(super) data_dir: Option<PathBuf>,
-    /// Key prefix under which the API server keeps its objects
+    /// Prefix of all keys of objects in etcd; the same as kube-apiserver's
     #[arg(long, default_value = "/registry", value_name = "PREFIX", help_heading = "etcd")]
     pub(super) etcd_prefix: String,
-    /// PEM file with the certificate authorities of etcd's own certificate; needed for https, for the system's authorities are not used
+    /// PEM file with the certificate authorities that sign etcd's certificate; required for https, because the system's authorities are not used
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_cafile: Option<PathBuf>,
-    /// PEM file with the client certificate shown to etcd; needs --etcd-keyfile
+    /// PEM file with the client certificate for etcd; needs --etcd-keyfile
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_certfile: Option<PathBuf>,
-    /// PEM file with the key of --etcd-certfile
+    /// PEM file with the private key of --etcd-certfile
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_keyfile: Option<PathBuf>,
     /// etcd user; needs --etcd-password-file
     #[arg(long, value_name = "NAME", help_heading = "etcd")]
     pub(super) etcd_username: Option<String>,
-    /// File with the password of --etcd-username (one trailing newline is dropped)
+    /// File with the password of --etcd-username; one newline at its end is ignored
     #[arg(long, value_name = "FILE", help_heading = "etcd")]
     pub(super) etcd_password_file: Option<PathBuf>,
-    /// How often etcd, or the embedded store, is told to forget what is older, when no kube-apiserver does it (Go duration); 0 = never
+    /// Time between compactions of etcd or of the embedded store, when no kube-apiserver does them (Go duration); 0 = never compact
     #[arg(long, default_value = "5m", value_parser = duration::parse, value_name = "DURATION", help_heading = "etcd")]
     pub(super) etcd_compaction_interval: Duration,
-    /// Write even to an etcd that a kube-apiserver uses: such writes pass by its admission and validation
+    /// Allow writes to an etcd that a kube-apiserver uses; they bypass its admission and validation
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,
 
@@ -104,146 +99,166 @@ pub(super) struct ServeArgs {
     /// [default: 8001, or 0 when etcd is not on loopback or uses TLS or credentials]
     #[arg(long, value_name = "PORT", help_heading = "Listeners")]
     pub(super) insecure_port: Option<u16>,
-    /// Address of the TLS listener
+    /// Address on which the TLS listener listens
     #[arg(long, default_value = "0.0.0.0", value_name = "IP", help_heading = "Listeners")]
     pub(super) bind_address: IpAddr,
     /// Port of the TLS listener, often 6443; 0 = off
     #[arg(long, default_value_t = 0, value_name = "PORT", help_heading = "Listeners")]
     pub(super) secure_port: u16,
-    /// PEM file with the TLS listener's certificate, then its intermediates
+    /// PEM file with the certificate of the TLS listener, followed by its intermediates
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_cert_file: Option<PathBuf>,
-    /// PEM file with the key of --tls-cert-file
+    /// PEM file with the private key of --tls-cert-file
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_private_key_file: Option<PathBuf>,
-    /// What the TLS listener tells browsers in Strict-Transport-Security, comma separated: max-age=SECONDS, includeSubDomains, preload
+    /// Directives of the header Strict-Transport-Security on the TLS listener, comma separated: max-age=SECONDS, includeSubDomains, preload
+    /// [default: no header]
     #[arg(long, value_delimiter = ',', value_name = "DIRECTIVE,...", help_heading = "Listeners")]
     pub(super) strict_transport_security_directives: Vec<String>,
-    /// Address under which other hosts find the TLS listener, for the endpoints of the Service default/kubernetes
-    /// [default: --bind-address; when that is every address, the one of the default route]
+    /// Address of the TLS listener as other hosts reach it, for the endpoints of the Service default/kubernetes
+    /// [default: --bind-address; if that is 0.0.0.0 or ::, the address of the default route]
     #[arg(long, value_name = "IP", help_heading = "Listeners")]
     pub(super) advertise_address: Option<IpAddr>,
-    /// Range of the addresses of Services; its first one is that of the Service default/kubernetes
+    /// Range of the cluster IPs of Services; the Service default/kubernetes gets the first address
     #[arg(long, default_value = "10.0.0.0/24", value_name = "CIDR", help_heading = "Listeners")]
     pub(super) service_cluster_ip_range: String,
 
-    /// PEM file with authorities of client certificates: CN becomes the user, each O a group
-    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    /// PEM file with the authorities that sign client certificates; CN becomes the user, each O a group
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// CSV file of bearer tokens: token,user,uid[,"group1,group2"]; read once at start
-    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    /// CSV file with bearer tokens: token,user,uid[,"group1,group2"]; read once at the start
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// PEM files with keys that tokens of service accounts may be signed with: public keys, private keys or certificates
+    /// PEM files with the keys that verify service account tokens, comma separated: public keys, private keys or certificates
     /// [default: --service-account-signing-key-file]
-    #[arg(long, value_name = "FILE", value_delimiter = ',', help_heading = "Who may enter")]
+    #[arg(long, value_name = "FILE", value_delimiter = ',', help_heading = "Authentication and authorization")]
     pub(super) service_account_key_file: Vec<PathBuf>,
-    /// PEM file with the private key that signs tokens of service accounts; on the embedded store one is made in the data directory
-    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    /// PEM file with the private key that signs service account tokens
+    /// [default: on the embedded store without --service-account-key-file, a key that is created in the data directory; otherwise no tokens are issued]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
     pub(super) service_account_signing_key_file: Option<PathBuf>,
-    /// Issuers of tokens of service accounts, one or several; the first one issues
-    #[arg(long, default_value = "https://kubernetes.default.svc", value_name = "URL", help_heading = "Who may enter")]
+    /// Issuer of service account tokens; may be given several times: all are accepted, the first one is written into new tokens
+    #[arg(long, default_value = "https://kubernetes.default.svc", value_name = "URL", help_heading = "Authentication and authorization")]
     pub(super) service_account_issuer: Vec<String>,
-    /// Whom tokens must be for [default: the issuers]
-    #[arg(long, value_delimiter = ',', value_name = "AUDIENCE,...", help_heading = "Who may enter")]
+    /// Audiences of this server, comma separated; a token must be issued for one of them [default: --service-account-issuer]
+    #[arg(long, value_delimiter = ',', value_name = "AUDIENCE,...", help_heading = "Authentication and authorization")]
     pub(super) api_audiences: Vec<String>,
-    /// Whether a legacy token must be in its Secret still
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    /// Whether a legacy service account token is accepted only while its Secret exists
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) service_account_lookup: bool,
-    /// Whether tokens that kubelets ask for live a year, for clients that do not renew them in time
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    /// Whether tokens that kubelets request for Pods are valid for a year, for clients that do not renew them in time
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) service_account_extend_token_expiration: bool,
-    /// Longest life of a token that is issued (Go duration); 0 = what is asked for, up to 2^32 seconds
-    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Who may enter")]
+    /// Longest lifetime of an issued token (Go duration); 0 = as long as requested, up to 2^32 seconds
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Authentication and authorization")]
     pub(super) service_account_max_token_expiration: Duration,
-    /// Where the keys of tokens are served, for /.well-known/openid-configuration [default: /openid/v1/jwks of this server]
-    #[arg(long, value_name = "URL", help_heading = "Who may enter")]
+    /// URL of the keys of service account tokens that /.well-known/openid-configuration names [default: /openid/v1/jwks of this server]
+    #[arg(long, value_name = "URL", help_heading = "Authentication and authorization")]
     pub(super) service_account_jwks_uri: Option<String>,
-    /// Whether Secrets of type bootstrap.kubernetes.io/token in kube-system are tokens
-    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    /// Whether Secrets of type bootstrap.kubernetes.io/token in kube-system are accepted as bearer tokens
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) enable_bootstrap_token_auth: bool,
-    /// PEM file with authorities of a proxy in front, whose X-Remote-* headers say who the client is
-    #[arg(long, value_name = "FILE", help_heading = "Who may enter")]
+    /// PEM file with the authorities that sign the certificate of a proxy in front; the X-Remote-* headers of that proxy name the user
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
     pub(super) requestheader_client_ca_file: Option<PathBuf>,
-    /// CNs of the proxy's certificate [default: any that its authority has signed]
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Who may enter")]
+    /// Common names that the proxy's certificate may have, comma separated [default: any]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Authentication and authorization")]
     pub(super) requestheader_allowed_names: Vec<String>,
-    /// Headers that say the client's name; the first one with a value counts
-    #[arg(long, default_value = "X-Remote-User", value_delimiter = ',', value_name = "HEADER,...", help_heading = "Who may enter")]
+    /// Headers with the user's name, comma separated; the first one with a value counts
+    #[arg(
+        long,
+        default_value = "X-Remote-User",
+        value_delimiter = ',',
+        value_name = "HEADER,...",
+        help_heading = "Authentication and authorization"
+    )]
     pub(super) requestheader_username_headers: Vec<String>,
-    /// Headers that say its uid
-    #[arg(long, value_delimiter = ',', value_name = "HEADER,...", help_heading = "Who may enter")]
+    /// Headers with the user's uid, comma separated [default: none]
+    #[arg(long, value_delimiter = ',', value_name = "HEADER,...", help_heading = "Authentication and authorization")]
     pub(super) requestheader_uid_headers: Vec<String>,
-    /// Headers that say its groups
-    #[arg(long, default_value = "X-Remote-Group", value_delimiter = ',', value_name = "HEADER,...", help_heading = "Who may enter")]
+    /// Headers with the user's groups, comma separated
+    #[arg(
+        long,
+        default_value = "X-Remote-Group",
+        value_delimiter = ',',
+        value_name = "HEADER,...",
+        help_heading = "Authentication and authorization"
+    )]
     pub(super) requestheader_group_headers: Vec<String>,
-    /// What headers begin with that say more about it
-    #[arg(long, default_value = "X-Remote-Extra-", value_delimiter = ',', value_name = "PREFIX,...", help_heading = "Who may enter")]
+    /// Prefixes of headers with extra facts about the user, comma separated
+    #[arg(
+        long,
+        default_value = "X-Remote-Extra-",
+        value_delimiter = ',',
+        value_name = "PREFIX,...",
+        help_heading = "Authentication and authorization"
+    )]
     pub(super) requestheader_extra_headers_prefix: Vec<String>,
-    /// Who decides what clients of the TLS listener may do, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny
-    #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Who may enter")]
+    /// Authorizers of the TLS listener in the order in which they are asked, comma separated: Node, RBAC, AlwaysAllow, AlwaysDeny
+    #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Authentication and authorization")]
     pub(super) authorization_mode: Vec<String>,
-    /// Whether a watch ends with an ERROR event (403) when the right to it is taken away; kube-apiserver lets it go on until its time is over
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    /// Whether a watch ends with an ERROR event (403) when the user loses the right to it; kube-apiserver lets the watch go on
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) end_forbidden_watches: bool,
-    /// Whether clients without credentials may ask, as user system:anonymous in group system:unauthenticated; never with AlwaysAllow
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Who may enter")]
+    /// Whether clients without credentials are the user system:anonymous in the group system:unauthenticated; never with AlwaysAllow
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) anonymous_auth: bool,
 
-    /// Shortest length of a watch without timeoutSeconds, in seconds; each gets a random length from this to twice this
+    /// Shortest duration of a watch without timeoutSeconds, in seconds; each gets a random duration from this to twice this
     #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]
     pub(super) min_request_timeout: u64,
-    /// Turns features on or off, comma separated: ShardedListAndWatch=true|false (alpha, off: the parameter shardSelector)
+    /// Features to turn on or off, comma separated: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default false)
     #[arg(long, value_delimiter = ',', value_name = "NAME=true|false,...", help_heading = "Requests")]
     pub(super) feature_gates: Vec<String>,
-    /// Longest time of any request but a watch (Go duration: 60s, 1m30s)
+    /// Longest duration of a request that is not a watch (Go duration: 60s, 1m30s)
     #[arg(long, default_value = "60s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) request_timeout: Duration,
-    /// After SIGTERM, how long open requests and streams may take to end (Go duration)
+    /// Longest time after SIGTERM until open requests and streams are cut (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,
 
-    /// Open connections, both listeners together; past it newcomers are closed, and first of all clients that have not proved who they are
+    /// Most open connections, both listeners together; when all are taken, unauthenticated clients are closed first, then new connections
     #[arg(long, default_value_t = 20_000, value_name = "COUNT", help_heading = "Connections")]
     pub(super) max_connections: usize,
-    /// Requests and watches open at once on one HTTP/2 connection; clients open another connection past it
+    /// Most requests and watches open at once on one HTTP/2 connection; for more, clients open another connection
     #[arg(long, default_value_t = 250, value_name = "COUNT", help_heading = "Connections")]
     pub(super) http2_max_streams_per_connection: u32,
-    /// Longest time until a client of the TLS listener has proved who it is, for the head of a request, and between two pieces of its body (Go duration)
+    /// Longest time until a client of the TLS listener is authenticated, for the head of a request, and between two pieces of its body (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) read_header_timeout: Duration,
-    /// A connection without any open request is closed after this time (Go duration)
+    /// Time after which a connection without open requests is closed (Go duration)
     #[arg(long, default_value = "90s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) idle_timeout: Duration,
-    /// Longest head of a request (request line and headers, each header counted as 32 bytes at least), and what an HTTP/1.1 connection may hold unsent;
-    /// past it 431, or 414 for a URI past 64 KiB; bytes, or with Ki, Mi, Gi
+    /// Largest head of a request: request line and headers, each header counted as at least 32 bytes; a larger one gets 431, a URI above 64 KiB 414.
+    /// Also the most that an HTTP/1.1 connection buffers unsent; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "128Ki", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) max_header_bytes: u64,
-    /// Bytes of answers that clients have not read, of all connections together; past it answers wait to be made; bytes, or with Ki, Mi, Gi
+    /// Most memory for answers that clients have not read, all connections together; above it, a client gets no more before it reads; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "512Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) unread_bytes_limit: u64,
-    /// Bytes of request bodies that are on their way, of all connections together; past it requests get 429; bytes, or with Ki, Mi, Gi
+    /// Most memory for bodies of open requests, all connections together; above it, requests get 429; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Connections")]
     pub(super) request_bodies_bytes_limit: u64,
 
-    /// How many revisions before now the cache loads at, so that watches survive a restart of this server; 0 = load at now
+    /// How far back the cache loads at the start, in revisions, so that watches resume after a restart of this server; 0 = load the newest revision
     #[arg(long, default_value_t = 10_000, value_name = "REVISIONS", help_heading = "Memory")]
     pub(super) warm_start_revisions: u64,
-    /// History kept for each resource, as bytes of objects that only history holds; bytes, or with Ki, Mi, Gi
+    /// Most history per resource, counted as the objects that only the history holds; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "64Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) ring_bytes_limit: u64,
-    /// History kept for each resource, in events
+    /// Most history per resource, in events
     #[arg(long, default_value_t = 102_400, value_name = "EVENTS", help_heading = "Memory")]
     pub(super) ring_events_limit: usize,
-    /// Age that history reaches at least, as long as the two limits allow (Go duration)
+    /// Age up to which history is kept, if --ring-bytes-limit and --ring-events-limit allow (Go duration)
     #[arg(long, default_value = "75s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Memory")]
     pub(super) history_window: Duration,
-    /// Changes that wait for one resource's cacher; past it that resource is relisted; bytes, or with Ki, Mi, Gi
+    /// Most changes that may wait for the cacher of one resource; above it, the resource is loaded anew; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) cacher_inbox_bytes_limit: u64,
-    /// Compressed pieces of lists, kept for the next who list the same; bytes, or with Ki, Mi, Gi; 0 keeps none
+    /// Most memory for compressed pieces of lists, which later lists of the same objects share; in bytes, or with Ki, Mi, Gi; 0 = keep none
     #[arg(long, default_value = "128Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) compressed_lists_bytes_limit: u64,
-    /// Threads of the feed and the cachers, apart from those that serve; 0 = half of the cores, at least one
+    /// Threads for the feed and the cachers, separate from those that serve requests; 0 = half of the cores, at least one
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,
 
@@ -254,16 +269,16 @@ pub(super) struct ServeArgs {
 /// Flags of `watchcache store`. Those that etcd has too carry its names.
 #[derive(Args, Debug)]
 pub(super) struct StoreArgs {
-    /// Where to listen, comma separated: http://127.0.0.1:port, http://[::1]:port or http://localhost:port
+    /// Addresses to listen on, comma separated: http://127.0.0.1:port, http://[::1]:port or http://localhost:port
     #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:2379", value_name = "URL,...")]
     pub(super) listen_client_urls: Vec<String>,
-    /// Directory of the store, made when absent
+    /// Directory of the store, created if it does not exist
     #[arg(long, default_value = "./watchcache-data", value_name = "DIR")]
     pub(super) data_dir: PathBuf,
-    /// History that is kept (Go duration); 0 = all of it, until a client compacts
+    /// Age of the history that is kept (Go duration); 0 = all of it, until a client compacts
     #[arg(long, default_value = "0", value_parser = duration::parse, value_name = "DURATION")]
     pub(super) auto_compaction_retention: Duration,
-    /// How often a quiet watch that wants it is told how far the store is (Go duration)
+    /// Time between progress notifications on a quiet watch that asked for them (Go duration)
     #[arg(long, default_value = "10m", value_parser = duration::parse, value_name = "DURATION")]
     pub(super) watch_progress_notify_interval: Duration,
     #[command(flatten)]
@@ -273,13 +288,13 @@ pub(super) struct StoreArgs {
 /// Flags of the log.
 #[derive(Args, Debug)]
 pub(super) struct LogArgs {
-    /// How a log line looks
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT", help_heading = "Log")]
     pub(super) log_format: LogFormat,
-    /// Level, or directives: info, debug, info,watchcache::source=debug
+    /// Log level, or comma separated directives: info, debug, info,watchcache::source=debug
     #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Log")]
     pub(super) log_level: String,
-    /// kube-apiserver's verbosity: 0 to 3 = info, 4 to 5 = debug, 6 and more = trace; --log-level is for more than that
+    /// Log level as kube-apiserver's verbosity: 0 to 3 = info, 4 to 5 = debug, 6 and more = trace
     #[arg(long = "v", short = 'v', value_name = "NUMBER", conflicts_with = "log_level", help_heading = "Log")]
     pub(super) v: Option<u8>,
 }

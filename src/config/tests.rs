@@ -194,7 +194,7 @@ fn what_clap_says_becomes_one_line() {
     }
     assert!(matches!(Invocation::from_command_line(["watchcache"]), Err(Stop::Wrong(_))));
     let Err(Stop::Asked(help)) = serve(&["--help"]) else { panic!("help") };
-    for heading in ["etcd:", "Listeners:", "Who may enter:", "Requests:", "Connections:", "Memory:", "Log:"] {
+    for heading in ["etcd:", "Listeners:", "Authentication and authorization:", "Requests:", "Connections:", "Memory:", "Log:"] {
         assert!(help.contains(heading), "{heading} in {help}");
     }
 }

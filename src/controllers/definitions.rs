@@ -21,7 +21,7 @@ use kube::definition::{Names, Step, Taken, next};
 use model::Object;
 use queue::{After, Queue};
 
-/// Pause between two lines of the log about definitions that cannot be brought further.
+/// Pause between two lines of the log about definitions whose status cannot be written.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(controllers: &Controllers) {
@@ -60,7 +60,7 @@ pub(super) async fn run(controllers: &Controllers) {
         {
             complained = Some(Instant::now());
             let (definition, failing) = (object.name(), queue.failing());
-            tracing::warn!(%error, definition, failing, "a definition cannot be brought further; it is tried again later");
+            tracing::warn!(%error, definition, failing, "the status of a definition cannot be written; trying again later");
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn run(controllers: &Controllers) {
         let wait = match keep(controllers, &all).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
-                tracing::debug!(%error, "the Service kubernetes is not as it should be yet");
+                tracing::debug!(%error, "cannot update the Service default/kubernetes yet; trying again");
                 RETRY
             }
         };
@@ -66,7 +66,7 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
             Some(_) => continue,
         };
         match written {
-            Ok(_) => tracing::info!(resource = %resource.served.resource, "wrote how clients inside of a cluster find this server"),
+            Ok(_) => tracing::info!(resource = %resource.served.resource, "updated the Service default/kubernetes or its endpoints"),
             // The cache is behind.
             Err(WriteError::AlreadyExists { .. }) => {}
             Err(error) => return Err(error),

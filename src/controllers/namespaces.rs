@@ -21,7 +21,7 @@ pub(super) async fn run(controllers: &Controllers) {
         let wait = match make(controllers).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
-                tracing::debug!(%error, "the first namespaces are not all there yet");
+                tracing::debug!(%error, "cannot create all default namespaces yet; trying again");
                 RETRY
             }
         };
@@ -41,7 +41,7 @@ async fn make(controllers: &Controllers) -> Result<(), WriteError> {
         let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None };
         let body = json!({"metadata": {"name": name}}).to_string();
         match controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
-            Ok(_) => tracing::info!(namespace = name, "made a namespace that every cluster has"),
+            Ok(_) => tracing::info!(namespace = name, "created a default namespace"),
             Err(WriteError::AlreadyExists { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(controllers: &Controllers) {
     while let Err(error) = begin(controllers).await {
-        tracing::debug!(%error, "the first roles and bindings are not all there yet");
+        tracing::debug!(%error, "cannot write all default roles and bindings yet; trying again");
         tokio::time::sleep(PAUSE).await;
     }
     let Some(roles) = controllers.resources.load().find(GROUP, "v1", "clusterroles").cloned() else { return };
@@ -31,7 +31,7 @@ pub(super) async fn run(controllers: &Controllers) {
     while controllers.permit.now() == Permission::Granted {
         let changed = roles.handle.published.changed();
         if let Err(error) = aggregate(controllers, &roles).await {
-            tracing::warn!(%error, "the rules of aggregated ClusterRoles are not up to date");
+            tracing::warn!(%error, "cannot update the rules of aggregated ClusterRoles");
         }
         tokio::time::sleep(PAUSE).await;
         changed.await;
@@ -78,7 +78,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
         }
     }
     if made + changed > 0 {
-        tracing::info!(made, changed, "wrote the roles and bindings that every cluster begins with");
+        tracing::info!(made, changed, "wrote the default roles and bindings");
     }
     Ok(())
 }

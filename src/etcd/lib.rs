@@ -101,11 +101,11 @@ impl Etcd {
         for failures in 0.. {
             match tokio::time::timeout(REQUEST_TIMEOUT, version(endpoint)).await {
                 Ok(Ok(version)) => {
-                    tracing::debug!(endpoint = endpoint.url, version, "etcd endpoint told its version");
+                    tracing::debug!(endpoint = endpoint.url, version, "etcd endpoint answered with its version");
                     return self.progress.learn(&version);
                 }
-                Ok(Err(error)) => tracing::debug!(endpoint = endpoint.url, %error, "etcd endpoint did not tell its version"),
-                Err(_) => tracing::debug!(endpoint = endpoint.url, "etcd endpoint did not tell its version in time"),
+                Ok(Err(error)) => tracing::debug!(endpoint = endpoint.url, %error, "etcd endpoint did not answer with its version"),
+                Err(_) => tracing::debug!(endpoint = endpoint.url, "etcd endpoint did not answer with its version in time"),
             }
             tokio::time::sleep(backoff(failures, PROBE_BACKOFF_MIN, PROBE_BACKOFF_MAX)).await;
         }

@@ -274,7 +274,7 @@ where
 /// Closes with a reset: nothing of the connection stays with us, and the client knows at once.
 fn refuse(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
-        tracing::debug!(%error, "a connection that is refused is not reset");
+        tracing::debug!(%error, "cannot reset a refused connection");
     }
 }
 

@@ -208,7 +208,7 @@ impl Driver {
             tracing::error!(
                 newest = %newest.revision,
                 fed = %self.machine.fed(),
-                "etcd is not the one it was (restored from a backup, or another cluster); everything is loaded anew"
+                "etcd was restored from a backup, or is another cluster; everything is loaded anew"
             );
             self.machine.start(newest.revision, newest.revision, &mut out);
         }
@@ -275,7 +275,7 @@ impl Driver {
             }
             (WatchKind::Canceled { compacted: compacted @ Some(_), .. }, Some(index)) => {
                 let newest = self.etcd.current(self.config.prefix.as_bytes()).await?;
-                tracing::warn!(?compacted, newest = %newest.revision, "etcd compacted what was not yet read; loading a range anew");
+                tracing::warn!(?compacted, newest = %newest.revision, "etcd compacted changes that were not read yet; loading a range anew");
                 if let Some(range) = self.machine.restart_range(index, newest.revision, &mut out) {
                     sender.create(watch_id(index), &range.start, &range.end, newest.revision.next()).await?;
                 }
@@ -344,7 +344,7 @@ impl Driver {
                         Ok(waiting) if waiting > self.config.inbox_bytes_max && !overloaded.contains(&id) => overloaded.push(id),
                         Ok(_) => {}
                         Err(gone) => {
-                            tracing::error!(resource = %id, %gone, "a cacher has ended by a fault of its own; the feed stops");
+                            tracing::error!(resource = %id, %gone, "a cacher has ended unexpectedly; the feed stops");
                             self.cacher_lost = true;
                         }
                     }
@@ -355,7 +355,7 @@ impl Driver {
                     }
                 }
                 Out::Void(id, epoch) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.void_before(epoch)),
-                Out::HeldTooMuch(id) => tracing::warn!(resource = %id, "too much changed while it was loaded; loading it again"),
+                Out::HeldTooMuch(id) => tracing::warn!(resource = %id, "too many changes while a resource was loaded; loading it again"),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
                 Out::Fed(revision) => self.fed.advance(revision),
                 Out::Compacted(revision) => self.fed.compacted_at(revision),
@@ -363,7 +363,7 @@ impl Driver {
         }
         let mut more = Vec::new();
         for id in overloaded {
-            tracing::warn!(resource = %id, limit = self.config.inbox_bytes_max, "the cacher does not keep up; it is loaded anew");
+            tracing::warn!(resource = %id, limit = self.config.inbox_bytes_max, "the cacher of a resource does not keep up; the resource is loaded anew");
             self.machine.reload(&id, &mut more);
         }
         for one in more {

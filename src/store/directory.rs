@@ -158,7 +158,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 fn warn_of_others(path: &Path, mode: u32) {
     if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "others may read the data directory: chmod 700 it");
+        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "other users may read the data directory: run chmod 700 on it");
     }
 }
 

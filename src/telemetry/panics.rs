@@ -52,7 +52,7 @@ fn panicked(info: &PanicHookInfo<'_>) {
     if INSIDE.get() {
         return tracing::error!(place, thread = name, trace, "a panic: {text}");
     }
-    tracing::error!(place, thread = name, trace, "a panic of what the server needs: {text}; ending, to be started again");
+    tracing::error!(place, thread = name, trace, "a panic outside of requests: {text}; the process ends with status 1");
     log::end(1);
 }
 

@@ -102,7 +102,7 @@ impl Writer {
             match self.decoded(place, kv).await {
                 Err(WriteError::Undecodable(why)) => match self.delete_if(place, revision).await? {
                     Outcome::Written(_) => {
-                        tracing::warn!(%why, "a value that cannot be read was deleted as a client asked");
+                        tracing::warn!(%why, "deleted a value that cannot be read, as the client asked");
                         return Ok(Deletion::Unread);
                     }
                     Outcome::Changed(_) => {}

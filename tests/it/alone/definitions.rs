@@ -35,7 +35,7 @@ async fn one_that_cannot_be_written_holds_up_no_other() -> Outcome {
     assert_eq!(object.pointer("/status/conditions").and_then(Value::as_array), None, "it could be written: this shows nothing");
     tokio::time::sleep(AT_REST).await;
     let log = std::fs::read_to_string(&server.log)?;
-    let lines = log.lines().filter(|line| line.contains("a definition cannot be brought further")).count();
+    let lines = log.lines().filter(|line| line.contains("the status of a definition cannot be written")).count();
     assert!((1..=2).contains(&lines), "{lines} lines in {AT_REST:?}:\n{}", server.last_words());
     Ok(())
 }
