@@ -6,8 +6,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use etcd_client::{Client, CompactionOptions, ConnectOptions, EventType, GetOptions, WatchOptions};
+use proto::{
+    RangeRequest, WatchCreateRequest,
+    event::EventType,
+    testing::{Client, Range, get, watch as watching},
+};
 use tokio::sync::watch;
+use tonic::transport::Endpoint;
 
 use crate::{
     options::Ports,
@@ -21,18 +26,18 @@ const CALL: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client for one endpoint; it connects when it is used and reconnects by itself. For calls that are made again elsewhere when they fail.
-pub(crate) async fn client(port: u16) -> Result<Client> {
-    within(port, CALL).await
+pub(crate) fn client(port: u16) -> Result<Client> {
+    within(port, CALL)
 }
 
 /// The same for calls whose failure fails the scenario.
-pub(crate) async fn patient(port: u16) -> Result<Client> {
-    within(port, PATIENCE).await
+pub(crate) fn patient(port: u16) -> Result<Client> {
+    within(port, PATIENCE)
 }
 
-async fn within(port: u16, time: Duration) -> Result<Client> {
-    let options = ConnectOptions::new().with_timeout(time).with_connect_timeout(time).with_require_leader(true);
-    Client::connect([format!("http://127.0.0.1:{port}")], Some(options)).await.with_context(|| format!("etcd on port {port}"))
+fn within(port: u16, time: Duration) -> Result<Client> {
+    let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?;
+    Ok(Client::over(&endpoint.timeout(time).connect_timeout(time)))
 }
 
 /// One etcd of a single member.
@@ -150,8 +155,8 @@ impl Cluster {
         }
         for member in &mut members {
             answers(member.process.as_mut().expect("just started"), member.port).await?;
-            let status = patient(member.port).await?.status().await?;
-            member.id = status.header().context("a status has a header")?.member_id();
+            let status = patient(member.port)?.status().await?;
+            member.id = status.header.context("a status has a header")?.member_id;
         }
         Ok(Self { members, peers, _peer_proxies: peer_proxies, binary: binary.to_owned() })
     }
@@ -159,9 +164,9 @@ impl Cluster {
     /// Index of the leader, as a majority of those that answer believes.
     pub(crate) async fn leader(&self) -> Result<usize> {
         for member in self.members.iter().filter(|m| m.process.is_some()) {
-            let Ok(mut client) = client(member.port).await else { continue };
+            let Ok(mut client) = client(member.port) else { continue };
             let Ok(status) = client.status().await else { continue };
-            if let Some(index) = self.members.iter().position(|m| m.id == status.leader()) {
+            if let Some(index) = self.members.iter().position(|m| m.id == status.leader) {
                 return Ok(index);
             }
         }
@@ -204,8 +209,8 @@ async fn answers(process: &mut Process, port: u16) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         process.alive()?;
-        if let Ok(mut client) = client(port).await
-            && client.get("faults/health", None).await.is_ok()
+        if let Ok(mut client) = client(port)
+            && client.get("faults/health").await.is_ok()
         {
             return Ok(());
         }
@@ -216,24 +221,24 @@ async fn answers(process: &mut Process, port: u16) -> Result<()> {
 
 /// Compacts everything before the newest revision, which is returned.
 pub(crate) async fn compact(port: u16) -> Result<u64> {
-    let mut client = patient(port).await?;
+    let mut client = patient(port)?;
     let head = head(&mut client).await?;
-    client.compact(i64::try_from(head)?, Some(CompactionOptions::new().with_physical())).await?;
+    client.compact(i64::try_from(head)?, true).await?;
     Ok(head)
 }
 
 /// The newest revision, by a linearizable read.
 pub(crate) async fn head(client: &mut Client) -> Result<u64> {
-    let answer = client.get("faults/health", None).await?;
-    Ok(u64::try_from(answer.header().context("a range has a header")?.revision())?)
+    let answer = client.get("faults/health").await?;
+    Ok(u64::try_from(answer.header.context("a range has a header")?.revision)?)
 }
 
 /// Every ConfigMap of the harness in etcd, key to revision: what the truth log is compared with at the end.
 pub(crate) async fn stored(port: u16) -> Result<Vec<(String, u64)>> {
-    let mut client = patient(port).await?;
-    let options = GetOptions::new().with_prefix().with_keys_only();
-    let answer = client.get(format!("/registry/configmaps/{}", crate::object::NAMESPACE_PREFIX), Some(options)).await?;
-    answer.kvs().iter().map(|kv| Ok((kv.key_str()?.to_owned(), u64::try_from(kv.mod_revision())?))).collect()
+    let mut client = patient(port)?;
+    let all = get(format!("/registry/configmaps/{}", crate::object::NAMESPACE_PREFIX)).prefix();
+    let answer = client.range(RangeRequest { keys_only: true, ..all }).await?;
+    answer.kvs.into_iter().map(|kv| Ok((String::from_utf8(kv.key)?, u64::try_from(kv.mod_revision)?))).collect()
 }
 
 /// What a direct watch of etcd showed.
@@ -247,17 +252,18 @@ pub(crate) struct Direct {
 
 /// Watches etcd itself from `revision` until a key is written whose name is `end`, allowing fragments.
 pub(crate) async fn direct(port: u16, revision: u64, end: &str) -> Result<Direct> {
-    let mut client = client(port).await?;
-    let options = WatchOptions::new().with_all_keys().with_fragment().with_start_revision(i64::try_from(revision)?);
-    let mut stream = client.watch("", Some(options)).await?;
+    let all = WatchCreateRequest { fragment: true, start_revision: i64::try_from(revision)?, ..watching("").prefix() };
+    let mut stream = client(port)?.watch(all).await?;
     let mut seen = Direct::default();
     let until_end = async {
         while let Some(response) = stream.message().await? {
-            seen.fragments += usize::from(response.0.fragment);
-            for (event, kv) in response.events().iter().filter_map(|e| e.kv().map(|kv| (e, kv))) {
-                if event.event_type() == EventType::Delete {
-                    seen.deleted.push((kv.key_str()?.to_owned(), u64::try_from(kv.mod_revision())?));
-                } else if kv.key() == end.as_bytes() {
+            seen.fragments += usize::from(response.fragment);
+            for event in response.events {
+                let kind = event.r#type();
+                let Some(kv) = event.kv else { continue };
+                if kind == EventType::Delete {
+                    seen.deleted.push((String::from_utf8(kv.key)?, u64::try_from(kv.mod_revision)?));
+                } else if kv.key == end.as_bytes() {
                     return Ok(seen);
                 }
             }

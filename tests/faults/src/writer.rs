@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use proto::{
+    Compare, RequestOp,
+    compare::{CompareResult, TargetUnion},
+    testing::{Client, delete, put, txn},
+};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tokio::{
     sync::watch,
@@ -66,7 +70,7 @@ impl Writers {
                     slots.push(Slot { namespace: namespace.clone(), name, exists });
                 }
             }
-            let store = Store::connect(ports, ledger.clone(), format!("faults/marker/{}/{nth}", ledger.next_seq())).await?;
+            let store = Store::connect(ports, ledger.clone(), format!("faults/marker/{}/{nth}", ledger.next_seq()))?;
             let rng = StdRng::seed_from_u64(workload.seed ^ ledger.next_seq() ^ (nth as u64) << 32);
             let writer = Writer { slots, store, rng, workload: workload.clone() };
             tasks.spawn(writer.run(stopped.clone()));
@@ -174,24 +178,21 @@ pub(crate) struct Store {
 
 impl Store {
     /// A line to these endpoints of one etcd; no other writer may have the same marker.
-    pub(crate) async fn connect(ports: &[u16], ledger: Arc<Ledger>, marker: String) -> Result<Self> {
-        let mut clients = Vec::new();
-        for port in ports {
-            clients.push(etcd::client(*port).await?);
-        }
+    pub(crate) fn connect(ports: &[u16], ledger: Arc<Ledger>, marker: String) -> Result<Self> {
+        let clients = ports.iter().map(|port| etcd::client(*port)).collect::<Result<_>>()?;
         Ok(Self { clients, at: 0, ledger, marker, marker_revision: 0, uncertain: Vec::new() })
     }
 
     /// One transaction: its revision, or `None` when it did not happen. An error only when etcd stays away.
     pub(crate) async fn commit(&mut self, writes: Vec<Write>) -> Result<Option<u64>> {
         let id = self.ledger.next_seq();
-        let ops = writes.iter().map(Write::op).chain([TxnOp::put(self.marker.clone(), id.to_string(), None)]);
-        let unmoved = Compare::mod_revision(self.marker.clone(), CompareOp::Equal, self.marker_revision);
-        let txn = Txn::new().when([unmoved]).and_then(ops.collect::<Vec<_>>());
+        let ops = writes.iter().map(Write::op).chain([put(self.marker.clone(), id.to_string()).into()]);
+        let unmoved = Compare::new(self.marker.clone(), CompareResult::Equal, TargetUnion::ModRevision(self.marker_revision));
+        let txn = txn([unmoved], ops.collect::<Vec<_>>());
         self.uncertain.push((id, writes));
         match self.clients[self.at].txn(txn).await {
-            Ok(answer) if answer.succeeded() => {
-                let revision = answer.header().context("a transaction has a header")?.revision();
+            Ok(answer) if answer.succeeded => {
+                let revision = answer.header.context("a transaction has a header")?.revision;
                 self.happened(id, revision).map(Some)
             }
             Ok(_) | Err(_) => self.find_out(id).await,
@@ -222,10 +223,10 @@ impl Store {
         let start = Instant::now();
         while start.elapsed() < AWAY_MAX {
             self.at = (self.at + 1) % self.clients.len();
-            if let Ok(answer) = self.clients[self.at].get(self.marker.clone(), None).await {
-                let Some(kv) = answer.kvs().first().filter(|kv| kv.mod_revision() != self.marker_revision) else { return Ok(None) };
-                let id = kv.value_str()?.parse().context("markers are numbers")?;
-                let revision = kv.mod_revision();
+            if let Ok(answer) = self.clients[self.at].get(self.marker.clone()).await {
+                let Some(kv) = answer.kvs.first().filter(|kv| kv.mod_revision != self.marker_revision) else { return Ok(None) };
+                let id = std::str::from_utf8(&kv.value)?.parse().context("markers are numbers")?;
+                let revision = kv.mod_revision;
                 return Ok(Some(self.happened(id, revision)?).filter(|_| id == asked));
             }
             sleep(ASK_AGAIN).await;
@@ -246,10 +247,10 @@ impl Store {
 }
 
 impl Write {
-    fn op(&self) -> TxnOp {
+    fn op(&self) -> RequestOp {
         match self {
-            Self::Put(draft) => TxnOp::put(etcd_key(&draft.namespace, &draft.name), draft.stored(), None),
-            Self::Delete { namespace, name } => TxnOp::delete(etcd_key(namespace, name), None),
+            Self::Put(draft) => put(etcd_key(&draft.namespace, &draft.name), draft.stored()).into(),
+            Self::Delete { namespace, name } => delete(etcd_key(namespace, name)).into(),
         }
     }
 

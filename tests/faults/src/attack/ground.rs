@@ -7,7 +7,10 @@ use std::{
 };
 
 use anyhow::Result;
-use etcd_client::{Txn, TxnOp};
+use proto::{
+    RequestOp,
+    testing::{put, txn},
+};
 use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout_at};
 
@@ -84,7 +87,7 @@ impl Ground {
 }
 
 async fn seed_small(port: u16, count: usize) -> Result<()> {
-    let mut client = etcd::patient(port).await?;
+    let mut client = etcd::patient(port)?;
     for first in (0..count).step_by(IN_TRANSACTION) {
         let drafts = (first..(first + IN_TRANSACTION).min(count)).map(|i| Draft {
             namespace: format!("faults-{}", i % 4),
@@ -93,15 +96,15 @@ async fn seed_small(port: u16, count: usize) -> Result<()> {
             seq: i as u64,
             payload_bytes: PAYLOAD_BYTES,
         });
-        let puts: Vec<TxnOp> = drafts.map(|d| TxnOp::put(etcd_key(&d.namespace, &d.name), d.stored(), None)).collect();
-        client.txn(Txn::new().and_then(puts)).await?;
+        let puts: Vec<RequestOp> = drafts.map(|d| put(etcd_key(&d.namespace, &d.name), d.stored()).into()).collect();
+        client.txn(txn([], puts)).await?;
     }
     Ok(())
 }
 
 /// Puts Pods of 1.4 MB, which nobody else in this harness writes.
 pub(crate) async fn seed_large(port: u16, count: usize) -> Result<()> {
-    let mut client = etcd::patient(port).await?;
+    let mut client = etcd::patient(port)?;
     // Annotations of 1 kB each: what makes lists pretty has something to do.
     let annotations: serde_json::Map<_, _> = (0..LARGE_BYTES / 1024).map(|i| (format!("a{i:05}"), json!("x".repeat(1012)))).collect();
     for i in 0..count {
@@ -110,7 +113,7 @@ pub(crate) async fn seed_large(port: u16, count: usize) -> Result<()> {
             "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations});
         let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata,
             "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"phase": "Pending"}});
-        client.put(format!("/registry/pods/default/{name}"), pod.to_string(), None).await?;
+        client.put((format!("/registry/pods/default/{name}"), pod.to_string())).await?;
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ fn written(stage: &Stage) -> usize {
 /// One write, and every idle watch has to show it, once.
 async fn one_for_all(stage: &mut Stage, mut idle: Idle) -> Result<()> {
     let (ended, early) = (idle.ended.load(Ordering::Relaxed), idle.shown.load(Ordering::Relaxed));
-    let mut store = Store::connect(&stage.store_ports(), stage.ledger.clone(), "faults/marker/load".into()).await?;
+    let mut store = Store::connect(&stage.store_ports(), stage.ledger.clone(), "faults/marker/load".into())?;
     let draft = Draft { namespace: QUIET.into(), name: "one".into(), tier: 0, seq: stage.ledger.next_seq(), payload_bytes: 20 };
     store.commit_surely(vec![Write::Put(draft)]).await?;
     let start = Instant::now();

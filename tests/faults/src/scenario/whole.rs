@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use etcd_client::{Client, PutOptions, Txn, TxnOp};
+use proto::{
+    PutRequest,
+    testing::{Client, put as putting, txn},
+};
 use tokio::time::sleep;
 
 use crate::{
@@ -32,11 +35,11 @@ const END: &str = "faults/end";
 pub(super) async fn lease_and_transaction(options: &Options, dir: &Path) -> Result<Verdict> {
     let mut stage = Stage::single(options, dir).await?;
     let port = stage.store_ports()[0];
-    let mut client = etcd::patient(port).await?;
+    let mut client = etcd::patient(port)?;
     let lease = put_leased(&stage, &mut client, "faults-1", LEASED).await?;
     stage.watch().await;
     let writers = stage.write(&stage.workload()).await?;
-    let mut store = Store::connect(&[port], stage.ledger.clone(), "faults/marker/whole".into()).await?;
+    let mut store = Store::connect(&[port], stage.ledger.clone(), "faults/marker/whole".into())?;
     sleep(Duration::from_secs(1)).await;
     for round in 0..3 {
         store.commit_surely(drafts(&stage, &format!("whole-{round}"), 200)).await?;
@@ -54,14 +57,14 @@ pub(super) async fn fragments(options: &Options, dir: &Path) -> Result<Verdict> 
     const DELETED: usize = 5000;
     let mut stage = Stage::single(options, dir).await?;
     let port = stage.store_ports()[0];
-    let mut client = etcd::patient(port).await?;
+    let mut client = etcd::patient(port)?;
     let lease = put_leased(&stage, &mut client, "faults-lease", DELETED).await?;
     stage.watch().await;
     let from = stage.ledger.now().1 + 1;
     let writers = stage.write(&stage.workload()).await?;
     sleep(Duration::from_secs(1)).await;
     stage.network(Gate::Broken)?;
-    let mut store = Store::connect(&[port], stage.ledger.clone(), "faults/marker/fragments".into()).await?;
+    let mut store = Store::connect(&[port], stage.ledger.clone(), "faults/marker/fragments".into())?;
     store.commit_surely(drafts(&stage, "big", BIG_PAYLOAD)).await?;
     sleep(Duration::from_millis(500)).await;
     revoke(&stage, &mut client, lease, DELETED).await?;
@@ -71,7 +74,7 @@ pub(super) async fn fragments(options: &Options, dir: &Path) -> Result<Verdict> 
     etcd.stop().await?;
     etcd.set_flags(&[SMALL_LIMIT]);
     etcd.restart(&options.ports()).await?;
-    client.put(END, "2", None).await?;
+    client.put((END, "2")).await?;
     let direct = etcd::direct(port, from, END).await?;
     ensure!(direct.fragments > 0, "etcd did not fragment: this scenario shows nothing");
     stage.note("fragments", direct.fragments.to_string());
@@ -96,7 +99,7 @@ fn drafts(stage: &Stage, name: &str, payload_bytes: usize) -> Vec<Write> {
 
 /// Creates objects with long names that hang on one lease. etcd is calm: a failed write fails the scenario.
 async fn put_leased(stage: &Stage, client: &mut Client, namespace: &str, count: usize) -> Result<i64> {
-    let lease = client.lease_grant(3600, None).await?.id();
+    let lease = client.grant(0, 3600).await?.id;
     for first in (0..count).step_by(IN_TRANSACTION) {
         let drafts: Vec<Draft> = (first..(first + IN_TRANSACTION).min(count))
             .map(|i| Draft {
@@ -107,9 +110,9 @@ async fn put_leased(stage: &Stage, client: &mut Client, namespace: &str, count: 
                 payload_bytes: 20,
             })
             .collect();
-        let put = |d: &Draft| TxnOp::put(etcd_key(&d.namespace, &d.name), d.stored(), Some(PutOptions::new().with_lease(lease)));
-        let answer = client.txn(Txn::new().and_then(drafts.iter().map(put).collect::<Vec<_>>())).await?;
-        let revision = answer.header().context("a transaction has a header")?.revision();
+        let put = |d: &Draft| PutRequest { lease, ..putting(etcd_key(&d.namespace, &d.name), d.stored()) }.into();
+        let answer = client.txn(txn([], drafts.iter().map(put).collect::<Vec<_>>())).await?;
+        let revision = answer.header.context("a transaction has a header")?.revision;
         stage.ledger.record(u64::try_from(revision)?, drafts.iter().map(Change::put).collect());
     }
     Ok(lease)
@@ -118,8 +121,8 @@ async fn put_leased(stage: &Stage, client: &mut Client, namespace: &str, count: 
 /// Revokes, and learns from etcd's own watch which revision it was: the answer's header may already be newer.
 async fn revoke(stage: &Stage, client: &mut Client, lease: i64, count: usize) -> Result<u64> {
     let before = etcd::head(client).await?;
-    client.lease_revoke(lease).await?;
-    client.put(END, "1", None).await?;
+    client.revoke(lease).await?;
+    client.put((END, "1")).await?;
     let direct = etcd::direct(stage.store_ports()[0], before + 1, END).await?;
     let mut by_revision: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
     for (key, revision) in direct.deleted.iter().filter(|(k, _)| k.contains("/leased-")) {
