@@ -56,7 +56,7 @@ def asked(number):
 def plant(copy):
     """Copies the tree with all bugs in it."""
     os.makedirs(copy, exist_ok=True)
-    for name in ["src", "tests"]:
+    for name in ["src", "tests", "proto"]:
         shutil.rmtree(os.path.join(copy, name), ignore_errors=True)
         shutil.copytree(os.path.join(ROOT, name), os.path.join(copy, name), ignore=shutil.ignore_patterns("target"))
     for name in ["Cargo.toml", "Cargo.lock"]:
@@ -73,8 +73,7 @@ def plant(copy):
 
 def build(copy):
     """Compiles the simulation of the copy; its program. What it depends on is shared with the project's own builds, what it makes is not."""
-    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(copy, "target"), CARGO_BUILD_BUILD_DIR=os.path.join(ROOT, "target"),
-               PROTOC=os.path.join(ROOT, "proto", "protoc"))
+    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(copy, "target"), CARGO_BUILD_BUILD_DIR=os.path.join(ROOT, "target"))
     run = subprocess.run(["cargo", "test", "--quiet", "--locked", "--no-run", "--test", "sim", "--message-format", "json-render-diagnostics"], cwd=copy, env=env,
                          stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:

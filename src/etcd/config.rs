@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 use http::Uri;
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use super::error::deepest;
 
 /// An idle connection is pinged after this long (spec list-watch §6.1, as kube-apiserver does).
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
@@ -86,10 +88,10 @@ pub enum ConfigError {
 pub(super) struct Address {
     /// As typed: what the logs call it.
     pub(super) url: String,
-    /// Everything a connection needs besides the URL.
-    pub(super) options: ConnectOptions,
-    /// We come with user and password.
-    pub(super) with_user: bool,
+    /// Everything a connection needs.
+    pub(super) endpoint: Endpoint,
+    /// Name and password, if we come with any.
+    pub(super) user: Option<(String, String)>,
 }
 
 impl EtcdConfig {
@@ -103,27 +105,27 @@ impl EtcdConfig {
         if let (None, Some(first)) = (&self.ca_file, parsed.iter().find(|p| p.https)) {
             return Err(ConfigError::NoAuthority(first.url.clone()));
         }
-        Ok(parsed.into_iter().map(|p| self.address(p, &tls)).collect())
+        parsed.into_iter().map(|p| self.address(p, &tls)).collect()
     }
 
-    fn address(&self, parsed: Parsed, tls: &TlsOptions) -> Address {
-        let mut options = ConnectOptions::new()
-            .with_require_leader(true)
-            .with_keep_alive(KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT)
-            .with_keep_alive_while_idle(true)
-            .with_connect_timeout(CONNECT_TIMEOUT);
-        if parsed.https {
-            options = options.with_tls(tls.clone());
+    fn address(&self, parsed: Parsed, tls: &ClientTlsConfig) -> Result<Address, ConfigError> {
+        let Parsed { url, uri, https } = parsed;
+        let mut endpoint = Endpoint::from(uri)
+            .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .connect_timeout(CONNECT_TIMEOUT);
+        if https {
+            endpoint = endpoint
+                .tls_config(tls.clone())
+                .map_err(|error| ConfigError::Endpoint { endpoint: url.clone(), problem: deepest(&error) })?;
         }
-        if let Some((name, password)) = &self.user {
-            options = options.with_user(name, password).with_auto_token_refresh(true);
-        }
-        Address { url: parsed.url, options, with_user: self.user.is_some() }
+        Ok(Address { url, endpoint, user: self.user.clone() })
     }
 
     /// The TLS half. Everything is tried with rustls here, since the client would say what is wrong only when it connects.
-    fn tls(&self) -> Result<TlsOptions, ConfigError> {
-        let mut tls = TlsOptions::new();
+    fn tls(&self) -> Result<ClientTlsConfig, ConfigError> {
+        let mut tls = ClientTlsConfig::new();
         let mut roots = RootCertStore::empty();
         if let Some(path) = &self.ca_file {
             let role = "etcd certificate authority file";
@@ -172,6 +174,7 @@ fn file_error(role: &'static str, path: &Path, problem: String) -> ConfigError {
 #[derive(Debug)]
 struct Parsed {
     url: String,
+    uri: Uri,
     https: bool,
 }
 
@@ -195,7 +198,7 @@ fn parse_endpoint(text: &str) -> Result<Parsed, ConfigError> {
     if authority.port_u16().is_none() {
         return Err(wrong("no port: etcd's is 2379 by default, but it must be named"));
     }
-    Ok(Parsed { url: url.to_owned(), https })
+    Ok(Parsed { url: url.to_owned(), uri, https })
 }
 
 #[cfg(test)]
@@ -267,7 +270,8 @@ mod tests {
             (EtcdConfig { key_file: file("nokey", &cert), ..good.clone() }, "etcd client key file"),
             (EtcdConfig { key_file: file("other", &other_key), ..good.clone() }, "cannot be used together"),
             (EtcdConfig { key_file: None, ..good.clone() }, "only the certificate is given"),
-            (EtcdConfig { cert_file: None, ..good }, "only the key is given"),
+            (EtcdConfig { cert_file: None, ..good.clone() }, "only the key is given"),
+            (EtcdConfig { endpoints: vec!["https://a..b:2379".into()], ..good }, "etcd endpoint \"https://a..b:2379\": invalid dns name"),
         ] {
             let text = refusal(config);
             assert!(text.contains(want), "{text}");

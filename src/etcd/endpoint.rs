@@ -1,13 +1,20 @@
 //! One etcd endpoint: a lazy client, and a memory of its failures so that a dead one is asked seldom and by one caller at a time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Channel, Client, KvClient, WatchClient};
+use http::HeaderValue;
+use proto::Channel;
+use proto::kv_client::KvClient;
+use proto::lease_client::LeaseClient;
+use proto::maintenance_client::MaintenanceClient;
+use proto::watch_client::WatchClient;
 use tokio::time::{Instant, sleep_until};
+use tonic::{Code, Status};
 
 use super::EtcdError;
 use super::config::Address;
+use super::session::Session;
 
 /// Shortest wait before a failed endpoint is tried again.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
@@ -22,22 +29,63 @@ const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
 const CLOSED: [&str; 4] = ["connection closed", "closed connection", "connection reset", "broken pipe"];
 /// What that means most likely when it comes before the first answer.
 const CLOSED_HINT: &str = "closed by etcd after the TLS handshake: it may want a client certificate, --etcd-certfile, or not trust ours";
+/// The header by which a call asks for a leader (etcd's `rpctypes.MetadataRequireLeaderKey`).
+const REQUIRE_LEADER: &str = "hasleader";
 /// What the logs call an endpoint without an address.
 const IN_PROCESS: &str = "in-process";
 
-/// The clients of one endpoint; cheap to clone.
+/// The way to one endpoint; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connected {
-    pub(super) kv: KvClient,
-    pub(super) watch: WatchClient,
-    /// For all else: status, and a fresh token.
-    pub(super) client: Client,
+    channel: Channel,
+    /// When we come with user and password.
+    session: Option<Arc<Session>>,
+}
+
+impl Connected {
+    pub(super) fn kv(&self) -> KvClient<Channel> {
+        KvClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_LIMIT)
+    }
+
+    pub(super) fn watch(&self) -> WatchClient<Channel> {
+        WatchClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_LIMIT)
+    }
+
+    pub(super) fn lease(&self) -> LeaseClient<Channel> {
+        LeaseClient::new(self.channel.clone())
+    }
+
+    pub(super) fn maintenance(&self) -> MaintenanceClient<Channel> {
+        MaintenanceClient::new(self.channel.clone())
+    }
+
+    /// A fresh token, for what etcd does not check at the call itself: it refuses the watches of a stream with an expired token one by
+    /// one, inside the stream. Nothing without a user.
+    pub(super) async fn refresh_token(&self) -> Result<(), EtcdError> {
+        match &self.session {
+            Some(session) => session.log_in().await.map_err(|e| EtcdError::from_status(&e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs a call, and once more with a new token when etcd does not take the one we have.
+    pub(super) async fn run<T, F: Future<Output = Result<T, Status>>>(self, call: impl Fn(Self) -> F) -> Result<T, Status> {
+        let Some(session) = self.session.clone() else { return call(self).await };
+        let token = session.token();
+        match call(self.clone()).await {
+            Err(status) if status.code() == Code::Unauthenticated => {
+                session.replace(&token).await?;
+                call(self).await
+            }
+            outcome => outcome,
+        }
+    }
 }
 
 /// See the file's header. The client belongs to the tokio runtime that first used it.
 pub(super) struct Endpoint {
     pub(super) url: String,
-    with_user: bool,
+    user: Option<(String, String)>,
     way: Way,
     connected: tokio::sync::OnceCell<Connected>,
     health: Mutex<Health>,
@@ -48,7 +96,7 @@ pub(super) struct Endpoint {
 /// How an endpoint is reached.
 enum Way {
     /// Over the network.
-    Address(Box<etcd_client::ConnectOptions>),
+    Address(Box<tonic::transport::Endpoint>),
     /// A server in this process.
     InProcess(Channel),
 }
@@ -70,31 +118,21 @@ struct Failure {
 
 impl Endpoint {
     pub(super) fn new(address: Address) -> Self {
-        Self::reached_by(Way::Address(Box::new(address.options)), address.url, address.with_user)
+        Self::reached_by(Way::Address(Box::new(address.endpoint)), address.url, address.user)
     }
 
     /// A server in this process.
     pub(super) fn in_process(channel: Channel) -> Self {
-        Self::reached_by(Way::InProcess(channel), IN_PROCESS.to_owned(), false)
+        Self::reached_by(Way::InProcess(channel), IN_PROCESS.to_owned(), None)
     }
 
-    fn reached_by(way: Way, url: String, with_user: bool) -> Self {
-        Self {
-            url,
-            with_user,
-            way,
-            connected: tokio::sync::OnceCell::new(),
-            health: Mutex::default(),
-            trial: tokio::sync::Mutex::default(),
-        }
+    fn reached_by(way: Way, url: String, user: Option<(String, String)>) -> Self {
+        Self { url, user, way, connected: tokio::sync::OnceCell::new(), health: Mutex::default(), trial: tokio::sync::Mutex::default() }
     }
 
     /// One call, whose outcome is remembered. A failed endpoint is tried by one caller, after its wait; whoever waited for that
     /// caller gets the same error instead of an attempt of its own.
-    pub(super) async fn call<T, F: Future<Output = Result<T, etcd_client::Error>>>(
-        &self,
-        run: impl FnOnce(Connected) -> F,
-    ) -> Result<T, EtcdError> {
+    pub(super) async fn call<T, F: Future<Output = Result<T, Status>>>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError> {
         let asked = Instant::now();
         let mut trial = None;
         if self.retry_at().is_some() {
@@ -108,7 +146,7 @@ impl Endpoint {
             None => drop(trial.take()),
         }
         let outcome = match self.connect().await {
-            Ok(connected) => run(connected).await.map_err(|e| EtcdError::from_client(&e)),
+            Ok(connected) => connected.run(run).await.map_err(|e| EtcdError::from_status(&e)),
             Err(error) => Err(error),
         };
         let outcome = outcome.map_err(|error| self.explained(error));
@@ -127,27 +165,20 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint's clients. Without a user this needs no etcd; with one, etcd is asked for a token the first time.
+    /// The way to the endpoint. Without a user this needs no etcd; with one, etcd is asked for a token the first time.
     pub(super) async fn connect(&self) -> Result<Connected, EtcdError> {
         let connect = || async {
-            let client = match &self.way {
-                Way::Address(options) => Client::connect([&self.url], Some((**options).clone())).await,
-                Way::InProcess(channel) => Client::from_channel(channel.clone(), None).await,
+            let channel = match &self.way {
+                Way::Address(endpoint) => over_network(endpoint),
+                Way::InProcess(channel) => channel.clone(),
             };
-            let client = client.map_err(|e| EtcdError::from_client(&e))?;
-            Ok(Connected {
-                kv: client.kv_client().max_decoding_message_size(ANSWER_BYTES_LIMIT),
-                watch: client.watch_client().max_decoding_message_size(ANSWER_BYTES_LIMIT),
-                client,
-            })
+            let Some((name, password)) = &self.user else { return Ok(Connected { channel, session: None }) };
+            let session = Arc::new(Session::new(name, password, channel.clone()));
+            let connected = Connected { channel: session.signing(channel), session: Some(session) };
+            connected.refresh_token().await?;
+            Ok(connected)
         };
         self.connected.get_or_try_init(connect).await.cloned()
-    }
-
-    /// True when a token is needed for what etcd does not check at the call itself: it refuses the watches of a stream with an expired
-    /// token one by one, inside the stream.
-    pub(super) fn wants_token(&self) -> bool {
-        self.with_user
     }
 
     /// True while the endpoint waits after a failure.
@@ -187,6 +218,11 @@ impl Endpoint {
     }
 }
 
+/// Connects when it is first used, and again when the connection ended. A member without a leader refuses our calls at once.
+fn over_network(endpoint: &tonic::transport::Endpoint) -> Channel {
+    Channel::new(endpoint.connect_lazy()).with_headers(|headers| drop(headers.insert(REQUIRE_LEADER, HeaderValue::from_static("true"))))
+}
+
 /// The wait after `failures` earlier ones: doubled each time from `min` to `max`, then shortened at random.
 pub(super) fn backoff(failures: u32, min: Duration, max: Duration) -> Duration {
     let full = min.saturating_mul(2_u32.saturating_pow(failures.min(31))).min(max);
@@ -195,7 +231,6 @@ pub(super) fn backoff(failures: u32, min: Duration, max: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
@@ -206,8 +241,8 @@ mod tests {
         Endpoint::new(config.check().expect("valid").remove(0))
     }
 
-    fn refused() -> etcd_client::Error {
-        etcd_client::Error::IoError(std::io::ErrorKind::ConnectionRefused.into())
+    fn refused() -> Status {
+        Status::unavailable("Connection refused")
     }
 
     #[test]
@@ -225,7 +260,7 @@ mod tests {
         let tried = Arc::new(AtomicU32::new(0));
         let call = |endpoint: Arc<Endpoint>, tried: Arc<AtomicU32>| async move {
             endpoint
-                .call(|_| async move {
+                .call(|_| async {
                     tried.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     Err::<(), _>(refused())

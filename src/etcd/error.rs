@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use etcd_client::Error as ClientError;
+use tonic::{Code, Status};
 
 /// etcd's text for a read or a watch below the compacted revision (`api/v3rpc/rpctypes/error.go`, `ErrGRPCCompacted`).
 const COMPACTED: &str = "etcdserver: mvcc: required revision has been compacted";
@@ -41,34 +41,16 @@ pub enum EtcdError {
     Other(String),
 }
 
-/// gRPC's status codes as numbers (`grpc/doc/statuscodes.md`); tonic's own enum is not in our dependencies.
-mod code {
-    pub(super) const CANCELLED: i32 = 1;
-    pub(super) const UNKNOWN: i32 = 2;
-    pub(super) const INVALID_ARGUMENT: i32 = 3;
-    pub(super) const DEADLINE_EXCEEDED: i32 = 4;
-    pub(super) const PERMISSION_DENIED: i32 = 7;
-    pub(super) const FAILED_PRECONDITION: i32 = 9;
-    pub(super) const OUT_OF_RANGE: i32 = 11;
-    pub(super) const INTERNAL: i32 = 13;
-    pub(super) const UNAVAILABLE: i32 = 14;
-    pub(super) const UNAUTHENTICATED: i32 = 16;
-}
-
 impl EtcdError {
     /// From what the gRPC client says.
-    pub(super) fn from_client(error: &ClientError) -> Self {
-        match error {
-            ClientError::GRpcStatus(status) => {
-                let cause = status.source().map(deepest);
-                classify(i32::from(status.code()), status.message(), cause.as_deref())
-            }
-            ClientError::TransportError(e) => Self::Unavailable(unavailable(&deepest(e))),
-            ClientError::IoError(e) => Self::Unavailable(unavailable(&e.to_string())),
-            // The request side of a watch stream is closed: the stream is gone.
-            ClientError::WatchError(text) => Self::Unavailable(unavailable(text)),
-            other => Self::Other(other.to_string()),
-        }
+    pub(super) fn from_status(status: &Status) -> Self {
+        let cause = status.source().map(deepest);
+        classify(status.code(), status.message(), cause.as_deref())
+    }
+
+    /// The request side of a watch stream is closed: the stream is gone.
+    pub(super) fn closed() -> Self {
+        Self::Unavailable(unavailable("channel closed"))
     }
 
     /// True for the errors that speak about the endpoint and not about the request: another endpoint may do better.
@@ -85,18 +67,18 @@ impl EtcdError {
 }
 
 /// One status to one error. `cause` is there when the error was made on our side of the wire (connection refused, reset, timed out).
-fn classify(status: i32, message: &str, cause: Option<&str>) -> EtcdError {
+fn classify(status: Code, message: &str, cause: Option<&str>) -> EtcdError {
     match (status, message) {
-        (code::OUT_OF_RANGE, COMPACTED) => EtcdError::Compacted,
-        (code::OUT_OF_RANGE, FUTURE) => EtcdError::Future,
-        (code::UNAVAILABLE, _) => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
+        (Code::OutOfRange, COMPACTED) => EtcdError::Compacted,
+        (Code::OutOfRange, FUTURE) => EtcdError::Future,
+        (Code::Unavailable, _) => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
         // We drop a call that we no longer want, so a cancellation that reaches us was made by the peer or by a dying connection.
-        (code::CANCELLED, _) => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
-        (code::UNKNOWN | code::INTERNAL, _) if cause.is_some() => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
-        (code::DEADLINE_EXCEEDED, _) => EtcdError::Deadline,
-        (code::UNAUTHENTICATED | code::PERMISSION_DENIED, _)
-        | (code::INVALID_ARGUMENT, AUTH_FAILED | USER_EMPTY)
-        | (code::FAILED_PRECONDITION, AUTH_NOT_ENABLED) => EtcdError::Unauthenticated(message.to_owned()),
+        (Code::Cancelled, _) => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
+        (Code::Unknown | Code::Internal, _) if cause.is_some() => EtcdError::Unavailable(unavailable(&with_cause(message, cause))),
+        (Code::DeadlineExceeded, _) => EtcdError::Deadline,
+        (Code::Unauthenticated | Code::PermissionDenied, _)
+        | (Code::InvalidArgument, AUTH_FAILED | USER_EMPTY)
+        | (Code::FailedPrecondition, AUTH_NOT_ENABLED) => EtcdError::Unauthenticated(message.to_owned()),
         _ => EtcdError::Other(with_cause(message, cause)),
     }
 }
@@ -115,7 +97,7 @@ fn with_cause(message: &str, cause: Option<&str>) -> String {
 }
 
 /// The innermost text of a chain of errors: "Connection refused" rather than "transport error".
-fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -127,29 +109,44 @@ fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
 mod tests {
     use super::*;
 
-    fn check(status: i32, message: &str, cause: Option<&str>, want: &EtcdError) {
-        assert_eq!(&classify(status, message, cause), want, "{status} {message} {cause:?}");
+    fn check(status: Code, message: &str, cause: Option<&str>, want: &EtcdError) {
+        assert_eq!(&classify(status, message, cause), want, "{status:?} {message} {cause:?}");
     }
 
     #[test]
     fn statuses_become_what_the_caller_may_do() {
-        check(11, "etcdserver: mvcc: required revision has been compacted", None, &EtcdError::Compacted);
-        check(11, "etcdserver: mvcc: required revision is a future revision", None, &EtcdError::Future);
-        check(4, "context deadline exceeded", None, &EtcdError::Deadline);
-        check(14, "etcdserver: no leader", None, &EtcdError::Unavailable("etcdserver: no leader".into()));
-        check(14, "etcdserver: request timed out", None, &EtcdError::Unavailable("etcdserver: request timed out".into()));
-        check(16, "etcdserver: invalid auth token", None, &EtcdError::Unauthenticated("etcdserver: invalid auth token".into()));
-        check(7, "etcdserver: permission denied", None, &EtcdError::Unauthenticated("etcdserver: permission denied".into()));
-        check(3, "etcdserver: user name is empty", None, &EtcdError::Unauthenticated("etcdserver: user name is empty".into()));
-        check(3, "etcdserver: key is not provided", None, &EtcdError::Other("etcdserver: key is not provided".into()));
-        check(8, "etcdserver: too many requests", None, &EtcdError::Other("etcdserver: too many requests".into()));
+        check(Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted", None, &EtcdError::Compacted);
+        check(Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision", None, &EtcdError::Future);
+        check(Code::DeadlineExceeded, "context deadline exceeded", None, &EtcdError::Deadline);
+        check(Code::Unavailable, "etcdserver: no leader", None, &EtcdError::Unavailable("etcdserver: no leader".into()));
+        check(Code::Unavailable, "etcdserver: request timed out", None, &EtcdError::Unavailable("etcdserver: request timed out".into()));
+        check(
+            Code::Unauthenticated,
+            "etcdserver: invalid auth token",
+            None,
+            &EtcdError::Unauthenticated("etcdserver: invalid auth token".into()),
+        );
+        check(
+            Code::PermissionDenied,
+            "etcdserver: permission denied",
+            None,
+            &EtcdError::Unauthenticated("etcdserver: permission denied".into()),
+        );
+        check(
+            Code::InvalidArgument,
+            "etcdserver: user name is empty",
+            None,
+            &EtcdError::Unauthenticated("etcdserver: user name is empty".into()),
+        );
+        check(Code::InvalidArgument, "etcdserver: key is not provided", None, &EtcdError::Other("etcdserver: key is not provided".into()));
+        check(Code::ResourceExhausted, "etcdserver: too many requests", None, &EtcdError::Other("etcdserver: too many requests".into()));
     }
 
     #[test]
     fn a_dead_connection_is_unavailable_whatever_its_code() {
         let refused = "rpc error: code = Unavailable desc = tcp connect error: Connection refused";
-        check(14, "tcp connect error", Some("Connection refused"), &EtcdError::Unavailable(refused.into()));
-        for status in [1, 2, 13] {
+        check(Code::Unavailable, "tcp connect error", Some("Connection refused"), &EtcdError::Unavailable(refused.into()));
+        for status in [Code::Cancelled, Code::Unknown, Code::Internal] {
             let want = "rpc error: code = Unavailable desc = h2 protocol error: broken pipe";
             check(status, "h2 protocol error", Some("broken pipe"), &EtcdError::Unavailable(want.into()));
         }
@@ -159,12 +156,12 @@ mod tests {
     #[test]
     fn out_of_range_alone_is_not_compacted() {
         let text = "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes";
-        check(11, text, None, &EtcdError::Other(text.into()));
+        check(Code::OutOfRange, text, None, &EtcdError::Other(text.into()));
     }
 
     #[test]
     fn unknown_without_a_dead_connection_is_the_peers_word() {
-        check(2, "etcdserver: something new", None, &EtcdError::Other("etcdserver: something new".into()));
+        check(Code::Unknown, "etcdserver: something new", None, &EtcdError::Other("etcdserver: something new".into()));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! It does not know what the keys mean, keeps no state of the data and resumes no watch.
 //!
-//! etcd-client's own balancing has no failover within a call (one dead endpoint of two fails a third of the calls), so there is one
-//! client per endpoint and [`Etcd`] turns from one to the next.
+//! tonic's own balancing has no failover within a call (one dead endpoint of two fails a third of the calls), so there is one
+//! channel per endpoint and [`Etcd`] turns from one to the next.
 
 mod capability;
 mod config;
@@ -13,6 +13,7 @@ mod error;
 mod live_test;
 mod range;
 mod rotation;
+mod session;
 mod txn;
 mod watch;
 
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use proto::{Channel, CompactionRequest, StatusRequest};
 
 pub use config::{ConfigError, EtcdConfig};
 pub use error::EtcdError;
@@ -28,7 +30,7 @@ pub use txn::{Outcome, Versioned};
 pub use watch::{WatchKind, WatchMessage, WatchReceiver, WatchSender};
 
 use capability::ProgressSupport;
-use endpoint::{Endpoint, backoff};
+use endpoint::{Connected, Endpoint, backoff};
 use model::Revision;
 use rotation::{REQUEST_TIMEOUT, Rotation};
 
@@ -56,7 +58,7 @@ impl Etcd {
 
     /// A client of a server in this process: one endpoint that needs no address, no TLS and no user.
     #[must_use]
-    pub fn embedded(channel: etcd_client::Channel) -> Self {
+    pub fn embedded(channel: Channel) -> Self {
         let rotation = Rotation::new(vec![Endpoint::in_process(channel)]);
         Self { rotation: Arc::new(rotation), progress: Arc::default() }
     }
@@ -64,12 +66,12 @@ impl Etcd {
     /// Reads keys; linearizable unless the request says `serializable`. Answers or fails within 60 s. An endpoint that is to blame
     /// for a failure is left, and the others are tried once each.
     pub async fn range(&self, request: RangeRequest) -> Result<RangeAnswer, EtcdError> {
-        let (key, options) = request.into_options();
-        let read = |mut at: endpoint::Connected| {
-            let (key, options) = (key.clone(), options.clone());
-            async move { at.kv.get(key, Some(options)).await }
+        let request = proto::RangeRequest::from(request);
+        let read = |at: Connected| {
+            let request = request.clone();
+            async move { at.kv().range(request).await }
         };
-        RangeAnswer::from_etcd(self.rotation.call(read).await?.0)
+        RangeAnswer::from_etcd(self.rotation.call(read).await?.into_inner())
     }
 
     /// A linearizable read of a key that normally does not exist: etcd's newest revision and who it is (spec list-watch §2.9, step 1).
@@ -113,7 +115,8 @@ impl Etcd {
 
     /// Forgets what is older than `revision`. `Compacted` when that has happened already, perhaps by a first try of this very call.
     pub async fn compact(&self, revision: Revision) -> Result<(), EtcdError> {
-        let compact = |mut at: endpoint::Connected| async move { at.kv.compact(revision.to_etcd(), None).await };
+        let request = CompactionRequest { revision: revision.to_etcd(), physical: false };
+        let compact = |at: Connected| async move { at.kv().compact(request).await };
         self.rotation.call(compact).await.map(|_| ())
     }
 
@@ -126,7 +129,7 @@ impl Etcd {
 
 /// Beside the endpoint's memory of failures: a probe must not make requests wait.
 async fn version(endpoint: &Endpoint) -> Result<String, EtcdError> {
-    let mut client = endpoint.connect().await?.client;
-    let status = client.status().await.map_err(|e| EtcdError::from_client(&e))?;
-    Ok(status.version().to_owned())
+    let ask = |at: Connected| async move { at.maintenance().status(StatusRequest {}).await };
+    let status = endpoint.connect().await?.run(ask).await.map_err(|e| EtcdError::from_status(&e))?;
+    Ok(status.into_inner().version)
 }

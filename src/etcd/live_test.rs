@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use etcd_client::{Client, DeleteOptions, Txn, TxnOp};
+use proto::testing::{Client, Range, delete, put as putting, txn};
+use proto::{AuthEnableRequest, AuthUserAddRequest, AuthUserGrantRoleRequest, RequestOp};
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -84,8 +85,21 @@ impl Server {
         etcd_at(&[&self.url()])
     }
 
-    async fn raw(&self) -> Client {
-        Client::connect([self.url()], None).await.expect("a valid URL")
+    fn raw(&self) -> Client {
+        Client::connect(&self.url()).expect("a valid URL")
+    }
+
+    async fn enable_auth(&self, password: &str) {
+        let mut auth = self.raw().auth;
+        let (name, password) = ("root".to_owned(), password.to_owned());
+        auth.user_add(AuthUserAddRequest { name, password, ..AuthUserAddRequest::default() }).await.expect("up");
+        auth.user_grant_role(AuthUserGrantRoleRequest { user: "root".into(), role: "root".into() }).await.expect("up");
+        auth.auth_enable(AuthEnableRequest {}).await.expect("up");
+    }
+
+    fn as_root(&self, password: &str) -> Etcd {
+        let user = Some(("root".to_owned(), password.to_owned()));
+        Etcd::new(EtcdConfig { endpoints: vec![self.url()], user, ..EtcdConfig::default() }).expect("valid")
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -109,8 +123,8 @@ fn free_port() -> u16 {
 }
 
 async fn put(raw: &mut Client, key: &str, value: &str) -> Revision {
-    let answer = raw.put(key, value, None).await.expect("etcd is up");
-    Revision::from_etcd(answer.header().expect("has a header").revision())
+    let answer = raw.put((key, value)).await.expect("etcd is up");
+    Revision::from_etcd(answer.header.expect("has a header").revision)
 }
 
 /// All of `/a/`, say.
@@ -139,7 +153,7 @@ async fn hear(receiver: &mut WatchReceiver) -> WatchMessage {
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn pages_at_a_pinned_revision_do_not_see_later_writes() {
     let server = Server::start(&[]).await;
-    let (etcd, mut raw) = (server.etcd(), server.raw().await);
+    let (etcd, mut raw) = (server.etcd(), server.raw());
     for i in 0..25 {
         put(&mut raw, &format!("/a/{i:02}"), "old").await;
     }
@@ -178,7 +192,7 @@ async fn pages_at_a_pinned_revision_do_not_see_later_writes() {
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn large_answers_are_read() {
     let server = Server::start(&[]).await;
-    let (etcd, mut raw) = (server.etcd(), server.raw().await);
+    let (etcd, mut raw) = (server.etcd(), server.raw());
     let value = "x".repeat(1 << 20);
     let start = put(&mut raw, "/a/0", &value).await;
     for i in 1..5 {
@@ -200,7 +214,7 @@ async fn large_answers_are_read() {
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn compacted_and_future_revisions_are_named() {
     let server = Server::start(&[]).await;
-    let (etcd, mut raw) = (server.etcd(), server.raw().await);
+    let (etcd, mut raw) = (server.etcd(), server.raw());
     let old = put(&mut raw, "/a/x", "1").await;
     put(&mut raw, "/a/x", "2").await;
     let newest = put(&mut raw, "/a/x", "3").await;
@@ -236,7 +250,7 @@ async fn compacted_and_future_revisions_are_named() {
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn several_watches_share_a_stream_and_one_progress_answer() {
     let server = Server::start(&[]).await;
-    let (etcd, mut raw) = (server.etcd(), server.raw().await);
+    let (etcd, mut raw) = (server.etcd(), server.raw());
     let base = put(&mut raw, "/other", "1").await;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("up");
     assert!(sender.request_progress().await.is_err(), "nothing is open before the first create");
@@ -257,7 +271,7 @@ async fn several_watches_share_a_stream_and_one_progress_answer() {
     let WatchKind::Events { events, more: false } = message.kind else { panic!("an event") };
     assert_eq!((events[0].key.as_ref(), events[0].value.as_deref()), (&b"/b/x"[..], Some(&b"1"[..])));
     assert_eq!(events[0].revision, written);
-    raw.delete("/b/x", None).await.expect("up");
+    raw.delete("/b/x").await.expect("up");
     let WatchKind::Events { events, more: false } = hear(&mut receiver).await.kind else { panic!("an event") };
     assert_eq!((events[0].value.clone(), events[0].revision), (None, written.next()));
 
@@ -289,18 +303,17 @@ async fn until_progress(sender: &mut WatchSender, receiver: &mut WatchReceiver) 
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn a_large_revision_comes_in_fragments() {
     let server = Server::start(&["--max-request-bytes", "65536"]).await;
-    let (etcd, mut raw) = (server.etcd(), server.raw().await);
+    let (etcd, mut raw) = (server.etcd(), server.raw());
     let long = "k".repeat(1024);
     for page in 0..25 {
-        let puts: Vec<TxnOp> = (0..40).map(|i| TxnOp::put(format!("/a/{page:02}{i:02}{long}"), "v", None)).collect();
-        raw.txn(Txn::new().and_then(puts)).await.expect("up");
+        let puts: Vec<RequestOp> = (0..40).map(|i| putting(format!("/a/{page:02}{i:02}{long}"), "v").into()).collect();
+        raw.txn(txn([], puts)).await.expect("up");
     }
     let before = etcd.current(b"/").await.expect("up").revision;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("up");
     watch(&mut sender, 1, "/a/", before.next()).await;
     assert_eq!(hear(&mut receiver).await.kind, WatchKind::Created);
-    let (key, end) = bounds("/a/");
-    raw.delete(key, Some(DeleteOptions::new().with_range(end))).await.expect("up");
+    raw.delete_range(delete("/a/").prefix()).await.expect("up");
 
     let (mut parts, mut keys) = (0, Vec::new());
     loop {
@@ -352,7 +365,7 @@ async fn one_dead_endpoint_of_two_is_passed_over() {
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn a_killed_etcd_ends_the_stream_and_is_found_again() {
     let mut server = Server::start(&[]).await;
-    let (etcd, mut raw) = (server.etcd(), server.raw().await);
+    let (etcd, mut raw) = (server.etcd(), server.raw());
     let before = put(&mut raw, "/a/x", "1").await;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("up");
     watch(&mut sender, 1, "/a/", before.next()).await;
@@ -368,7 +381,7 @@ async fn a_killed_etcd_ends_the_stream_and_is_found_again() {
 
     server.run();
     server.until_ready().await;
-    let missed = put(&mut server.raw().await, "/a/x", "2").await;
+    let missed = put(&mut server.raw(), "/a/x", "2").await;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("waits, does not fail");
     watch(&mut sender, 1, "/a/", before.next()).await;
     assert_eq!(hear(&mut receiver).await.kind, WatchKind::Created);
@@ -398,14 +411,8 @@ async fn versions_are_asked_until_every_endpoint_has_answered() {
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn user_and_password_are_used_and_refused() {
     let server = Server::start(&[]).await;
-    let mut raw = server.raw().await;
-    raw.user_add("root", "secret", None).await.expect("up");
-    raw.user_grant_role("root", "root").await.expect("up");
-    raw.auth_enable().await.expect("up");
-    let come_as = |password: &str| {
-        let user = Some(("root".to_owned(), password.to_owned()));
-        Etcd::new(EtcdConfig { endpoints: vec![server.url()], user, ..EtcdConfig::default() }).expect("valid")
-    };
+    let come_as = |password: &str| server.as_root(password);
+    server.enable_auth("secret").await;
     let etcd = come_as("secret");
     let now = etcd.current(b"/").await.expect("welcome").revision;
     let (mut sender, mut receiver) = etcd.open_watch().await.expect("welcome");
@@ -413,6 +420,23 @@ async fn user_and_password_are_used_and_refused() {
     assert_eq!(hear(&mut receiver).await.kind, WatchKind::Created);
     assert!(matches!(come_as("wrong").current(b"/").await, Err(EtcdError::Unauthenticated(_))));
     assert!(matches!(server.etcd().current(b"/").await, Err(EtcdError::Unauthenticated(_))));
+}
+
+/// etcd forgets a token that nobody used for a while: here a second, and it looks once a second.
+#[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
+async fn a_token_that_etcd_forgot_is_replaced() {
+    let server = Server::start(&["--auth-token-ttl=1"]).await;
+    server.enable_auth("secret").await;
+    let etcd = server.as_root("secret");
+    etcd.current(b"/").await.expect("welcome");
+    sleep(Duration::from_secs(4)).await;
+    let calls = join_all((0..50).map(|_| etcd.current(b"/"))).await;
+    assert!(calls.iter().all(Result::is_ok), "{calls:?}");
+    sleep(Duration::from_secs(4)).await;
+    let (mut sender, mut receiver) = etcd.open_watch().await.expect("welcome");
+    watch(&mut sender, 1, "/a/", Revision(1)).await;
+    assert_eq!(hear(&mut receiver).await.kind, WatchKind::Created);
 }
 
 #[tokio::test]

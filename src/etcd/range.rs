@@ -1,8 +1,7 @@
 //! A read of etcd, asked and answered in our words. Knows etcd's fields, no connection.
 
 use bytes::Bytes;
-use etcd_client::GetOptions;
-use etcd_client::proto::{PbRangeResponse, PbResponseHeader};
+use proto::{RangeResponse, ResponseHeader};
 
 use super::EtcdError;
 use model::Revision;
@@ -63,27 +62,23 @@ pub struct KeyValue {
     pub create_revision: Revision,
 }
 
-impl RangeRequest {
-    pub(super) fn into_options(self) -> (Vec<u8>, GetOptions) {
-        let mut options = GetOptions::new().with_range(self.end).with_limit(i64::from(self.limit));
-        if let Some(revision) = self.revision {
-            options = options.with_revision(revision.to_etcd());
+impl From<RangeRequest> for proto::RangeRequest {
+    fn from(asked: RangeRequest) -> Self {
+        Self {
+            key: asked.key,
+            range_end: asked.end,
+            revision: asked.revision.map_or(0, Revision::to_etcd),
+            limit: i64::from(asked.limit),
+            keys_only: asked.keys_only,
+            count_only: asked.count_only,
+            serializable: asked.serializable,
+            ..Self::default()
         }
-        if self.keys_only {
-            options = options.with_keys_only();
-        }
-        if self.count_only {
-            options = options.with_count_only();
-        }
-        if self.serializable {
-            options = options.with_serializable();
-        }
-        (self.key, options)
     }
 }
 
 impl RangeAnswer {
-    pub(super) fn from_etcd(response: PbRangeResponse) -> Result<Self, EtcdError> {
+    pub(super) fn from_etcd(response: RangeResponse) -> Result<Self, EtcdError> {
         let kvs = response.kvs.into_iter().map(|kv| KeyValue {
             key: Bytes::from(kv.key),
             value: Bytes::from(kv.value),
@@ -101,7 +96,7 @@ impl RangeAnswer {
 
 impl Header {
     /// An answer without a header proves nothing about the revision, so it is no answer.
-    pub(super) fn from_etcd(header: Option<PbResponseHeader>) -> Result<Self, EtcdError> {
+    pub(super) fn from_etcd(header: Option<ResponseHeader>) -> Result<Self, EtcdError> {
         let header = header.ok_or_else(|| EtcdError::Other("etcd sent an answer without a header".into()))?;
         Ok(Self { revision: Revision::from_etcd(header.revision), cluster_id: header.cluster_id, member_id: header.member_id })
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tonic::Status;
 
 use super::EtcdError;
 use super::endpoint::{Connected, Endpoint};
@@ -39,7 +40,7 @@ impl Rotation {
     /// A unary call on the current endpoint, then, while they are to blame, on the others once each.
     pub(super) async fn call<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         self.bounded(run, EtcdError::blames_endpoint).await
     }
@@ -47,14 +48,14 @@ impl Rotation {
     /// A call that must not happen twice: another endpoint is asked only after an error that proves that nothing was sent.
     pub(super) async fn call_once<T, F>(&self, run: impl Fn(Connected) -> F) -> Result<T, EtcdError>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         self.bounded(run, EtcdError::was_not_sent).await
     }
 
     async fn bounded<T, F>(&self, run: impl Fn(Connected) -> F, goes_on: fn(&EtcdError) -> bool) -> Result<T, EtcdError>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         let asked = self.current.load(Ordering::Relaxed);
         let turn = async {
@@ -73,7 +74,7 @@ impl Rotation {
     /// The endpoints in turn, as long as `goes_on` says that the next one may be asked after an error that blames the one before.
     async fn try_while<T, F>(&self, run: impl Fn(Connected) -> F, goes_on: fn(&EtcdError) -> bool) -> Result<T, EtcdError>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         let mut first_error = None;
         for index in self.order() {
@@ -176,7 +177,7 @@ mod tests {
             move |_: Connected| async move {
                 let mut tries = tries.lock().expect("no panic under the lock");
                 *tries += 1;
-                if *tries == good { Ok(*tries) } else { Err(etcd_client::Error::IoError(std::io::ErrorKind::ConnectionRefused.into())) }
+                if *tries == good { Ok(*tries) } else { Err(Status::unavailable("Connection refused")) }
             }
         };
         assert_eq!(rotation.call(fail_first(3)).await, Ok(3));
@@ -189,7 +190,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_never_ends_ends_at_the_deadline_and_the_next_goes_elsewhere() {
         let rotation = three();
-        let outcome = rotation.call(|_| std::future::pending::<Result<(), etcd_client::Error>>()).await;
+        let outcome = rotation.call(|_| std::future::pending::<Result<(), Status>>()).await;
         assert_eq!(outcome, Err(EtcdError::Deadline));
         assert_eq!(rotation.order(), [1, 2, 0]);
     }

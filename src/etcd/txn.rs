@@ -1,8 +1,9 @@
 //! Writes of one key under a condition, as etcd transactions, and the leases that expiring keys hang on (spec api-surface §10.5).
 
 use bytes::Bytes;
-use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
-use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp};
+use proto::compare::{CompareResult, TargetUnion};
+use proto::response_op::Response;
+use proto::{Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
 
 use super::endpoint::Connected;
 use super::{Etcd, EtcdError, Header, KeyValue, RangeAnswer};
@@ -23,8 +24,8 @@ impl Etcd {
     /// # Errors
     /// See [`EtcdError`]. `Unavailable` and `Deadline` leave open whether it was written: this is never tried twice unless it was not sent.
     pub async fn put_if(&self, key: Bytes, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
-        let put = TxnOp::put(key.clone(), value, Some(PutOptions::new().with_lease(lease)));
-        self.write_if(key, expected, put).await
+        let put = PutRequest { key: key.clone().into(), value: value.into(), lease, ..PutRequest::default() };
+        self.write_if(key, expected, put.into()).await
     }
 
     /// Deletes `key` if it was last written at `expected`.
@@ -32,8 +33,8 @@ impl Etcd {
     /// # Errors
     /// As [`Etcd::put_if`].
     pub async fn delete_if(&self, key: Bytes, expected: Revision) -> Result<Outcome, EtcdError> {
-        let delete = TxnOp::delete(key.clone(), Some(DeleteOptions::new()));
-        self.write_if(key, expected, delete).await
+        let delete = DeleteRangeRequest { key: key.clone().into(), ..DeleteRangeRequest::default() };
+        self.write_if(key, expected, delete.into()).await
     }
 
     /// Puts `value` if `key` has been written `version` times since it was created; zero means that it does not exist. The revision of etcd's answer
@@ -42,11 +43,8 @@ impl Etcd {
     /// # Errors
     /// As [`Etcd::put_if`].
     pub async fn put_if_version(&self, key: Bytes, value: Bytes, version: i64) -> Result<(Revision, Result<(), Versioned>), EtcdError> {
-        let txn = Txn::new()
-            .when([Compare::version(key.clone(), CompareOp::Equal, version)])
-            .and_then([TxnOp::put(key.clone(), value, None)])
-            .or_else([TxnOp::get(key, Some(GetOptions::new()))]);
-        let response = self.transact(txn).await?;
+        let put = PutRequest { key: key.clone().into(), value: value.into(), ..PutRequest::default() };
+        let response = self.transact(key, TargetUnion::Version(version), put.into()).await?;
         let revision = Header::from_etcd(response.header)?.revision;
         if response.succeeded {
             return Ok((revision, Ok(())));
@@ -61,16 +59,13 @@ impl Etcd {
     /// # Errors
     /// As any call; a lease that was granted without our knowing it expires by itself.
     pub async fn grant_lease(&self, seconds: i64) -> Result<i64, EtcdError> {
-        let grant = |mut at: Connected| async move { at.client.lease_grant(seconds, None).await };
-        Ok(self.rotation.call(grant).await?.id())
+        let lease = LeaseGrantRequest { ttl: seconds, id: 0 };
+        let grant = |at: Connected| async move { at.lease().lease_grant(lease).await };
+        Ok(self.rotation.call(grant).await?.into_inner().id)
     }
 
-    async fn write_if(&self, key: Bytes, expected: Revision, write: TxnOp) -> Result<Outcome, EtcdError> {
-        let txn = Txn::new()
-            .when([Compare::mod_revision(key.clone(), CompareOp::Equal, expected.to_etcd())])
-            .and_then([write])
-            .or_else([TxnOp::get(key, Some(GetOptions::new()))]);
-        let response = self.transact(txn).await?;
+    async fn write_if(&self, key: Bytes, expected: Revision, write: RequestOp) -> Result<Outcome, EtcdError> {
+        let response = self.transact(key, TargetUnion::ModRevision(expected.to_etcd()), write).await?;
         if response.succeeded {
             return Ok(Outcome::Written(Header::from_etcd(response.header)?.revision));
         }
@@ -83,12 +78,16 @@ impl Etcd {
         Ok(Outcome::Changed(RangeAnswer::from_etcd(range)?.kvs.into_iter().next()))
     }
 
-    async fn transact(&self, txn: Txn) -> Result<PbTxnResponse, EtcdError> {
-        let run = |mut at: Connected| {
+    /// `write`, if `key` is what is expected; else reads it.
+    async fn transact(&self, key: Bytes, expected: TargetUnion, write: RequestOp) -> Result<TxnResponse, EtcdError> {
+        let read = proto::RangeRequest { key: key.clone().into(), ..proto::RangeRequest::default() };
+        let compare = Compare::new(key, CompareResult::Equal, expected);
+        let txn = TxnRequest { compare: vec![compare], success: vec![write], failure: vec![read.into()] };
+        let run = |at: Connected| {
             let txn = txn.clone();
-            async move { at.kv.txn(txn).await }
+            async move { at.kv().txn(txn).await }
         };
-        Ok(self.rotation.call_once(run).await?.0)
+        Ok(self.rotation.call_once(run).await?.into_inner())
     }
 }
 
@@ -101,9 +100,9 @@ pub struct Versioned {
     pub value: Bytes,
 }
 
-fn first_range(response: PbTxnResponse) -> Option<etcd_client::proto::PbRangeResponse> {
+fn first_range(response: TxnResponse) -> Option<RangeResponse> {
     match response.responses.into_iter().next()?.response? {
-        PbTxnOpResponse::ResponseRange(range) => Some(range),
+        Response::ResponseRange(range) => Some(range),
         _ => None,
     }
 }

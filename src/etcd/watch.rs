@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use etcd_client::proto::{PbEvent, PbWatchResponse};
-use etcd_client::{WatchOptions, WatchRequestSender, WatchResponseStream, WatchStream};
-use tokio::sync::oneshot;
+use proto::watch_request::RequestUnion;
+use proto::{Event, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
 
 use super::endpoint::Endpoint;
 use super::rotation::Rotation;
@@ -17,6 +19,8 @@ use model::{KeyChange, Revision};
 /// How long etcd may take to answer a new stream, or to take a request on an open one. It answers at once, or after a lagging
 /// watch's turn under its store lock (0.8 s seen); keepalive finds a dead connection only after 40 s.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(15);
+/// Requests on their way to an etcd that does not read; further ones wait.
+const REQUESTS_WAITING_MAX: usize = 100;
 /// The kind of an event that wrote a key (`mvccpb.Event.PUT`).
 const PUT: i32 = 0;
 /// The kind of an event that deleted one (`mvccpb.Event.DELETE`).
@@ -43,14 +47,14 @@ struct Link {
 
 /// etcd sends nothing on a stream, not even its headers, before the first watch is created: so the first `create` opens it.
 enum Asking {
-    NotYet(oneshot::Sender<WatchResponseStream>),
-    Open(WatchRequestSender),
+    NotYet(oneshot::Sender<Streaming<WatchResponse>>),
+    Open(mpsc::Sender<WatchRequest>),
     Failed,
 }
 
 enum Hearing {
-    NotYet(oneshot::Receiver<WatchResponseStream>),
-    Open(Box<WatchResponseStream>),
+    NotYet(oneshot::Receiver<Streaming<WatchResponse>>),
+    Open(Box<Streaming<WatchResponse>>),
     Ended,
 }
 
@@ -103,18 +107,16 @@ pub(super) async fn open(rotation: &Arc<Rotation>) -> Result<(WatchSender, Watch
 }
 
 impl Link {
-    /// The client, and with a user a fresh token, since a stream's token is checked again for each of its watches.
+    /// The channel, and with a user a fresh token, since a stream's token is checked again for each of its watches.
     async fn prepare(&self) -> Result<(), EtcdError> {
-        let connected = self.endpoint.connect().await?;
-        if self.endpoint.wants_token() {
-            connected.client.refresh_token().await.map_err(|e| EtcdError::from_client(&e))?;
-        }
-        Ok(())
+        self.endpoint.connect().await?.refresh_token().await
     }
 
-    async fn open(&self, key: &[u8], options: WatchOptions) -> Result<WatchStream, EtcdError> {
-        let mut client = self.endpoint.connect().await?.watch;
-        client.watch(key, Some(options)).await.map_err(|e| EtcdError::from_client(&e))
+    async fn open(&self, first: WatchRequest) -> Result<(mpsc::Sender<WatchRequest>, Streaming<WatchResponse>), EtcdError> {
+        let (requests, waiting) = mpsc::channel(REQUESTS_WAITING_MAX);
+        requests.send(first).await.map_err(|_| EtcdError::closed())?;
+        let opened = self.endpoint.connect().await?.watch().watch(ReceiverStream::new(waiting)).await;
+        Ok((requests, opened.map_err(|e| EtcdError::from_status(&e))?.into_inner()))
     }
 
     /// Bounds what waits for the peer, and remembers a failure as the endpoint's.
@@ -138,18 +140,18 @@ impl WatchSender {
     /// receiver. `watch_id` must be positive and not in use on this stream. An error ends the stream.
     pub async fn create(&mut self, watch_id: i64, key: &[u8], end: &[u8], start: Revision) -> Result<(), EtcdError> {
         assert!(watch_id > 0, "etcd chooses an id itself when it is given none");
-        let options = WatchOptions::new()
-            .with_range(end)
-            .with_watch_id(watch_id)
-            .with_start_revision(start.to_etcd())
-            .with_progress_notify()
-            .with_fragment();
-        match &mut self.stream {
-            Asking::NotYet(_) => self.open_with(key, options).await,
-            Asking::Open(requests) => {
-                let sent = async { requests.watch(key, Some(options)).await.map_err(|e| EtcdError::from_client(&e)) };
-                self.link.within(sent).await
-            }
+        let request = request(RequestUnion::CreateRequest(WatchCreateRequest {
+            key: key.to_vec(),
+            range_end: end.to_vec(),
+            start_revision: start.to_etcd(),
+            watch_id,
+            progress_notify: true,
+            fragment: true,
+            ..WatchCreateRequest::default()
+        }));
+        match &self.stream {
+            Asking::NotYet(_) => self.open_with(request).await,
+            Asking::Open(requests) => self.link.within(async { requests.send(request).await.map_err(|_| EtcdError::closed()) }).await,
             Asking::Failed => Err(not_open()),
         }
     }
@@ -157,29 +159,27 @@ impl WatchSender {
     /// Asks how far every watch of this stream is. etcd answers, with `watch_id` -1, only if all of them are synced, else not at
     /// all: ask again every 100 ms while somebody waits (spec list-watch §2.9).
     pub async fn request_progress(&mut self) -> Result<(), EtcdError> {
-        let requests = self.requests()?;
-        let sent = timeout(STREAM_TIMEOUT, requests.request_progress()).await.map_err(|_| EtcdError::Deadline)?;
-        sent.map_err(|e| EtcdError::from_client(&e))
+        let Asking::Open(requests) = &self.stream else { return Err(not_open()) };
+        let sent = requests.send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
+        let sent = timeout(STREAM_TIMEOUT, sent).await.map_err(|_| EtcdError::Deadline)?;
+        sent.map_err(|_| EtcdError::closed())
     }
 
-    async fn open_with(&mut self, key: &[u8], options: WatchOptions) -> Result<(), EtcdError> {
-        let outcome = self.link.within(self.link.open(key, options)).await;
+    async fn open_with(&mut self, first: WatchRequest) -> Result<(), EtcdError> {
+        let outcome = self.link.within(self.link.open(first)).await;
         let Asking::NotYet(hearing) = std::mem::replace(&mut self.stream, Asking::Failed) else {
             unreachable!("only called before the stream is open");
         };
-        let (requests, answers) = outcome?.split();
+        let (requests, answers) = outcome?;
         // The other half may be gone: then nobody listens, which is the caller's choice.
         let _ = hearing.send(answers);
         self.stream = Asking::Open(requests);
         Ok(())
     }
+}
 
-    fn requests(&mut self) -> Result<&mut WatchRequestSender, EtcdError> {
-        match &mut self.stream {
-            Asking::Open(requests) => Ok(requests),
-            Asking::NotYet(_) | Asking::Failed => Err(not_open()),
-        }
-    }
+fn request(what: RequestUnion) -> WatchRequest {
+    WatchRequest { request_union: Some(what) }
 }
 
 fn not_open() -> EtcdError {
@@ -200,9 +200,9 @@ impl WatchReceiver {
                 }
                 Hearing::Open(stream) => {
                     let heard = match stream.message().await {
-                        Ok(Some(response)) => return message(response.0).map(Some).inspect_err(|_| self.stream = Hearing::Ended),
+                        Ok(Some(response)) => return message(response).map(Some).inspect_err(|_| self.stream = Hearing::Ended),
                         Ok(None) => Ok(None),
-                        Err(error) => Err(EtcdError::from_client(&error)),
+                        Err(status) => Err(EtcdError::from_status(&status)),
                     };
                     self.stream = Hearing::Ended;
                     let closed = EtcdError::Unavailable("etcd closed the watch stream".into());
@@ -215,7 +215,7 @@ impl WatchReceiver {
     }
 }
 
-fn message(response: PbWatchResponse) -> Result<WatchMessage, EtcdError> {
+fn message(response: WatchResponse) -> Result<WatchMessage, EtcdError> {
     let header = Header::from_etcd(response.header)?;
     let watch_id = response.watch_id;
     // A refused create is both created and canceled.
@@ -233,7 +233,7 @@ fn message(response: PbWatchResponse) -> Result<WatchMessage, EtcdError> {
     Ok(WatchMessage { header, watch_id, kind })
 }
 
-fn event(event: PbEvent) -> Result<KeyChange, EtcdError> {
+fn event(event: Event) -> Result<KeyChange, EtcdError> {
     let kv = event.kv.ok_or_else(|| EtcdError::Other("etcd sent an event without a key".into()))?;
     let value = match event.r#type {
         PUT => Some(Bytes::from(kv.value)),
@@ -245,39 +245,36 @@ fn event(event: PbEvent) -> Result<KeyChange, EtcdError> {
 
 #[cfg(test)]
 mod tests {
-    use etcd_client::proto::{PbKeyValue, PbResponseHeader};
+    use proto::{KeyValue, ResponseHeader};
 
     use super::*;
 
-    fn response(revision: i64) -> PbWatchResponse {
-        PbWatchResponse { header: Some(PbResponseHeader { revision, ..Default::default() }), watch_id: 7, ..Default::default() }
+    fn response(revision: i64) -> WatchResponse {
+        WatchResponse { header: Some(ResponseHeader { revision, ..Default::default() }), watch_id: 7, ..Default::default() }
     }
 
-    fn check(response: PbWatchResponse, want: &WatchKind) {
+    fn check(response: WatchResponse, want: &WatchKind) {
         let got = message(response).expect("a valid answer");
         assert_eq!((got.watch_id, &got.kind), (7, want));
     }
 
     #[test]
     fn answers_in_our_words() {
-        check(PbWatchResponse { created: true, ..response(5) }, &WatchKind::Created);
+        check(WatchResponse { created: true, ..response(5) }, &WatchKind::Created);
         check(response(5), &WatchKind::Progress);
-        check(PbWatchResponse { fragment: true, ..response(5) }, &WatchKind::Events { events: vec![], more: true });
+        check(WatchResponse { fragment: true, ..response(5) }, &WatchKind::Events { events: vec![], more: true });
         let compacted = Some(Revision(3));
-        check(
-            PbWatchResponse { canceled: true, compact_revision: 3, ..response(5) },
-            &WatchKind::Canceled { compacted, reason: "".into() },
-        );
-        let refused = PbWatchResponse { created: true, canceled: true, cancel_reason: "duplicate".into(), ..response(5) };
+        check(WatchResponse { canceled: true, compact_revision: 3, ..response(5) }, &WatchKind::Canceled { compacted, reason: "".into() });
+        let refused = WatchResponse { created: true, canceled: true, cancel_reason: "duplicate".into(), ..response(5) };
         check(refused, &WatchKind::Canceled { compacted: None, reason: "duplicate".into() });
     }
 
     #[test]
     fn what_breaks_the_protocol_is_an_error_and_no_panic() {
-        let with = |event: PbEvent| message(PbWatchResponse { events: vec![event], ..response(5) });
-        assert!(message(PbWatchResponse::default()).is_err(), "no header");
-        assert!(with(PbEvent::default()).is_err(), "no key");
-        assert!(with(PbEvent { r#type: 9, kv: Some(PbKeyValue::default()), ..Default::default() }).is_err(), "unknown kind");
-        assert!(with(PbEvent { kv: Some(PbKeyValue::default()), ..Default::default() }).is_ok());
+        let with = |event: Event| message(WatchResponse { events: vec![event], ..response(5) });
+        assert!(message(WatchResponse::default()).is_err(), "no header");
+        assert!(with(Event::default()).is_err(), "no key");
+        assert!(with(Event { r#type: 9, kv: Some(KeyValue::default()), ..Default::default() }).is_err(), "unknown kind");
+        assert!(with(Event { kv: Some(KeyValue::default()), ..Default::default() }).is_ok());
     }
 }

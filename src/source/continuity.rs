@@ -43,7 +43,7 @@ async fn read(change: &KeyChange, revision: Option<Revision>, etcd: &Etcd) -> Re
 
 #[cfg(test)]
 mod tests {
-    use etcd_client::Client;
+    use proto::testing::Client;
     use redb::backends::InMemoryBackend;
 
     use super::*;
@@ -52,11 +52,11 @@ mod tests {
     /// An etcd with one past: `=key value` puts, `-key` deletes, each at the next revision, the first at 2.
     async fn etcd(past: &[&str]) -> (Store, Etcd) {
         let store = Store::open_on(InMemoryBackend::new(), StoreConfig::default()).expect("memory holds");
-        let mut client = Client::from_channel(store.channel(), None).await.expect("no network is needed");
+        let mut client = Client::new(store.channel());
         for change in past {
             match (change.split_at(1), change[1..].split_once(' ')) {
-                (("=", _), Some((key, value))) => drop(client.put(key, value, None).await.expect("put")),
-                ((_, key), _) => drop(client.delete(key, None).await.expect("deleted")),
+                (("=", _), Some((key, value))) => drop(client.put((key, value)).await.expect("put")),
+                ((_, key), _) => drop(client.delete(key).await.expect("deleted")),
             }
         }
         let etcd = Etcd::embedded(store.channel());

@@ -137,7 +137,7 @@ impl Store {
 
     /// A way for etcd's client to reach the store without a port.
     #[must_use]
-    pub fn channel(&self) -> etcd_client::Channel {
+    pub fn channel(&self) -> proto::Channel {
         listen::channel(&self.service)
     }
 

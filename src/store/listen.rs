@@ -1,19 +1,18 @@
 //! The two ways in: tonic's service in-process, and the same over TCP on loopback.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use etcd_client::Channel;
-use etcd_client::proto::{PbClusterServer, PbKvServer, PbLeaseServer, PbMaintenanceServer, PbWatchServer};
 use futures_util::future::try_join_all;
+use proto::{
+    Channel, cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+    watch_server::WatchServer,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tower::ServiceExt;
-use tower::util::BoxCloneSyncService;
 
 use super::service::Service;
 
@@ -29,18 +28,17 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 const WINDOW_BYTES: u32 = 4 << 20;
 
 pub(super) fn routes(service: &Service) -> Routes {
-    Routes::new(PbKvServer::new(service.clone()).max_decoding_message_size(DECODE_BYTES_MAX))
-        .add_service(PbWatchServer::new(service.clone()))
-        .add_service(PbLeaseServer::new(service.clone()))
-        .add_service(PbMaintenanceServer::new(service.clone()))
-        .add_service(PbClusterServer::new(service.clone()))
+    Routes::new(KvServer::new(service.clone()).max_decoding_message_size(DECODE_BYTES_MAX))
+        .add_service(WatchServer::new(service.clone()))
+        .add_service(LeaseServer::new(service.clone()))
+        .add_service(MaintenanceServer::new(service.clone()))
+        .add_service(ClusterServer::new(service.clone()))
         .prepare()
 }
 
-/// A channel of etcd's client that ends in this process: no port, no connection, nothing to authenticate.
+/// A channel that ends in this process: no port, no connection, nothing to authenticate.
 pub(super) fn channel(service: &Service) -> Channel {
-    let routes = ServiceExt::<http::Request<tonic::body::Body>>::map_err(routes(service), |never: Infallible| match never {});
-    Channel::Custom(BoxCloneSyncService::new(routes))
+    Channel::new(routes(service))
 }
 
 /// Serves until `stopped` is true.

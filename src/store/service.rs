@@ -3,8 +3,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use etcd_client::proto::{PbCompactionRequest, PbCompactionResponse, PbDeleteRequest, PbDeleteResponse, PbKvService, PbPutRequest};
-use etcd_client::proto::{PbPutResponse, PbRangeRequest, PbRangeResponse, PbRangeStreamResponse, PbTxnRequest, PbTxnResponse};
+use proto::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    RangeStreamResponse, TxnRequest, TxnResponse, kv_server::Kv,
+};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
@@ -41,8 +43,8 @@ impl Service {
 }
 
 #[tonic::async_trait]
-impl PbKvService for Service {
-    async fn range(&self, request: Request<PbRangeRequest>) -> Result<Response<PbRangeResponse>, Status> {
+impl Kv for Service {
+    async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
         let request = request.into_inner();
         check_range(&request)?;
         let few = request.range_end.is_empty() || request.count_only || (1..=INLINE_KEYS_MAX).contains(&request.limit);
@@ -51,13 +53,13 @@ impl PbKvService for Service {
         Ok(Response::new(response))
     }
 
-    type RangeStreamStream = NoStream<PbRangeStreamResponse>;
+    type RangeStreamStream = NoStream<RangeStreamResponse>;
 
-    async fn range_stream(&self, _: Request<PbRangeRequest>) -> Result<Response<Self::RangeStreamStream>, Status> {
+    async fn range_stream(&self, _: Request<RangeRequest>) -> Result<Response<Self::RangeStreamStream>, Status> {
         Err(Status::unimplemented("RangeStream is not served by this store"))
     }
 
-    async fn put(&self, request: Request<PbPutRequest>) -> Result<Response<PbPutResponse>, Status> {
+    async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
         let request = request.into_inner();
         check_put(&request)?;
         let bytes = put_bytes(&request);
@@ -67,7 +69,7 @@ impl PbKvService for Service {
         Ok(Response::new(response))
     }
 
-    async fn delete_range(&self, request: Request<PbDeleteRequest>) -> Result<Response<PbDeleteResponse>, Status> {
+    async fn delete_range(&self, request: Request<DeleteRangeRequest>) -> Result<Response<DeleteRangeResponse>, Status> {
         let request = request.into_inner();
         check_delete(&request)?;
         let bytes = delete_bytes(&request);
@@ -77,7 +79,7 @@ impl PbKvService for Service {
         Ok(Response::new(response))
     }
 
-    async fn txn(&self, request: Request<PbTxnRequest>) -> Result<Response<PbTxnResponse>, Status> {
+    async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
         let request = request.into_inner();
         check_txn(&request)?;
         let mut response = if only_reads(&request) {
@@ -91,7 +93,7 @@ impl PbKvService for Service {
         Ok(Response::new(response))
     }
 
-    async fn compact(&self, request: Request<PbCompactionRequest>) -> Result<Response<PbCompactionResponse>, Status> {
+    async fn compact(&self, request: Request<CompactionRequest>) -> Result<Response<CompactionResponse>, Status> {
         let request = request.into_inner();
         let mut response = self.shared.ask(1, |reply| What::Compact(request, reply)).await?;
         self.shared.fill(&mut response.header);

@@ -1,8 +1,9 @@
 //! etcd's Lease service. Leases belong to the writer; this only asks it.
 
-use etcd_client::proto::{PbLeaseGrantRequest, PbLeaseGrantResponse, PbLeaseKeepAliveRequest, PbLeaseKeepAliveResponse};
-use etcd_client::proto::{PbLeaseLeasesRequest, PbLeaseLeasesResponse, PbLeaseRevokeRequest, PbLeaseRevokeResponse, PbLeaseService};
-use etcd_client::proto::{PbLeaseStatus, PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse};
+use proto::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest, LeaseLeasesResponse,
+    LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, lease_server::Lease,
+};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -15,26 +16,26 @@ use super::writer::What;
 const KEEP_ALIVES_WAITING_MAX: usize = 16;
 
 #[tonic::async_trait]
-impl PbLeaseService for Service {
-    async fn lease_grant(&self, request: Request<PbLeaseGrantRequest>) -> Result<Response<PbLeaseGrantResponse>, Status> {
+impl Lease for Service {
+    async fn lease_grant(&self, request: Request<LeaseGrantRequest>) -> Result<Response<LeaseGrantResponse>, Status> {
         let request = request.into_inner();
         let mut response = self.shared.ask(1, |reply| What::Grant(request, reply)).await?;
         self.shared.fill(&mut response.header);
         Ok(Response::new(response))
     }
 
-    async fn lease_revoke(&self, request: Request<PbLeaseRevokeRequest>) -> Result<Response<PbLeaseRevokeResponse>, Status> {
+    async fn lease_revoke(&self, request: Request<LeaseRevokeRequest>) -> Result<Response<LeaseRevokeResponse>, Status> {
         let id = request.into_inner().id;
         self.shared.ask(1, |reply| What::Revoke(id, reply)).await?;
         let header = Some(self.shared.header(self.shared.state()?.revision));
-        Ok(Response::new(PbLeaseRevokeResponse { header }))
+        Ok(Response::new(LeaseRevokeResponse { header }))
     }
 
-    type LeaseKeepAliveStream = ReceiverStream<Result<PbLeaseKeepAliveResponse, Status>>;
+    type LeaseKeepAliveStream = ReceiverStream<Result<LeaseKeepAliveResponse, Status>>;
 
     async fn lease_keep_alive(
         &self,
-        request: Request<Streaming<PbLeaseKeepAliveRequest>>,
+        request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let (answers, answered) = mpsc::channel(KEEP_ALIVES_WAITING_MAX);
         let service = self.clone();
@@ -43,25 +44,25 @@ impl PbLeaseService for Service {
         Ok(Response::new(ReceiverStream::new(answered)))
     }
 
-    async fn lease_time_to_live(&self, request: Request<PbLeaseTimeToLiveRequest>) -> Result<Response<PbLeaseTimeToLiveResponse>, Status> {
+    async fn lease_time_to_live(&self, request: Request<LeaseTimeToLiveRequest>) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
         let request = request.into_inner();
         let mut response = self.shared.ask(1, |reply| What::TimeToLive(request, reply)).await?;
         self.shared.fill(&mut response.header);
         Ok(Response::new(response))
     }
 
-    async fn lease_leases(&self, _: Request<PbLeaseLeasesRequest>) -> Result<Response<PbLeaseLeasesResponse>, Status> {
+    async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
         let ids = self.shared.ask(1, What::Leases).await?;
         let header = Some(self.shared.header(self.shared.state()?.revision));
-        Ok(Response::new(PbLeaseLeasesResponse { header, leases: ids.into_iter().map(|id| PbLeaseStatus { id }).collect() }))
+        Ok(Response::new(LeaseLeasesResponse { header, leases: ids.into_iter().map(|id| LeaseStatus { id }).collect() }))
     }
 }
 
 impl Service {
     async fn keep_alive(
         &self,
-        mut requests: Streaming<PbLeaseKeepAliveRequest>,
-        answers: mpsc::Sender<Result<PbLeaseKeepAliveResponse, Status>>,
+        mut requests: Streaming<LeaseKeepAliveRequest>,
+        answers: mpsc::Sender<Result<LeaseKeepAliveResponse, Status>>,
     ) {
         loop {
             let request = tokio::select! {
@@ -77,10 +78,10 @@ impl Service {
         }
     }
 
-    async fn renew(&self, id: i64) -> Result<PbLeaseKeepAliveResponse, Refusal> {
+    async fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Refusal> {
         // Read before: a lease that is revoked later must not seem to live at the revision of its end.
         let header = Some(self.shared.header(self.shared.state()?.revision));
         let ttl = self.shared.ask(1, |reply| What::KeepAlive(id, reply)).await?;
-        Ok(PbLeaseKeepAliveResponse { header, id, ttl })
+        Ok(LeaseKeepAliveResponse { header, id, ttl })
     }
 }

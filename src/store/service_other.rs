@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use etcd_client::proto::{PbAlarmRequest, PbAlarmResponse, PbClusterService, PbDefragmentRequest, PbDefragmentResponse, PbDowngradeInfo};
-use etcd_client::proto::{PbDowngradeRequest, PbDowngradeResponse, PbHashKvRequest, PbHashKvResponse, PbHashRequest, PbHashResponse};
-use etcd_client::proto::{
-    PbMaintenanceService, PbMember, PbMemberAddRequest, PbMemberAddResponse, PbMemberListRequest, PbMemberListResponse,
+use proto::{
+    AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest,
+    HashKvResponse, HashRequest, HashResponse, Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
+    MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse,
+    MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse, cluster_server::Cluster,
+    maintenance_server::Maintenance,
 };
-use etcd_client::proto::{PbMemberPromoteRequest, PbMemberPromoteResponse, PbMemberRemoveRequest, PbMemberRemoveResponse};
-use etcd_client::proto::{PbMemberUpdateRequest, PbMemberUpdateResponse, PbMoveLeaderRequest, PbMoveLeaderResponse, PbSnapshotRequest};
-use etcd_client::proto::{PbSnapshotResponse, PbStatusRequest, PbStatusResponse};
 use tonic::{Request, Response, Status};
 
 use super::service::{NoStream, Service};
@@ -24,24 +23,24 @@ const ALARM_DEACTIVATE: i32 = 2;
 const MEMBER_NAME: &str = "watchcache";
 
 #[tonic::async_trait]
-impl PbMaintenanceService for Service {
+impl Maintenance for Service {
     /// There are none.
-    async fn alarm(&self, request: Request<PbAlarmRequest>) -> Result<Response<PbAlarmResponse>, Status> {
+    async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
         match request.into_inner().action {
             ALARM_GET | ALARM_DEACTIVATE => {
                 let header = Some(self.shared.header(self.shared.state()?.revision));
-                Ok(Response::new(PbAlarmResponse { header, alarms: Vec::new() }))
+                Ok(Response::new(AlarmResponse { header, alarms: Vec::new() }))
             }
             _ => Err(absent("alarms")),
         }
     }
 
-    async fn status(&self, _: Request<PbStatusRequest>) -> Result<Response<PbStatusResponse>, Status> {
+    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let revision = self.shared.state()?.revision;
         let index = u64::try_from(revision).unwrap_or(0);
         let bytes = self.shared.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        Ok(Response::new(PbStatusResponse {
+        Ok(Response::new(StatusResponse {
             header: Some(self.shared.header(revision)),
             version: ETCD_VERSION.to_owned(),
             db_size: bytes,
@@ -51,66 +50,66 @@ impl PbMaintenanceService for Service {
             raft_applied_index: index,
             raft_term: self.shared.raft_term(),
             storage_version: STORAGE_VERSION.to_owned(),
-            downgrade_info: Some(PbDowngradeInfo::default()),
+            downgrade_info: Some(DowngradeInfo::default()),
             ..Default::default()
         }))
     }
 
     /// Does nothing: pages that compaction frees are used again, and the file shrinks only while nobody reads.
-    async fn defragment(&self, _: Request<PbDefragmentRequest>) -> Result<Response<PbDefragmentResponse>, Status> {
+    async fn defragment(&self, _: Request<DefragmentRequest>) -> Result<Response<DefragmentResponse>, Status> {
         let header = Some(self.shared.header(self.shared.state()?.revision));
-        Ok(Response::new(PbDefragmentResponse { header }))
+        Ok(Response::new(DefragmentResponse { header }))
     }
 
-    async fn hash(&self, _: Request<PbHashRequest>) -> Result<Response<PbHashResponse>, Status> {
+    async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
         Err(absent("Hash"))
     }
 
-    async fn hash_kv(&self, _: Request<PbHashKvRequest>) -> Result<Response<PbHashKvResponse>, Status> {
+    async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
         Err(absent("HashKV"))
     }
 
-    type SnapshotStream = NoStream<PbSnapshotResponse>;
+    type SnapshotStream = NoStream<SnapshotResponse>;
 
-    async fn snapshot(&self, _: Request<PbSnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
+    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
         Err(absent("Snapshot"))
     }
 
-    async fn move_leader(&self, _: Request<PbMoveLeaderRequest>) -> Result<Response<PbMoveLeaderResponse>, Status> {
+    async fn move_leader(&self, _: Request<MoveLeaderRequest>) -> Result<Response<MoveLeaderResponse>, Status> {
         Err(absent("MoveLeader"))
     }
 
-    async fn downgrade(&self, _: Request<PbDowngradeRequest>) -> Result<Response<PbDowngradeResponse>, Status> {
+    async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
         Err(absent("Downgrade"))
     }
 }
 
 #[tonic::async_trait]
-impl PbClusterService for Service {
-    async fn member_list(&self, _: Request<PbMemberListRequest>) -> Result<Response<PbMemberListResponse>, Status> {
-        let member = PbMember {
+impl Cluster for Service {
+    async fn member_list(&self, _: Request<MemberListRequest>) -> Result<Response<MemberListResponse>, Status> {
+        let member = Member {
             id: self.shared.member_id,
             name: MEMBER_NAME.to_owned(),
             client_ur_ls: self.shared.client_urls.clone(),
             ..Default::default()
         };
         let header = Some(self.shared.header(self.shared.state()?.revision));
-        Ok(Response::new(PbMemberListResponse { header, members: vec![member] }))
+        Ok(Response::new(MemberListResponse { header, members: vec![member] }))
     }
 
-    async fn member_add(&self, _: Request<PbMemberAddRequest>) -> Result<Response<PbMemberAddResponse>, Status> {
+    async fn member_add(&self, _: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
         Err(absent("MemberAdd"))
     }
 
-    async fn member_remove(&self, _: Request<PbMemberRemoveRequest>) -> Result<Response<PbMemberRemoveResponse>, Status> {
+    async fn member_remove(&self, _: Request<MemberRemoveRequest>) -> Result<Response<MemberRemoveResponse>, Status> {
         Err(absent("MemberRemove"))
     }
 
-    async fn member_update(&self, _: Request<PbMemberUpdateRequest>) -> Result<Response<PbMemberUpdateResponse>, Status> {
+    async fn member_update(&self, _: Request<MemberUpdateRequest>) -> Result<Response<MemberUpdateResponse>, Status> {
         Err(absent("MemberUpdate"))
     }
 
-    async fn member_promote(&self, _: Request<PbMemberPromoteRequest>) -> Result<Response<PbMemberPromoteResponse>, Status> {
+    async fn member_promote(&self, _: Request<MemberPromoteRequest>) -> Result<Response<MemberPromoteResponse>, Status> {
         Err(absent("MemberPromote"))
     }
 }

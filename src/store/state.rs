@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use etcd_client::proto::PbResponseHeader;
 use imbl::Vector;
+use proto::ResponseHeader;
 use redb::ReadOnlyTable;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -206,8 +206,8 @@ impl Shared {
     }
 
     /// A header of this member.
-    pub(super) fn header(&self, revision: i64) -> PbResponseHeader {
-        PbResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term: RAFT_TERM }
+    pub(super) fn header(&self, revision: i64) -> ResponseHeader {
+        ResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term: RAFT_TERM }
     }
 
     pub(super) fn raft_term(&self) -> u64 {
@@ -215,7 +215,7 @@ impl Shared {
     }
 
     /// Fills in what an answer made by [`View`] or the writer does not know.
-    pub(super) fn fill(&self, header: &mut Option<PbResponseHeader>) {
+    pub(super) fn fill(&self, header: &mut Option<ResponseHeader>) {
         let revision = header.as_ref().map_or(0, |header| header.revision);
         *header = Some(self.header(revision));
     }

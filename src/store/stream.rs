@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::proto::{PbEvent, PbWatchRequest, PbWatchRequestUnion, PbWatchResponse, PbWatchService};
+use proto::{Event, WatchRequest, WatchResponse, watch_request::RequestUnion};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -36,10 +36,10 @@ const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 
 #[tonic::async_trait]
-impl PbWatchService for Service {
-    type WatchStream = ReceiverStream<Result<PbWatchResponse, Status>>;
+impl proto::watch_server::Watch for Service {
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
 
-    async fn watch(&self, request: Request<Streaming<PbWatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(&self, request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
         let (responses, receiver) = mpsc::channel(RESPONSES_WAITING_MAX);
         let stream = WatchStream {
             state: self.shared.state()?,
@@ -66,7 +66,7 @@ struct WatchStream {
     /// Whose piece comes next.
     turn: usize,
     /// To be sent, in this order.
-    pending: VecDeque<PbWatchResponse>,
+    pending: VecDeque<WatchResponse>,
     /// The client wants to know how far all watches are.
     progress_asked: bool,
 }
@@ -79,7 +79,7 @@ struct Followed {
 
 /// What wakes the loop.
 enum Action {
-    Asked(PbWatchRequest),
+    Asked(WatchRequest),
     /// The client asks for nothing more; it may still listen.
     Silent,
     Published,
@@ -88,10 +88,10 @@ enum Action {
     End,
 }
 
-type Responses = mpsc::Sender<Result<PbWatchResponse, Status>>;
+type Responses = mpsc::Sender<Result<WatchResponse, Status>>;
 
 impl WatchStream {
-    async fn run(mut self, mut requests: Streaming<PbWatchRequest>, responses: Responses) {
+    async fn run(mut self, mut requests: Streaming<WatchRequest>, responses: Responses) {
         let (mut changes, mut life) = (self.shared.changes(), self.shared.life());
         let mut tick = tokio::time::interval(jittered(self.shared.progress_interval));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -178,7 +178,7 @@ impl WatchStream {
         Ok(true)
     }
 
-    fn send(&mut self, at: usize, events: Vec<PbEvent>, next: i64) {
+    fn send(&mut self, at: usize, events: Vec<Event>, next: i64) {
         let followed = &mut self.watches[at];
         followed.watch.next = next;
         if events.is_empty() {
@@ -186,13 +186,13 @@ impl WatchStream {
         }
         followed.is_quiet = false;
         let (watch_id, fragments) = (followed.watch.id, followed.watch.wants.fragments);
-        let whole = PbWatchResponse { watch_id, events, ..self.response(next - 1) };
+        let whole = WatchResponse { watch_id, events, ..self.response(next - 1) };
         if fragments { self.pending.extend(fragmented(whole)) } else { self.pending.push_back(whole) }
     }
 
-    fn asked(&mut self, request: PbWatchRequest) {
+    fn asked(&mut self, request: WatchRequest) {
         match request.request_union {
-            Some(PbWatchRequestUnion::CreateRequest(create)) => {
+            Some(RequestUnion::CreateRequest(create)) => {
                 let mut wants = Wants {
                     puts: true,
                     deletes: true,
@@ -212,8 +212,8 @@ impl WatchStream {
                 let range = KeyRange::new(&key, &create.range_end);
                 self.create(create.watch_id, range, create.start_revision, wants);
             }
-            Some(PbWatchRequestUnion::CancelRequest(cancel)) => self.cancel(cancel.watch_id),
-            Some(PbWatchRequestUnion::ProgressRequest(_)) => self.progress_asked = !self.watches.is_empty(),
+            Some(RequestUnion::CancelRequest(cancel)) => self.cancel(cancel.watch_id),
+            Some(RequestUnion::ProgressRequest(_)) => self.progress_asked = !self.watches.is_empty(),
             // As etcd: an empty request says nothing.
             None => {}
         }
@@ -237,11 +237,11 @@ impl WatchStream {
         };
         if let Some(cancel_reason) = refusal {
             let refused =
-                PbWatchResponse { watch_id: NO_WATCH, created: true, canceled: true, cancel_reason, ..self.response(self.state.revision) };
+                WatchResponse { watch_id: NO_WATCH, created: true, canceled: true, cancel_reason, ..self.response(self.state.revision) };
             return self.pending.push_back(refused);
         }
         let id = if id == 0 { self.unused_id() } else { id };
-        self.pending.push_back(PbWatchResponse { watch_id: id, created: true, ..self.response(self.state.revision) });
+        self.pending.push_back(WatchResponse { watch_id: id, created: true, ..self.response(self.state.revision) });
         if start > 0 && start < self.state.compacted {
             return self.pending.push_back(self.compacted(id));
         }
@@ -252,7 +252,7 @@ impl WatchStream {
     fn cancel(&mut self, id: i64) {
         if let Some(at) = self.position(id) {
             self.watches.remove(at);
-            self.pending.push_back(PbWatchResponse { watch_id: id, canceled: true, ..self.response(self.state.revision) });
+            self.pending.push_back(WatchResponse { watch_id: id, canceled: true, ..self.response(self.state.revision) });
         }
     }
 
@@ -273,7 +273,7 @@ impl WatchStream {
         let revision = self.state.revision;
         let asked = std::mem::take(&mut self.progress_asked);
         if asked && !self.watches.is_empty() && self.watches.iter().all(|followed| followed.watch.has_seen(revision)) {
-            self.pending.push_back(PbWatchResponse { watch_id: NO_WATCH, ..self.response(revision) });
+            self.pending.push_back(WatchResponse { watch_id: NO_WATCH, ..self.response(revision) });
         }
     }
 
@@ -285,26 +285,26 @@ impl WatchStream {
             let quiet = std::mem::replace(&mut followed.is_quiet, true);
             if quiet && followed.watch.wants.progress && followed.watch.has_seen(revision) {
                 let watch_id = followed.watch.id;
-                self.pending.push_back(PbWatchResponse { watch_id, ..self.response(revision) });
+                self.pending.push_back(WatchResponse { watch_id, ..self.response(revision) });
             }
         }
     }
 
-    fn response(&self, revision: i64) -> PbWatchResponse {
-        PbWatchResponse { header: Some(self.shared.header(revision)), ..Default::default() }
+    fn response(&self, revision: i64) -> WatchResponse {
+        WatchResponse { header: Some(self.shared.header(revision)), ..Default::default() }
     }
 
     /// etcd's last word on a watch that is too old: no revision in the header, no reason.
-    fn compacted(&self, watch_id: i64) -> PbWatchResponse {
-        PbWatchResponse { watch_id, canceled: true, compact_revision: self.state.compacted, ..self.response(0) }
+    fn compacted(&self, watch_id: i64) -> WatchResponse {
+        WatchResponse { watch_id, canceled: true, compact_revision: self.state.compacted, ..self.response(0) }
     }
 }
 
 /// Cuts a response at the size of a message; only the last part does not say that more comes.
-fn fragmented(whole: PbWatchResponse) -> Vec<PbWatchResponse> {
-    let mut parts: Vec<PbWatchResponse> = Vec::new();
+fn fragmented(whole: WatchResponse) -> Vec<WatchResponse> {
+    let mut parts: Vec<WatchResponse> = Vec::new();
     let mut bytes = 0;
-    let PbWatchResponse { header, watch_id, events, .. } = whole;
+    let WatchResponse { header, watch_id, events, .. } = whole;
     for event in events {
         bytes += event_bytes(&event);
         match parts.last_mut() {
@@ -314,7 +314,7 @@ fn fragmented(whole: PbWatchResponse) -> Vec<PbWatchResponse> {
                     before.fragment = true;
                 }
                 bytes = event_bytes(&event);
-                parts.push(PbWatchResponse { header, watch_id, events: vec![event], ..Default::default() });
+                parts.push(WatchResponse { header, watch_id, events: vec![event], ..Default::default() });
             }
         }
     }

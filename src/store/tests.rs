@@ -1,10 +1,16 @@
-//! The store as its clients see it: etcd's own client, in-process.
+//! The store as its clients see it, in-process.
 
 use std::time::Duration;
 
-use etcd_client::{Client, Compare, CompareOp, Error, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
+use proto::compare::{CompareResult, TargetUnion};
+use proto::response_op::Response;
+use proto::testing::{Client, Range, delete, get, put as putting, txn, watch as watching};
+use proto::{
+    AlarmRequest, AuthEnableRequest, Compare, LeaseLeasesRequest, LeaseTimeToLiveRequest, MemberListRequest, PutRequest, RangeRequest,
+    RequestOp, TxnRequest,
+};
 use redb::backends::InMemoryBackend;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{Store, StoreConfig};
 use etcd::Etcd;
@@ -24,27 +30,34 @@ async fn fresh() -> (Store, Client) {
 
 async fn with(config: StoreConfig) -> (Store, Client) {
     let store = Store::open_on(InMemoryBackend::new(), config).expect("memory holds");
-    let client = client(&store).await;
+    let client = client(&store);
     (store, client)
 }
 
-async fn client(store: &Store) -> Client {
-    Client::from_channel(store.channel(), None).await.expect("no network is needed")
+fn client(store: &Store) -> Client {
+    Client::new(store.channel())
 }
 
-fn refusal<T: std::fmt::Debug>(outcome: Result<T, Error>) -> (Code, String) {
-    match outcome {
-        Err(Error::GRpcStatus(status)) => (status.code(), status.message().to_owned()),
-        other => panic!("{other:?} is no refusal"),
-    }
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
+    let status = outcome.expect_err("a refusal");
+    (status.code(), status.message().to_owned())
+}
+
+/// That a key was written so often since it was created.
+fn version(key: &str, version: i64) -> Compare {
+    Compare::new(key, CompareResult::Equal, TargetUnion::Version(version))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
 }
 
 async fn put(client: &mut Client, key: &str, value: &str) -> i64 {
-    client.put(key, value, None).await.expect("put").header().expect("a header").revision()
+    client.put((key, value)).await.expect("put").header.expect("a header").revision
 }
 
 async fn revision(client: &mut Client) -> i64 {
-    client.get("/", None).await.expect("read").header().expect("a header").revision()
+    client.get("/").await.expect("read").header.expect("a header").revision
 }
 
 #[tokio::test]
@@ -52,70 +65,66 @@ async fn an_empty_store_is_at_one_and_what_changes_nothing_makes_no_revision() {
     let (_store, mut client) = fresh().await;
     assert_eq!(revision(&mut client).await, 1);
     assert_eq!(put(&mut client, "a", "1").await, 2);
-    assert_eq!(client.delete("b", None).await.expect("done").deleted(), 0);
+    assert_eq!(client.delete("b").await.expect("done").deleted, 0);
     assert_eq!(revision(&mut client).await, 2);
-    let reading = Txn::new().and_then([TxnOp::get("a", None), TxnOp::delete("b", None)]);
-    assert_eq!(client.txn(reading).await.expect("done").header().expect("a header").revision(), 2);
-    client.delete("a", None).await.expect("done");
+    let reading = txn([], [get("a").into(), delete("b").into()]);
+    assert_eq!(client.txn(reading).await.expect("done").header.expect("a header").revision, 2);
+    client.delete("a").await.expect("done");
     assert_eq!(put(&mut client, "a", "2").await, 4);
-    let read = client.get("a", None).await.expect("read");
-    let kv = &read.kvs()[0];
-    assert_eq!((kv.create_revision(), kv.mod_revision(), kv.version()), (4, 4, 1), "a deleted key begins anew");
+    let read = client.get("a").await.expect("read");
+    let kv = &read.kvs[0];
+    assert_eq!((kv.create_revision, kv.mod_revision, kv.version), (4, 4, 1), "a deleted key begins anew");
 }
 
 #[tokio::test]
 async fn a_transaction_sees_its_own_changes_and_is_one_revision() {
     let (_store, mut client) = fresh().await;
     put(&mut client, "a", "1").await;
-    let txn = Txn::new()
-        .when([Compare::value("a", CompareOp::Equal, "1"), Compare::version("b", CompareOp::Equal, 0)])
-        .and_then([
-            TxnOp::put("b", "2", None),
-            TxnOp::get("", Some(GetOptions::new().with_all_keys())),
-            TxnOp::txn(Txn::new().when([Compare::version("b", CompareOp::Equal, 0)]).and_then([TxnOp::put("c", "3", None)])),
-            TxnOp::delete("a", None),
-        ])
-        .or_else([TxnOp::get("a", None)]);
+    let value = Compare::new("a", CompareResult::Equal, TargetUnion::Value(b"1".to_vec()));
+    let nested = txn([version("b", 0)], [putting("c", "3").into()]);
+    let then = [putting("b", "2").into(), get("").prefix().into(), nested.into(), delete("a").into()];
+    let txn = TxnRequest { failure: vec![get("a").into()], ..txn([value, version("b", 0)], then) };
     let done = client.txn(txn.clone()).await.expect("done");
-    assert!(done.succeeded());
-    assert_eq!(done.header().expect("a header").revision(), 3);
-    let [TxnOpResponse::Put(_), TxnOpResponse::Get(seen), TxnOpResponse::Txn(nested), TxnOpResponse::Delete(gone)] =
-        &done.op_responses()[..]
+    assert!(done.succeeded);
+    assert_eq!(done.header.expect("a header").revision, 3);
+    let answers: Vec<Response> = done.responses.into_iter().filter_map(|answer| answer.response).collect();
+    let [Response::ResponsePut(_), Response::ResponseRange(seen), Response::ResponseTxn(nested), Response::ResponseDeleteRange(gone)] =
+        &answers[..]
     else {
         panic!("four answers")
     };
-    assert_eq!((seen.count(), seen.kvs()[1].mod_revision(), gone.deleted()), (2, 3, 1));
-    assert!(nested.succeeded(), "compares of a nested transaction see the state before");
-    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
-    let keys: Vec<_> = all.kvs().iter().map(|kv| (kv.key_str().expect("text"), kv.mod_revision())).collect();
+    assert_eq!((seen.count, seen.kvs[1].mod_revision, gone.deleted), (2, 3, 1));
+    assert!(nested.succeeded, "compares of a nested transaction see the state before");
+    let all = client.range(get("").prefix()).await.expect("read");
+    let keys: Vec<_> = all.kvs.iter().map(|kv| (text(&kv.key), kv.mod_revision)).collect();
     assert_eq!(keys, [("b", 3), ("c", 3)]);
     let again = client.txn(txn).await.expect("done");
-    assert!(!again.succeeded() && again.header().expect("a header").revision() == 3);
+    assert!(!again.succeeded && again.header.expect("a header").revision == 3);
 }
 
 #[tokio::test]
 async fn what_etcd_refuses_is_refused_with_its_words() {
     let (_store, mut client) = fresh().await;
     put(&mut client, "a", "1").await;
-    let future = client.get("a", Some(GetOptions::new().with_revision(9))).await;
+    let future = client.range(RangeRequest { revision: 9, ..get("a") }).await;
     assert_eq!(refusal(future), (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision".into()));
-    assert_eq!(refusal(client.put("", "1", None).await), (Code::InvalidArgument, "etcdserver: key is not provided".into()));
-    let ignoring = client.put("b", "", Some(PutOptions::new().with_ignore_value())).await;
+    assert_eq!(refusal(client.put(("", "1")).await), (Code::InvalidArgument, "etcdserver: key is not provided".into()));
+    let ignoring = client.put(PutRequest { ignore_value: true, ..putting("b", "") }).await;
     assert_eq!(refusal(ignoring), (Code::InvalidArgument, "etcdserver: key not found".into()));
-    let ignoring = client.put("a", "x", Some(PutOptions::new().with_ignore_value())).await;
+    let ignoring = client.put(PutRequest { ignore_value: true, ..putting("a", "x") }).await;
     assert_eq!(refusal(ignoring), (Code::InvalidArgument, "etcdserver: value is provided".into()));
-    let leased = client.put("a", "x", Some(PutOptions::new().with_lease(77))).await;
+    let leased = client.put(PutRequest { lease: 77, ..putting("a", "x") }).await;
     assert_eq!(refusal(leased), (Code::NotFound, "etcdserver: requested lease not found".into()));
-    let twice = client.txn(Txn::new().and_then([TxnOp::put("a", "1", None), TxnOp::put("a", "2", None)])).await;
+    let twice = client.txn(txn([], [putting("a", "1").into(), putting("a", "2").into()])).await;
     assert_eq!(refusal(twice), (Code::InvalidArgument, "etcdserver: duplicate key given in txn request".into()));
-    let many: Vec<_> = (0..129).map(|n| TxnOp::put(n.to_string(), "", None)).collect();
-    assert_eq!(refusal(client.txn(Txn::new().and_then(many)).await).1, "etcdserver: too many operations in txn request");
-    let large = client.put("a", vec![0; 1_600_000], None).await;
+    let many: Vec<RequestOp> = (0..129).map(|n| putting(n.to_string(), "").into()).collect();
+    assert_eq!(refusal(client.txn(txn([], many)).await).1, "etcdserver: too many operations in txn request");
+    let large = client.put(("a", vec![0; 1_600_000])).await;
     assert_eq!(refusal(large), (Code::InvalidArgument, "etcdserver: request is too large".into()));
-    let larger = client.put("a", vec![0; 3 << 20], None).await;
+    let larger = client.put(("a", vec![0; 3 << 20])).await;
     assert_eq!(refusal(larger).0, Code::ResourceExhausted);
     // A transaction that fails its checks half-way has changed nothing.
-    let half = Txn::new().and_then([TxnOp::put("z", "", None), TxnOp::get("a", Some(GetOptions::new().with_revision(99)))]);
+    let half = txn([], [putting("z", "").into(), RangeRequest { revision: 99, ..get("a") }.into()]);
     assert_eq!(refusal(client.txn(half).await).0, Code::OutOfRange);
     assert_eq!(revision(&mut client).await, 2);
 }
@@ -127,16 +136,15 @@ async fn compaction_keeps_what_is_needed_and_names_what_is_gone() {
         put(&mut client, "a", value).await;
     }
     put(&mut client, "b", "1").await;
-    client.delete("b", None).await.expect("done");
+    client.delete("b").await.expect("done");
     let compacted = (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted".to_owned());
-    client.compact(3, None).await.expect("done");
-    assert_eq!(refusal(client.compact(3, None).await), compacted);
-    assert_eq!(refusal(client.compact(9, None).await).1, "etcdserver: mvcc: required revision is a future revision");
-    assert_eq!(refusal(client.get("a", Some(GetOptions::new().with_revision(2))).await), compacted);
-    let at_3 = client.get("a", Some(GetOptions::new().with_revision(3))).await.expect("still there");
-    assert_eq!(at_3.kvs()[0].value_str().expect("text"), "2");
-    let physical = etcd_client::CompactionOptions::new().with_physical();
-    client.compact(6, Some(physical)).await.expect("done");
+    client.compact(3, false).await.expect("done");
+    assert_eq!(refusal(client.compact(3, false).await), compacted);
+    assert_eq!(refusal(client.compact(9, false).await).1, "etcdserver: mvcc: required revision is a future revision");
+    assert_eq!(refusal(client.range(RangeRequest { revision: 2, ..get("a") }).await), compacted);
+    let at_3 = client.range(RangeRequest { revision: 3, ..get("a") }).await.expect("still there");
+    assert_eq!(at_3.kvs[0].value, b"2");
+    client.compact(6, true).await.expect("done");
     let state = store.service.shared.state().expect("open");
     let mut left = Vec::new();
     super::log::Log::scan(&state.log, 0, i64::MAX, |place, _| {
@@ -145,8 +153,8 @@ async fn compaction_keeps_what_is_needed_and_names_what_is_gone() {
     })
     .expect("readable");
     assert_eq!(left, [4, 6], "the newest of a, and b's end, which is at the compacted revision");
-    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
-    assert_eq!((all.count(), all.kvs()[0].version()), (1, 3));
+    let all = client.range(get("").prefix()).await.expect("read");
+    assert_eq!((all.count, all.kvs[0].version), (1, 3));
     assert_eq!(put(&mut client, "b", "2").await, 7);
 }
 
@@ -157,33 +165,32 @@ async fn a_retention_compacts_unasked() {
     let first = put(&mut client, "a", "1").await;
     put(&mut client, "a", "2").await;
     let begin = std::time::Instant::now();
-    while client.get("a", Some(GetOptions::new().with_revision(first))).await.is_ok() {
+    while client.range(RangeRequest { revision: first, ..get("a") }).await.is_ok() {
         assert!(begin.elapsed() < PATIENCE, "not compacted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(client.get("a", None).await.expect("read").kvs()[0].value_str().expect("text"), "2");
+    assert_eq!(client.get("a").await.expect("read").kvs[0].value, b"2");
 }
 
 #[tokio::test]
 async fn a_lease_takes_its_keys_with_it() {
     let (_store, mut client) = fresh().await;
-    let lease = client.lease_grant(60, None).await.expect("granted");
-    let leased = Some(PutOptions::new().with_lease(lease.id()));
+    let lease = client.grant(0, 60).await.expect("granted").id;
     for key in ["a", "b", "c"] {
-        client.put(key, "1", leased.clone()).await.expect("put");
+        client.put(PutRequest { lease, ..putting(key, "1") }).await.expect("put");
     }
     put(&mut client, "c", "2").await;
-    let asked = etcd_client::LeaseTimeToLiveOptions::new().with_keys();
-    let state = client.lease_time_to_live(lease.id(), Some(asked)).await.expect("answered");
-    assert_eq!((state.granted_ttl(), state.keys()), (60, &[b"a".to_vec(), b"b".to_vec()][..]));
-    assert_eq!(client.leases().await.expect("answered").leases().len(), 1);
+    let asked = LeaseTimeToLiveRequest { id: lease, keys: true };
+    let state = client.leases.lease_time_to_live(asked).await.expect("answered").into_inner();
+    assert_eq!((state.granted_ttl, &state.keys[..]), (60, &[b"a".to_vec(), b"b".to_vec()][..]));
+    assert_eq!(client.leases.lease_leases(LeaseLeasesRequest {}).await.expect("answered").into_inner().leases.len(), 1);
     let before = revision(&mut client).await;
-    client.lease_revoke(lease.id()).await.expect("done");
+    client.revoke(lease).await.expect("done");
     assert_eq!(revision(&mut client).await, before + 1, "all keys in one revision");
-    let left = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
-    assert_eq!((left.count(), left.kvs()[0].key()), (1, &b"c"[..]));
-    assert_eq!(refusal(client.lease_revoke(lease.id()).await).0, Code::NotFound);
-    assert_eq!(client.lease_time_to_live(lease.id(), None).await.expect("answered").ttl(), -1);
+    let left = client.range(get("").prefix()).await.expect("read");
+    assert_eq!((left.count, &left.kvs[0].key[..]), (1, &b"c"[..]));
+    assert_eq!(refusal(client.revoke(lease).await).0, Code::NotFound);
+    assert_eq!(client.leases.lease_time_to_live(asked).await.expect("answered").into_inner().ttl, -1);
 }
 
 #[tokio::test]
@@ -198,16 +205,14 @@ async fn a_lease_ends_unless_it_is_kept_alive() {
 async fn one_of_two_leases_ends(client: &mut Client) -> bool {
     const TTL: Duration = Duration::from_secs(2);
     let begin = std::time::Instant::now();
-    let (short, kept) = (client.lease_grant(1, None).await.expect("granted"), client.lease_grant(2, None).await.expect("granted"));
-    assert_eq!((short.ttl(), kept.ttl()), (2, 2), "etcd grants no less");
+    let (short, kept) = (client.grant(0, 1).await.expect("granted"), client.grant(0, 2).await.expect("granted"));
+    assert_eq!((short.ttl, kept.ttl), (2, 2), "etcd grants no less");
     let mut renewed = begin;
-    client.put("short", "", Some(PutOptions::new().with_lease(short.id()))).await.expect("put");
-    client.put("kept", "", Some(PutOptions::new().with_lease(kept.id()))).await.expect("put");
-    let (mut cacher, mut answers) = client.lease_keep_alive(kept.id()).await.expect("opened");
-    while client.get("short", None).await.expect("read").count() == 1 {
+    client.put(PutRequest { lease: short.id, ..putting("short", "") }).await.expect("put");
+    client.put(PutRequest { lease: kept.id, ..putting("kept", "") }).await.expect("put");
+    while client.get("short").await.expect("read").count == 1 {
         let asked = std::time::Instant::now();
-        cacher.keep_alive().await.expect("asked");
-        let left = answers.message().await.expect("answered").expect("open").ttl();
+        let left = client.keep_alive(kept.id).await.expect("asked").expect("answered").ttl;
         if renewed.elapsed() >= TTL {
             return false;
         }
@@ -217,7 +222,7 @@ async fn one_of_two_leases_ends(client: &mut Client) -> bool {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(begin.elapsed() >= TTL, "it ended after {:?}", begin.elapsed());
-    let left = client.get("kept", None).await.expect("read").count();
+    let left = client.get("kept").await.expect("read").count;
     if renewed.elapsed() >= TTL {
         return false;
     }
@@ -229,12 +234,12 @@ async fn one_of_two_leases_ends(client: &mut Client) -> bool {
 async fn who_it_says_it_is() {
     let (store, mut client) = with(StoreConfig { client_urls: vec!["http://127.0.0.1:1".into()], ..StoreConfig::default() }).await;
     let status = client.status().await.expect("answered");
-    assert!(status.version().starts_with("3.6."));
-    assert_eq!(status.leader(), status.header().expect("a header").member_id());
-    let members = client.member_list().await.expect("answered");
-    assert_eq!(members.members()[0].client_urls(), ["http://127.0.0.1:1"]);
-    assert!(client.alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None).await.expect("answered").alarms().is_empty());
-    assert_eq!(refusal(client.user_list().await).0, Code::Unimplemented);
+    assert!(status.version.starts_with("3.6."));
+    assert_eq!(status.leader, status.header.expect("a header").member_id);
+    let members = client.cluster.member_list(MemberListRequest::default()).await.expect("answered").into_inner();
+    assert_eq!(members.members[0].client_ur_ls, ["http://127.0.0.1:1"]);
+    assert!(client.maintenance.alarm(AlarmRequest::default()).await.expect("answered").into_inner().alarms.is_empty());
+    assert_eq!(refusal(client.auth.auth_enable(AuthEnableRequest {}).await).0, Code::Unimplemented);
     let etcd = Etcd::embedded(store.channel());
     etcd.probe_capabilities().await;
     assert!(etcd.supports_progress());
@@ -247,14 +252,14 @@ async fn over_tcp_it_is_the_same_store() {
     let address = listeners[0].local_addr().expect("bound");
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let talking = async {
-        let mut outside = Client::connect([format!("http://{address}")], None).await.expect("listening");
+        let mut outside = Client::connect(&format!("http://{address}")).expect("a URL");
         assert_eq!(put(&mut outside, "a", "1").await, 2);
-        assert_eq!(inside.get("a", None).await.expect("read").count(), 1);
-        let mut stream = outside.watch("a", None).await.expect("opened");
-        assert!(stream.message().await.expect("open").expect("open").created());
+        assert_eq!(inside.get("a").await.expect("read").count, 1);
+        let mut stream = outside.watch(watching("a")).await.expect("opened");
+        assert!(stream.message().await.expect("open").expect("open").created);
         put(&mut inside, "a", "2").await;
-        assert_eq!(stream.message().await.expect("open").expect("open").events().len(), 1);
-        let large = outside.put("a", vec![0; 3 << 20], None).await;
+        assert_eq!(stream.message().await.expect("open").expect("open").events.len(), 1);
+        let large = outside.put(("a", vec![0; 3 << 20])).await;
         assert_eq!(refusal(large).1, "grpc: received message larger than max (3145745 vs. 2097152)");
         drop((stream, outside));
         stop.send(true).expect("serving");

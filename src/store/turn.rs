@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use etcd_client::proto::{PbDeleteRequest, PbDeleteResponse, PbPutRequest, PbPutResponse, PbResponseHeader, PbResponseOp};
-use etcd_client::proto::{PbTxnOpRequest, PbTxnOpResponse, PbTxnRequest, PbTxnResponse};
 use imbl::Vector;
+use proto::{
+    DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+    request_op::Request, response_op::Response,
+};
 use redb::{Table, WriteTransaction};
 
 use super::index::{Index, Superseded};
@@ -60,7 +62,7 @@ impl<'a> Turn<'a> {
         Ok(self.dirty)
     }
 
-    pub(super) fn put(&mut self, put: PbPutRequest) -> Result<PbPutResponse, Fault> {
+    pub(super) fn put(&mut self, put: PutRequest) -> Result<PutResponse, Fault> {
         let leases = &self.work.leases;
         check_put(&self.view(), &put, &|id| leases.has(id))?;
         let response = self.write_put(put)?;
@@ -68,13 +70,13 @@ impl<'a> Turn<'a> {
         Ok(response)
     }
 
-    pub(super) fn delete(&mut self, delete: PbDeleteRequest) -> Result<PbDeleteResponse, Fault> {
+    pub(super) fn delete(&mut self, delete: DeleteRangeRequest) -> Result<DeleteRangeResponse, Fault> {
         let response = self.write_delete(&delete)?;
         self.end_revision();
         Ok(response)
     }
 
-    pub(super) fn txn(&mut self, txn: PbTxnRequest) -> Result<PbTxnResponse, Fault> {
+    pub(super) fn txn(&mut self, txn: TxnRequest) -> Result<TxnResponse, Fault> {
         let (view, leases) = (self.view(), &self.work.leases);
         let mut path = Path::choose(&view, &txn)?;
         path.check(&view, &txn, &|id| leases.has(id))?;
@@ -146,7 +148,7 @@ impl<'a> Turn<'a> {
         Place { main: self.work.revision + 1, sub }
     }
 
-    fn write_put(&mut self, put: PbPutRequest) -> Result<PbPutResponse, Fault> {
+    fn write_put(&mut self, put: PutRequest) -> Result<PutResponse, Fault> {
         let place = self.place();
         let old = self.work.index.live(&put.key).copied();
         let prev_kv = if put.prev_kv { self.view().current(&put.key)? } else { None };
@@ -168,10 +170,10 @@ impl<'a> Turn<'a> {
             self.work.leases.attach(lease, &key);
         }
         self.events.push(Event { key, put: Some((version, value)) });
-        Ok(PbPutResponse { header: header(place.main), prev_kv })
+        Ok(PutResponse { header: header(place.main), prev_kv })
     }
 
-    fn write_delete(&mut self, delete: &PbDeleteRequest) -> Result<PbDeleteResponse, Fault> {
+    fn write_delete(&mut self, delete: &DeleteRangeRequest) -> Result<DeleteRangeResponse, Fault> {
         let view = self.view();
         let (found, count) = view.find(&KeyRange::new(&delete.key, &delete.range_end), view.revision, usize::MAX);
         let previous = if delete.prev_kv { &found[..] } else { &[] };
@@ -180,7 +182,7 @@ impl<'a> Turn<'a> {
             self.remove(key)?;
         }
         let revision = self.work.revision + i64::from(!self.events.is_empty());
-        Ok(PbDeleteResponse { header: header(revision), deleted: i64::try_from(count).unwrap_or(i64::MAX), prev_kvs })
+        Ok(DeleteRangeResponse { header: header(revision), deleted: i64::try_from(count).unwrap_or(i64::MAX), prev_kvs })
     }
 
     /// A key that may be there.
@@ -195,20 +197,20 @@ impl<'a> Turn<'a> {
     }
 
     /// Inner answers carry a revision and nothing else in their headers, nested transactions not even that: as etcd's.
-    fn write_txn(&mut self, txn: PbTxnRequest, path: &mut Path) -> Result<PbTxnResponse, Fault> {
+    fn write_txn(&mut self, txn: TxnRequest, path: &mut Path) -> Result<TxnResponse, Fault> {
         let succeeded = path.step();
         let mut responses = Vec::with_capacity(branch(&txn, succeeded).len());
         for op in if succeeded { txn.success } else { txn.failure } {
             let response = match op.request {
-                Some(PbTxnOpRequest::RequestRange(range)) => Some(PbTxnOpResponse::ResponseRange(self.view().range(&range)?)),
-                Some(PbTxnOpRequest::RequestPut(put)) => Some(PbTxnOpResponse::ResponsePut(self.write_put(put)?)),
-                Some(PbTxnOpRequest::RequestDeleteRange(delete)) => Some(PbTxnOpResponse::ResponseDeleteRange(self.write_delete(&delete)?)),
-                Some(PbTxnOpRequest::RequestTxn(nested)) => Some(PbTxnOpResponse::ResponseTxn(self.write_txn(nested, path)?)),
+                Some(Request::RequestRange(range)) => Some(Response::ResponseRange(self.view().range(&range)?)),
+                Some(Request::RequestPut(put)) => Some(Response::ResponsePut(self.write_put(put)?)),
+                Some(Request::RequestDeleteRange(delete)) => Some(Response::ResponseDeleteRange(self.write_delete(&delete)?)),
+                Some(Request::RequestTxn(nested)) => Some(Response::ResponseTxn(self.write_txn(nested, path)?)),
                 None => None,
             };
-            responses.push(PbResponseOp { response });
+            responses.push(ResponseOp { response });
         }
-        Ok(PbTxnResponse { header: header(0), succeeded, responses })
+        Ok(TxnResponse { header: header(0), succeeded, responses })
     }
 
     /// The request is done; if it changed something, that is a revision.
@@ -231,6 +233,6 @@ impl<'a> Turn<'a> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the generated types want an Option")]
-pub(super) fn header(revision: i64) -> Option<PbResponseHeader> {
-    Some(PbResponseHeader { revision, ..Default::default() })
+pub(super) fn header(revision: i64) -> Option<ResponseHeader> {
+    Some(ResponseHeader { revision, ..Default::default() })
 }

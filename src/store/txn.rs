@@ -1,7 +1,9 @@
 //! Transactions: which branch, whether it may, and what a read-only one answers. As etcd does it: all compares and checks see the state before.
 
-use etcd_client::proto::{PbCompare, PbKeyValue, PbPutRequest, PbRangeRequest, PbResponseHeader, PbTargetUnion};
-use etcd_client::proto::{PbResponseOp, PbTxnOpRequest, PbTxnOpResponse, PbTxnRequest, PbTxnRequestOp, PbTxnResponse};
+use proto::{
+    Compare, KeyValue, PutRequest, RangeRequest, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse, compare::TargetUnion,
+    request_op::Request, response_op::Response,
+};
 
 use super::keys::KeyRange;
 use super::log::Log;
@@ -28,20 +30,20 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn choose<L: Log>(view: &View<'_, L>, request: &PbTxnRequest) -> Result<Self, Fault> {
+    pub(super) fn choose<L: Log>(view: &View<'_, L>, request: &TxnRequest) -> Result<Self, Fault> {
         let mut path = Self::default();
         path.add(view, request)?;
         Ok(path)
     }
 
-    fn add<L: Log>(&mut self, view: &View<'_, L>, request: &PbTxnRequest) -> Result<(), Fault> {
+    fn add<L: Log>(&mut self, view: &View<'_, L>, request: &TxnRequest) -> Result<(), Fault> {
         let mut holds = true;
         for compare in &request.compare {
             holds = holds && compares(view, compare)?;
         }
         self.taken.push(holds);
         for op in branch(request, holds) {
-            if let Some(PbTxnOpRequest::RequestTxn(nested)) = &op.request {
+            if let Some(Request::RequestTxn(nested)) = &op.request {
                 self.add(view, nested)?;
             }
         }
@@ -58,7 +60,7 @@ impl Path {
     pub(super) fn check<L: Log>(
         &mut self,
         view: &View<'_, L>,
-        request: &PbTxnRequest,
+        request: &TxnRequest,
         has_lease: &impl Fn(i64) -> bool,
     ) -> Result<(), Fault> {
         self.check_branch(view, request, has_lease)?;
@@ -66,26 +68,26 @@ impl Path {
         Ok(())
     }
 
-    fn check_branch<L: Log>(&mut self, view: &View<'_, L>, request: &PbTxnRequest, has_lease: &impl Fn(i64) -> bool) -> Result<(), Fault> {
+    fn check_branch<L: Log>(&mut self, view: &View<'_, L>, request: &TxnRequest, has_lease: &impl Fn(i64) -> bool) -> Result<(), Fault> {
         let taken = self.step();
         for op in branch(request, taken) {
             match &op.request {
-                Some(PbTxnOpRequest::RequestRange(range)) => check_revision(view, range)?,
-                Some(PbTxnOpRequest::RequestPut(put)) => check_put(view, put, has_lease)?,
-                Some(PbTxnOpRequest::RequestTxn(nested)) => self.check_branch(view, nested, has_lease)?,
-                Some(PbTxnOpRequest::RequestDeleteRange(_)) | None => {}
+                Some(Request::RequestRange(range)) => check_revision(view, range)?,
+                Some(Request::RequestPut(put)) => check_put(view, put, has_lease)?,
+                Some(Request::RequestTxn(nested)) => self.check_branch(view, nested, has_lease)?,
+                Some(Request::RequestDeleteRange(_)) | None => {}
             }
         }
         Ok(())
     }
 }
 
-pub(super) fn branch(request: &PbTxnRequest, holds: bool) -> &[PbTxnRequestOp] {
+pub(super) fn branch(request: &TxnRequest, holds: bool) -> &[RequestOp] {
     if holds { &request.success } else { &request.failure }
 }
 
 /// A lease that is not there, or a put that keeps what is not there.
-pub(super) fn check_put<L: Log>(view: &View<'_, L>, put: &PbPutRequest, has_lease: &impl Fn(i64) -> bool) -> Result<(), Fault> {
+pub(super) fn check_put<L: Log>(view: &View<'_, L>, put: &PutRequest, has_lease: &impl Fn(i64) -> bool) -> Result<(), Fault> {
     if put.lease != 0 && !has_lease(put.lease) {
         return Err(Refusal::LeaseNotFound.into());
     }
@@ -96,21 +98,21 @@ pub(super) fn check_put<L: Log>(view: &View<'_, L>, put: &PbPutRequest, has_leas
 }
 
 /// A transaction of ranges alone.
-pub(super) fn read_only<L: Log>(view: &View<'_, L>, request: &PbTxnRequest) -> Result<PbTxnResponse, Fault> {
+pub(super) fn read_only<L: Log>(view: &View<'_, L>, request: &TxnRequest) -> Result<TxnResponse, Fault> {
     let mut path = Path::choose(view, request)?;
     path.check(view, request, &|_| false)?;
     let succeeded = path.step();
     let mut responses = Vec::new();
     for op in branch(request, succeeded) {
-        if let Some(PbTxnOpRequest::RequestRange(range)) = &op.request {
-            responses.push(PbResponseOp { response: Some(PbTxnOpResponse::ResponseRange(view.range(range)?)) });
+        if let Some(Request::RequestRange(range)) = &op.request {
+            responses.push(ResponseOp { response: Some(Response::ResponseRange(view.range(range)?)) });
         }
     }
-    let header = PbResponseHeader { revision: view.revision, ..Default::default() };
-    Ok(PbTxnResponse { header: Some(header), succeeded, responses })
+    let header = ResponseHeader { revision: view.revision, ..Default::default() };
+    Ok(TxnResponse { header: Some(header), succeeded, responses })
 }
 
-fn check_revision<L: Log>(view: &View<'_, L>, range: &PbRangeRequest) -> Result<(), Fault> {
+fn check_revision<L: Log>(view: &View<'_, L>, range: &RangeRequest) -> Result<(), Fault> {
     match range.revision {
         0 => Ok(()),
         revision if revision > view.revision => Err(Refusal::Future.into()),
@@ -120,17 +122,17 @@ fn check_revision<L: Log>(view: &View<'_, L>, range: &PbRangeRequest) -> Result<
 }
 
 /// Every key of the compare's range must satisfy it; of no key, all numbers are 0 and no value is equal to any.
-fn compares<L: Log>(view: &View<'_, L>, compare: &PbCompare) -> Result<bool, Fault> {
+fn compares<L: Log>(view: &View<'_, L>, compare: &Compare) -> Result<bool, Fault> {
     let range = KeyRange::new(&compare.key, &compare.range_end);
     let (found, _) = view.find(&range, view.revision, usize::MAX);
     if found.is_empty() {
-        return Ok(compare.target != TARGET_VALUE && compare_one(compare, &PbKeyValue::default()));
+        return Ok(compare.target != TARGET_VALUE && compare_one(compare, &KeyValue::default()));
     }
     for (key, version) in found {
         let kv = if compare.target == TARGET_VALUE {
             view.key_value(&key, &version)?
         } else {
-            PbKeyValue {
+            KeyValue {
                 create_revision: version.created,
                 mod_revision: version.place.main,
                 version: version.number,
@@ -146,18 +148,18 @@ fn compares<L: Log>(view: &View<'_, L>, compare: &PbCompare) -> Result<bool, Fau
 }
 
 /// A target of another kind than it says, or none, is 0 or empty.
-fn compare_one(compare: &PbCompare, kv: &PbKeyValue) -> bool {
+fn compare_one(compare: &Compare, kv: &KeyValue) -> bool {
     let wanted = &compare.target_union;
     let order = match (compare.target, wanted) {
-        (TARGET_VALUE, Some(PbTargetUnion::Value(value))) => kv.value.cmp(value),
+        (TARGET_VALUE, Some(TargetUnion::Value(value))) => kv.value.cmp(value),
         (TARGET_VALUE, _) => kv.value[..].cmp(&[]),
-        (TARGET_VERSION, Some(PbTargetUnion::Version(number))) => kv.version.cmp(number),
+        (TARGET_VERSION, Some(TargetUnion::Version(number))) => kv.version.cmp(number),
         (TARGET_VERSION, _) => kv.version.cmp(&0),
-        (TARGET_CREATE, Some(PbTargetUnion::CreateRevision(number))) => kv.create_revision.cmp(number),
+        (TARGET_CREATE, Some(TargetUnion::CreateRevision(number))) => kv.create_revision.cmp(number),
         (TARGET_CREATE, _) => kv.create_revision.cmp(&0),
-        (TARGET_MOD, Some(PbTargetUnion::ModRevision(number))) => kv.mod_revision.cmp(number),
+        (TARGET_MOD, Some(TargetUnion::ModRevision(number))) => kv.mod_revision.cmp(number),
         (TARGET_MOD, _) => kv.mod_revision.cmp(&0),
-        (TARGET_LEASE, Some(PbTargetUnion::Lease(number))) => kv.lease.cmp(number),
+        (TARGET_LEASE, Some(TargetUnion::Lease(number))) => kv.lease.cmp(number),
         (TARGET_LEASE, _) => kv.lease.cmp(&0),
         _ => std::cmp::Ordering::Equal,
     };

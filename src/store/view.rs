@@ -1,7 +1,7 @@
 //! Reads: a range of keys at a revision, filtered, sorted and cut as etcd does it. The same for a published state and within a transaction.
 
 use bytes::Bytes;
-use etcd_client::proto::{PbKeyValue, PbRangeRequest, PbRangeResponse, PbResponseHeader};
+use proto::{KeyValue, RangeRequest, RangeResponse, ResponseHeader};
 
 use super::index::Index;
 use super::keys::KeyRange;
@@ -30,7 +30,7 @@ pub(super) struct View<'a, L> {
 }
 
 /// Refuses what cannot be read at all.
-pub(super) fn check_range(request: &PbRangeRequest) -> Result<(), Refusal> {
+pub(super) fn check_range(request: &RangeRequest) -> Result<(), Refusal> {
     if request.key.is_empty() {
         return Err(Refusal::EmptyKey);
     }
@@ -39,7 +39,7 @@ pub(super) fn check_range(request: &PbRangeRequest) -> Result<(), Refusal> {
 }
 
 impl<L: Log> View<'_, L> {
-    pub(super) fn range(&self, request: &PbRangeRequest) -> Result<PbRangeResponse, Fault> {
+    pub(super) fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Fault> {
         if request.revision > self.revision {
             return Err(Refusal::Future.into());
         }
@@ -63,8 +63,8 @@ impl<L: Log> View<'_, L> {
         if request.keys_only {
             kvs.iter_mut().for_each(|kv| kv.value.clear());
         }
-        let header = PbResponseHeader { revision: self.revision, ..Default::default() };
-        Ok(PbRangeResponse { header: Some(header), kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })
+        let header = ResponseHeader { revision: self.revision, ..Default::default() };
+        Ok(RangeResponse { header: Some(header), kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })
     }
 
     /// The first `keep` keys of a range, and how many there are.
@@ -84,30 +84,30 @@ impl<L: Log> View<'_, L> {
         (found, count)
     }
 
-    pub(super) fn key_value(&self, key: &[u8], version: &Version) -> Result<PbKeyValue, Fault> {
-        Ok(PbKeyValue { value: self.log.value(version.place)?, lease: version.lease, ..bare(key, version) })
+    pub(super) fn key_value(&self, key: &[u8], version: &Version) -> Result<KeyValue, Fault> {
+        Ok(KeyValue { value: self.log.value(version.place)?, lease: version.lease, ..bare(key, version) })
     }
 
     /// A key as it is, for `prev_kv` and the like.
-    pub(super) fn current(&self, key: &[u8]) -> Result<Option<PbKeyValue>, Fault> {
+    pub(super) fn current(&self, key: &[u8]) -> Result<Option<KeyValue>, Fault> {
         self.index.live(key).map(|version| self.key_value(key, version)).transpose()
     }
 
     /// A key as it was after `revision`; `None` also when that is compacted.
-    pub(super) fn earlier(&self, key: &Bytes, revision: i64) -> Result<Option<PbKeyValue>, Fault> {
+    pub(super) fn earlier(&self, key: &Bytes, revision: i64) -> Result<Option<KeyValue>, Fault> {
         let found = if revision < self.compacted { None } else { self.index.at(key, revision) };
         found.map(|version| self.key_value(key, &version)).transpose()
     }
 
     /// etcd 3.7 answers `keys_only` from its index, which knows no leases, unless it must sort by value.
-    fn fill(&self, found: Vec<(Bytes, Version)>, request: &PbRangeRequest) -> Result<Vec<PbKeyValue>, Fault> {
+    fn fill(&self, found: Vec<(Bytes, Version)>, request: &RangeRequest) -> Result<Vec<KeyValue>, Fault> {
         let bare_keys = request.keys_only && request.sort_target != TARGET_VALUE;
         found.iter().map(|(key, version)| if bare_keys { Ok(bare(key, version)) } else { self.key_value(key, version) }).collect()
     }
 }
 
-fn bare(key: &[u8], version: &Version) -> PbKeyValue {
-    PbKeyValue {
+fn bare(key: &[u8], version: &Version) -> KeyValue {
+    KeyValue {
         key: key.to_vec(),
         create_revision: version.created,
         mod_revision: version.place.main,
@@ -117,13 +117,13 @@ fn bare(key: &[u8], version: &Version) -> PbKeyValue {
 }
 
 /// etcd cuts before it reads values when nothing is left out and no order is asked for, even if it then sorts by a target (`rangeLimit`).
-fn limit_before_sort(request: &PbRangeRequest) -> bool {
+fn limit_before_sort(request: &RangeRequest) -> bool {
     let bounds = [request.min_mod_revision, request.max_mod_revision, request.min_create_revision, request.max_create_revision];
     let in_order = request.sort_order == ORDER_NONE || (request.sort_target == TARGET_KEY && request.sort_order == ORDER_ASCEND);
     in_order && bounds == [0; 4]
 }
 
-fn filter(kvs: &mut Vec<PbKeyValue>, request: &PbRangeRequest) {
+fn filter(kvs: &mut Vec<KeyValue>, request: &RangeRequest) {
     let within = |number: i64, least: i64, most: i64| (least == 0 || number >= least) && (most == 0 || number <= most);
     kvs.retain(|kv| {
         within(kv.mod_revision, request.min_mod_revision, request.max_mod_revision)
@@ -131,8 +131,8 @@ fn filter(kvs: &mut Vec<PbKeyValue>, request: &PbRangeRequest) {
     });
 }
 
-fn sort(kvs: &mut [PbKeyValue], request: &PbRangeRequest) {
-    let compare = |a: &PbKeyValue, b: &PbKeyValue| match request.sort_target {
+fn sort(kvs: &mut [KeyValue], request: &RangeRequest) {
+    let compare = |a: &KeyValue, b: &KeyValue| match request.sort_target {
         TARGET_VERSION => a.version.cmp(&b.version),
         TARGET_CREATE => a.create_revision.cmp(&b.create_revision),
         TARGET_MOD => a.mod_revision.cmp(&b.mod_revision),

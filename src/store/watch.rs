@@ -1,6 +1,6 @@
 //! One watch: what it wants, how far it is, and the next piece of history for it. Knows no stream and waits for nothing.
 
-use etcd_client::proto::{PbEvent, PbKeyValue};
+use proto::KeyValue;
 
 use super::keys::KeyRange;
 use super::log::{Event, Log, Place};
@@ -44,7 +44,7 @@ pub(super) struct Wants {
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece {
     /// Every event before `next`; none may concern the watch.
-    Events { events: Vec<PbEvent>, next: i64 },
+    Events { events: Vec<proto::Event>, next: i64 },
     /// What it wants is compacted.
     Compacted,
 }
@@ -81,7 +81,7 @@ impl Watch {
 struct Gathering<'a> {
     watch: &'a Watch,
     state: &'a State,
-    events: Vec<PbEvent>,
+    events: Vec<proto::Event>,
     bytes: usize,
     looks: usize,
     next: i64,
@@ -142,11 +142,11 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    fn to_etcd(&self, event: &Event, revision: i64) -> Result<PbEvent, Fault> {
+    fn to_etcd(&self, event: &Event, revision: i64) -> Result<proto::Event, Fault> {
         let (kind, kv) = match &event.put {
-            None => (DELETE, PbKeyValue { key: event.key.to_vec(), mod_revision: revision, ..Default::default() }),
+            None => (DELETE, KeyValue { key: event.key.to_vec(), mod_revision: revision, ..Default::default() }),
             Some((version, value)) => {
-                let kv = PbKeyValue {
+                let kv = KeyValue {
                     key: event.key.to_vec(),
                     create_revision: version.created,
                     mod_revision: revision,
@@ -159,14 +159,14 @@ impl Gathering<'_> {
         };
         let is_new = kind == PUT && kv.create_revision == kv.mod_revision;
         let prev_kv = if self.watch.wants.previous && !is_new { self.state.view().earlier(&event.key, revision - 1)? } else { None };
-        Ok(PbEvent { r#type: kind, kv: Some(kv), prev_kv })
+        Ok(proto::Event { r#type: kind, kv: Some(kv), prev_kv })
     }
 }
 
 /// At least what an event takes on the wire.
-pub(super) fn event_bytes(event: &PbEvent) -> usize {
+pub(super) fn event_bytes(event: &proto::Event) -> usize {
     /// Tags, lengths and four numbers of up to ten bytes.
     const KV_OVERHEAD: usize = 64;
-    let bytes = |kv: &Option<PbKeyValue>| kv.as_ref().map_or(0, |kv| kv.key.len() + kv.value.len() + KV_OVERHEAD);
+    let bytes = |kv: &Option<KeyValue>| kv.as_ref().map_or(0, |kv| kv.key.len() + kv.value.len() + KV_OVERHEAD);
     bytes(&event.kv) + bytes(&event.prev_kv)
 }

@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use etcd_client::proto::{PbCompactionRequest, PbCompactionResponse, PbDeleteRequest, PbDeleteResponse, PbLeaseGrantRequest};
-use etcd_client::proto::{PbLeaseGrantResponse, PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse, PbPutRequest, PbPutResponse};
-use etcd_client::proto::{PbTxnRequest, PbTxnResponse};
+use proto::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse,
+    LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, PutRequest, PutResponse, TxnRequest, TxnResponse,
+};
 use redb::{Database, Durability, ReadableDatabase};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
@@ -42,15 +43,15 @@ pub(super) struct Ask {
 
 /// What the writer can do.
 pub(super) enum What {
-    Put(PbPutRequest, Reply<PbPutResponse>),
-    Delete(PbDeleteRequest, Reply<PbDeleteResponse>),
-    Txn(PbTxnRequest, Reply<PbTxnResponse>),
-    Compact(PbCompactionRequest, Reply<PbCompactionResponse>),
-    Grant(PbLeaseGrantRequest, Reply<PbLeaseGrantResponse>),
+    Put(PutRequest, Reply<PutResponse>),
+    Delete(DeleteRangeRequest, Reply<DeleteRangeResponse>),
+    Txn(TxnRequest, Reply<TxnResponse>),
+    Compact(CompactionRequest, Reply<CompactionResponse>),
+    Grant(LeaseGrantRequest, Reply<LeaseGrantResponse>),
     Revoke(i64, Reply<()>),
     /// Answers the time to live, 0 of a lease that is not there.
     KeepAlive(i64, Reply<i64>),
-    TimeToLive(PbLeaseTimeToLiveRequest, Reply<PbLeaseTimeToLiveResponse>),
+    TimeToLive(LeaseTimeToLiveRequest, Reply<LeaseTimeToLiveResponse>),
     Leases(Reply<Vec<i64>>),
     /// Ends the writer after what came before.
     Close(Reply<()>),
@@ -69,7 +70,7 @@ pub(super) struct Writer {
     /// Taken from the channel, not yet applied.
     waiting: VecDeque<Ask>,
     /// Compactions that are answered when nothing of them is left on disk.
-    physical: Vec<(i64, Reply<PbCompactionResponse>)>,
+    physical: Vec<(i64, Reply<CompactionResponse>)>,
     closing: Option<Reply<()>>,
     life: watch::Receiver<Life>,
 }
@@ -236,7 +237,7 @@ fn apply(turn: &mut Turn<'_>, what: What, now: Instant) -> Result<Answer, Fault>
         What::Grant(request, reply) => {
             let granted = settled(turn.grant(request.id, request.ttl, now))?;
             let header = super::turn::header(turn.revision());
-            answer(reply, granted.map(|(id, ttl)| PbLeaseGrantResponse { header, id, ttl, ..Default::default() }))
+            answer(reply, granted.map(|(id, ttl)| LeaseGrantResponse { header, id, ttl, ..Default::default() }))
         }
         What::Revoke(id, reply) => answer(reply, settled(turn.revoke(id))?),
         What::KeepAlive(id, reply) => answer(reply, Ok(turn.leases().renew(id, now))),
@@ -246,20 +247,20 @@ fn apply(turn: &mut Turn<'_>, what: What, now: Instant) -> Result<Answer, Fault>
     })
 }
 
-fn time_to_live(turn: &mut Turn<'_>, request: &PbLeaseTimeToLiveRequest, now: Instant) -> PbLeaseTimeToLiveResponse {
+fn time_to_live(turn: &mut Turn<'_>, request: &LeaseTimeToLiveRequest, now: Instant) -> LeaseTimeToLiveResponse {
     let header = super::turn::header(turn.revision());
     let id = request.id;
     match turn.leases().look(id) {
-        None => PbLeaseTimeToLiveResponse { header, id, ttl: -1, ..Default::default() },
+        None => LeaseTimeToLiveResponse { header, id, ttl: -1, ..Default::default() },
         Some(lease) => {
             let keys = if request.keys { lease.keys().map(|key| key.to_vec()).collect() } else { Vec::new() };
-            PbLeaseTimeToLiveResponse { header, id, ttl: lease.left(now), granted_ttl: lease.ttl, keys }
+            LeaseTimeToLiveResponse { header, id, ttl: lease.left(now), granted_ttl: lease.ttl, keys }
         }
     }
 }
 
-fn compacted_response(revision: i64) -> PbCompactionResponse {
-    PbCompactionResponse { header: super::turn::header(revision) }
+fn compacted_response(revision: i64) -> CompactionResponse {
+    CompactionResponse { header: super::turn::header(revision) }
 }
 
 /// A refusal is an outcome like others; broken storage is not.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use proto::ResponseHeader;
 use redb::StorageBackend;
 
 use super::*;
@@ -24,36 +25,35 @@ fn line(dir: &Path) -> String {
 async fn everything_is_there_after_a_restart() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path()).expect("made");
-    let mut first = client(&store).await;
-    let lease = first.lease_grant(60, None).await.expect("granted").id();
+    let mut first = client(&store);
+    let lease = first.grant(0, 60).await.expect("granted").id;
     for value in 0..300 {
         put(&mut first, &format!("k{}", value % 7), &value.to_string()).await;
     }
-    first.put("leased", "", Some(PutOptions::new().with_lease(lease))).await.expect("put");
-    first.delete("k3", None).await.expect("done");
-    first.compact(200, None).await.expect("done");
+    first.put(PutRequest { lease, ..putting("leased", "") }).await.expect("put");
+    first.delete("k3").await.expect("done");
+    first.compact(200, false).await.expect("done");
     // The last revisions leave no trace in the log when they are compacted.
     put(&mut first, "z", "").await;
-    let last = first.delete("z", None).await.expect("done").header().expect("a header").revision();
-    let all = GetOptions::new().with_all_keys();
-    let (now, then) =
-        (first.get("", Some(all.clone())).await.expect("read"), first.get("", Some(all.clone().with_revision(220))).await.expect("read"));
-    let ids = |header: &etcd_client::ResponseHeader| (header.cluster_id(), header.member_id());
+    let last = first.delete("z").await.expect("done").header.expect("a header").revision;
+    let all = |revision| RangeRequest { revision, ..get("").prefix() };
+    let (now, then) = (first.range(all(0)).await.expect("read"), first.range(all(220)).await.expect("read"));
+    let ids = |header: Option<ResponseHeader>| header.map(|header| (header.cluster_id, header.member_id)).expect("a header");
     assert!(line(dir.path()).contains("in use by another process"));
     store.close().await;
-    assert_eq!(refusal(first.get("k1", None).await).0, Code::Unavailable);
+    assert_eq!(refusal(first.get("k1").await).0, Code::Unavailable);
 
     let store = open(dir.path()).expect("closed before");
-    let mut second = client(&store).await;
-    let again = second.get("", Some(all.clone())).await.expect("read");
-    assert_eq!(again.0.kvs, now.0.kvs);
-    assert_eq!(ids(again.header().expect("a header")), ids(now.header().expect("a header")));
-    assert_eq!(again.header().expect("a header").revision(), last);
-    assert_eq!(second.get("", Some(all.clone().with_revision(220))).await.expect("read").0.kvs, then.0.kvs);
-    assert_eq!(refusal(second.get("", Some(all.with_revision(199))).await).0, Code::OutOfRange);
+    let mut second = client(&store);
+    let again = second.range(all(0)).await.expect("read");
+    assert_eq!(again.kvs, now.kvs);
+    assert_eq!(ids(again.header), ids(now.header));
+    assert_eq!(again.header.expect("a header").revision, last);
+    assert_eq!(second.range(all(220)).await.expect("read").kvs, then.kvs);
+    assert_eq!(refusal(second.range(all(199)).await).0, Code::OutOfRange);
     assert_eq!(put(&mut second, "k3", "").await, last + 1, "revisions are not used again");
-    second.lease_revoke(lease).await.expect("it was kept");
-    assert_eq!(second.get("leased", None).await.expect("read").count(), 0);
+    second.revoke(lease).await.expect("it was kept");
+    assert_eq!(second.get("leased").await.expect("read").count, 0);
     store.close().await;
 }
 
@@ -61,9 +61,9 @@ async fn everything_is_there_after_a_restart() {
 async fn damage_is_told_in_one_line_and_left_alone() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path()).expect("made");
-    let mut first = client(&store).await;
+    let mut first = client(&store);
     for value in 0..50 {
-        first.put(format!("k{value}"), vec![b'x'; 3_000], None).await.expect("put");
+        first.put((format!("k{value}"), vec![b'x'; 3_000])).await.expect("put");
     }
     store.close().await;
     let file = dir.path().join("store.redb");
@@ -84,7 +84,7 @@ async fn damage_is_told_in_one_line_and_left_alone() {
     }
     std::fs::write(&file, &good).expect("written");
     let store = open(dir.path()).expect("whole again");
-    assert_eq!(client(&store).await.get("", Some(GetOptions::new().with_all_keys())).await.expect("read").count(), 50);
+    assert_eq!(client(&store).range(get("").prefix()).await.expect("read").count, 50);
     store.close().await;
 }
 
@@ -141,10 +141,10 @@ async fn nothing_is_shown_before_it_is_durable() {
     let backend = Faulty::default();
     let disk = backend.disk.clone();
     let store = Store::open_on(backend, StoreConfig::default()).expect("memory holds");
-    let mut client = client(&store).await;
+    let mut client = client(&store);
     put(&mut client, "a", "1").await;
-    let mut stream = client.watch("a", None).await.expect("opened");
-    assert!(stream.message().await.expect("open").expect("open").created());
+    let mut stream = client.watch(watching("a")).await.expect("opened");
+    assert!(stream.message().await.expect("open").expect("open").created);
     disk.slow.store(true, Ordering::SeqCst);
     let mut writer = client.clone();
     let writing = tokio::spawn(async move { put(&mut writer, "a", "2").await });
@@ -152,19 +152,19 @@ async fn nothing_is_shown_before_it_is_durable() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // The commit is written and not synced.
-    stream.request_progress().await.expect("sent");
+    stream.requests.progress().await.expect("sent");
     let progress = stream.message().await.expect("open").expect("open");
-    assert_eq!((progress.events().len(), progress.header().expect("a header").revision()), (0, 2));
-    let read = client.get("a", None).await.expect("read");
-    assert_eq!((read.kvs()[0].value(), read.header().expect("a header").revision()), (&b"1"[..], 2));
-    assert_eq!(client.status().await.expect("answered").header().expect("a header").revision(), 2);
-    assert_eq!(refusal(client.get("a", Some(GetOptions::new().with_revision(3))).await).0, Code::OutOfRange);
+    assert_eq!((progress.events.len(), progress.header.expect("a header").revision), (0, 2));
+    let read = client.get("a").await.expect("read");
+    assert_eq!((&read.kvs[0].value[..], read.header.expect("a header").revision), (&b"1"[..], 2));
+    assert_eq!(client.status().await.expect("answered").header.expect("a header").revision, 2);
+    assert_eq!(refusal(client.range(RangeRequest { revision: 3, ..get("a") }).await).0, Code::OutOfRange);
     assert!(tokio::time::timeout(Duration::from_millis(20), stream.message()).await.is_err(), "no event either");
     assert!(!writing.is_finished(), "nor an answer");
     disk.slow.store(false, Ordering::SeqCst);
     assert_eq!(writing.await.expect("no panic"), 3);
-    assert_eq!(client.get("a", None).await.expect("read").kvs()[0].value(), b"2");
-    assert_eq!(stream.message().await.expect("open").expect("open").events().len(), 1);
+    assert_eq!(client.get("a").await.expect("read").kvs[0].value, b"2");
+    assert_eq!(stream.message().await.expect("open").expect("open").events.len(), 1);
 }
 
 #[tokio::test]
@@ -172,27 +172,27 @@ async fn after_a_failed_fsync_nothing_is_written_and_nothing_new_is_shown() {
     let backend = Faulty::default();
     let full = &backend.disk.clone().full;
     let store = Store::open_on(backend, StoreConfig::default()).expect("memory holds");
-    let mut client = client(&store).await;
+    let mut client = client(&store);
     put(&mut client, "a", "1").await;
-    let mut stream = client.watch("a", None).await.expect("opened");
-    assert!(stream.message().await.expect("open").expect("open").created());
+    let mut stream = client.watch(watching("a")).await.expect("opened");
+    assert!(stream.message().await.expect("open").expect("open").created);
     full.store(true, Ordering::SeqCst);
-    let (code, text) = refusal(client.put("a", "2", None).await);
+    let (code, text) = refusal(client.put(("a", "2")).await);
     assert_eq!((code, &*text), (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"));
     assert!(store.failed().await.contains("no storage space"));
     full.store(false, Ordering::SeqCst);
-    assert_eq!(refusal(client.put("a", "3", None).await).0, Code::ResourceExhausted, "room that came back is for a new process");
+    assert_eq!(refusal(client.put(("a", "3")).await).0, Code::ResourceExhausted, "room that came back is for a new process");
     // What may not be durable is not shown; what was is, as far as it is in memory.
-    assert_eq!(client.get("b", None).await.expect("no value is needed").header().expect("a header").revision(), 2);
-    match client.get("a", None).await {
-        Ok(read) => assert_eq!((read.kvs()[0].value(), read.header().expect("a header").revision()), (&b"1"[..], 2)),
+    assert_eq!(client.get("b").await.expect("no value is needed").header.expect("a header").revision, 2);
+    match client.get("a").await {
+        Ok(read) => assert_eq!((&read.kvs[0].value[..], read.header.expect("a header").revision), (&b"1"[..], 2)),
         Err(error) => assert_eq!(refusal(Err::<(), _>(error)).0, Code::Internal),
     }
-    stream.request_progress().await.expect("sent");
+    stream.requests.progress().await.expect("sent");
     let progress = stream.message().await.expect("open").expect("open");
-    assert_eq!((progress.events().len(), progress.header().expect("a header").revision()), (0, 2));
+    assert_eq!((progress.events.len(), progress.header.expect("a header").revision), (0, 2));
     store.close().await;
-    assert_eq!(refusal(client.get("b", None).await).0, Code::Unavailable);
+    assert_eq!(refusal(client.get("b").await).0, Code::Unavailable);
     assert_eq!(refusal(stream.message().await).0, Code::Unavailable);
 }
 
@@ -200,10 +200,10 @@ async fn after_a_failed_fsync_nothing_is_written_and_nothing_new_is_shown() {
 async fn a_dropped_store_lets_go_of_its_directory() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path()).expect("made");
-    let mut client = client(&store).await;
+    let mut client = client(&store);
     assert_eq!(put(&mut client, "a", "1").await, 2);
     drop(store);
-    assert_eq!(refusal(client.get("a", None).await).0, Code::Unavailable, "although a client is left");
+    assert_eq!(refusal(client.get("a").await).0, Code::Unavailable, "although a client is left");
     let begin = std::time::Instant::now();
     let store = loop {
         match open(dir.path()) {
@@ -213,7 +213,7 @@ async fn a_dropped_store_lets_go_of_its_directory() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    assert_eq!(revision(&mut super::client(&store).await).await, 2);
+    assert_eq!(revision(&mut super::client(&store)).await, 2);
     store.close().await;
 }
 
@@ -221,7 +221,7 @@ async fn a_dropped_store_lets_go_of_its_directory() {
 async fn writers_share_commits() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path()).expect("made");
-    let client = client(&store).await;
+    let client = client(&store);
     let writers = (0..50).map(|writer| {
         let mut client = client.clone();
         tokio::spawn(async move {
@@ -234,8 +234,8 @@ async fn writers_share_commits() {
         writer.await.expect("no panic");
     }
     let mut client = client;
-    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("read");
-    assert_eq!((all.count(), all.header().expect("a header").revision()), (50, 1 + 50 * 20));
-    assert!(all.kvs().iter().all(|kv| kv.version() == 20));
+    let all = client.range(get("").prefix()).await.expect("read");
+    assert_eq!((all.count, all.header.expect("a header").revision), (50, 1 + 50 * 20));
+    assert!(all.kvs.iter().all(|kv| kv.version == 20));
     store.close().await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use etcd_client::{DeleteOptions, SortOrder, SortTarget};
+use proto::range_request::{SortOrder, SortTarget};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -75,16 +75,16 @@ async fn change(client: &mut Client, model: &mut Model, random: &mut StdRng) {
     match random.random_range(0..20) {
         0..10 => {
             let value = random.random::<u32>().to_string();
-            let answer = client.put(from.clone(), value.clone(), Some(PutOptions::new().with_prev_key())).await.expect("put");
+            let answer = client.put(PutRequest { prev_kv: true, ..putting(from.clone(), value.clone()) }).await.expect("put");
             let before = model.states.last().expect("never empty").get(&from).map(|((value, ..), _)| value.clone());
-            assert_eq!(answer.prev_key().map(|kv| kv.value_str().expect("text").to_owned()), before);
+            assert_eq!(answer.prev_kv.map(|kv| text(&kv.value).to_owned()), before);
             model.change(|state, at| Model::put(state, &from, &value, at));
-            assert_eq!(answer.header().expect("a header").revision(), model.revision());
+            assert_eq!(answer.header.expect("a header").revision, model.revision());
         }
         10..14 => {
             let gone = model.range(model.revision(), &from, &to);
-            let answer = client.delete(from.clone(), Some(DeleteOptions::new().with_range(to.clone()))).await.expect("done");
-            assert_eq!(answer.deleted(), gone.len() as i64);
+            let answer = client.delete_range(delete(from.clone()).until(to.clone())).await.expect("done");
+            assert_eq!(answer.deleted, gone.len() as i64);
             if !gone.is_empty() {
                 model.change(|state, _| gone.iter().for_each(|(key, ..)| drop(state.remove(key))));
             }
@@ -92,15 +92,15 @@ async fn change(client: &mut Client, model: &mut Model, random: &mut StdRng) {
         14..18 => {
             // A put of one key and a deletion of another, if a version is what it is guessed to be.
             let guess = random.random_range(0..3);
-            let version = model.states.last().expect("never empty").get(&from).map_or(0, |((_, _, version), _)| *version);
-            let when = [Compare::version(from.clone(), CompareOp::Equal, guess)];
-            let mut then = vec![TxnOp::put(from.clone(), "txn", None)];
+            let written = model.states.last().expect("never empty").get(&from).map_or(0, |((_, _, version), _)| *version);
+            let when = [version(&from, guess)];
+            let mut then: Vec<RequestOp> = vec![putting(from.clone(), "txn").into()];
             if from != to {
-                then.push(TxnOp::delete(to.clone(), None));
+                then.push(delete(to.clone()).into());
             }
-            let answer = client.txn(Txn::new().when(when).and_then(then)).await.expect("done");
-            assert_eq!(answer.succeeded(), version == guess);
-            if answer.succeeded() {
+            let answer = client.txn(txn(when, then)).await.expect("done");
+            assert_eq!(answer.succeeded, written == guess);
+            if answer.succeeded {
                 model.change(|state, at| {
                     Model::put(state, &from, "txn", at);
                     if from != to {
@@ -108,11 +108,11 @@ async fn change(client: &mut Client, model: &mut Model, random: &mut StdRng) {
                     }
                 });
             }
-            assert_eq!(answer.header().expect("a header").revision(), model.revision());
+            assert_eq!(answer.header.expect("a header").revision, model.revision());
         }
         _ => {
             let at = random.random_range(model.revision() - 20..model.revision() + 2);
-            let outcome = client.compact(at, None).await;
+            let outcome = client.compact(at, false).await;
             if at <= model.compacted {
                 assert_eq!(refusal(outcome).1, "etcdserver: mvcc: required revision has been compacted");
             } else if at > model.revision() {
@@ -130,31 +130,29 @@ async fn compare(client: &mut Client, model: &Model, random: &mut StdRng, place:
     let at = if random.random() { newest } else { random.random_range((newest - 40).max(1)..=newest) };
     let (from, to, limit) = (key(random), key(random), random.random_range(0..8));
     let (descending, keys_only) = (random.random::<bool>(), random.random::<bool>());
-    let mut options = GetOptions::new().with_range(to.clone()).with_limit(limit).with_revision(at);
+    let mut range = RangeRequest { limit, revision: at, keys_only, ..get(from.clone()).until(to.clone()) };
     if descending {
-        options = options.with_sort(SortTarget::Mod, SortOrder::Descend);
+        range.set_sort_target(SortTarget::Mod);
+        range.set_sort_order(SortOrder::Descend);
     }
-    if keys_only {
-        options = options.with_keys_only();
-    }
-    let outcome = client.get(from.clone(), Some(options)).await;
+    let outcome = client.range(range).await;
     if at < model.compacted {
         assert_eq!(refusal(outcome).1, "etcdserver: mvcc: required revision has been compacted", "{place}");
         return;
     }
     let answer = outcome.expect(place);
     let mut want = model.range(at, &from, &to);
-    assert_eq!(answer.count(), want.len() as i64, "{place}");
-    assert_eq!(answer.header().expect("a header").revision(), newest, "{place}");
+    assert_eq!(answer.count, want.len() as i64, "{place}");
+    assert_eq!(answer.header.expect("a header").revision, newest, "{place}");
     if descending {
         want.sort_by_key(|(_, _, at)| std::cmp::Reverse(*at));
     }
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
-    assert_eq!(answer.more(), want.len() > limit, "{place}");
+    assert_eq!(answer.more, want.len() > limit, "{place}");
     want.truncate(limit);
-    let found = answer.kvs().iter().map(|kv| {
-        let value = (kv.value_str().expect("text").to_owned(), kv.create_revision(), kv.version());
-        (kv.key_str().expect("text").to_owned(), value, kv.mod_revision())
+    let found = answer.kvs.iter().map(|kv| {
+        let value = (text(&kv.value).to_owned(), kv.create_revision, kv.version);
+        (text(&kv.key).to_owned(), value, kv.mod_revision)
     });
     let want = want
         .into_iter()

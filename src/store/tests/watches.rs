@@ -1,6 +1,9 @@
 //! Watches: replay and live without a gap, progress, fragments, filters, refusals, and clients that do not read.
 
-use etcd_client::{DeleteOptions, EventType, WatchFilterType, WatchOptions, WatchResponse, WatchStream};
+use proto::event::EventType;
+use proto::testing::WatchStream;
+use proto::watch_create_request::FilterType;
+use proto::{WatchCreateRequest, WatchResponse};
 use tokio::time::timeout;
 
 use super::*;
@@ -11,24 +14,24 @@ async fn hear(stream: &mut WatchStream) -> WatchResponse {
 
 async fn created(stream: &mut WatchStream) -> i64 {
     let response = hear(stream).await;
-    assert!(response.created(), "{response:?}");
-    response.watch_id()
+    assert!(response.created, "{response:?}");
+    response.watch_id
 }
 
 /// Keys and revisions of the next events; deletions have a minus.
 async fn events(stream: &mut WatchStream) -> Vec<(String, i64)> {
     let response = hear(stream).await;
-    assert!(!response.canceled() && !response.created(), "{response:?}");
-    let shown = response.events().iter().map(|event| {
-        let kv = event.kv().expect("a key");
-        let sign = if event.event_type() == EventType::Delete { -1 } else { 1 };
-        (kv.key_str().expect("text").to_owned(), sign * kv.mod_revision())
+    assert!(!response.canceled && !response.created, "{response:?}");
+    let shown = response.events.iter().map(|event| {
+        let kv = event.kv.as_ref().expect("a key");
+        let sign = if event.r#type() == EventType::Delete { -1 } else { 1 };
+        (text(&kv.key).to_owned(), sign * kv.mod_revision)
     });
     shown.collect()
 }
 
-fn prefix() -> WatchOptions {
-    WatchOptions::new().with_prefix()
+fn from(start_revision: i64, key: &str) -> WatchCreateRequest {
+    WatchCreateRequest { start_revision, ..watching(key) }
 }
 
 #[tokio::test]
@@ -45,7 +48,7 @@ async fn replay_then_live_shows_every_revision_once() {
     for start in [2, 500, 1_199, 0] {
         let mut client = client.clone();
         watching.push(tokio::spawn(async move {
-            let mut stream = client.watch("/a/", Some(prefix().with_start_revision(start))).await.expect("opened");
+            let mut stream = client.watch(from(start, "/a/").prefix()).await.expect("opened");
             created(&mut stream).await;
             let mut next = start;
             while next <= WRITES {
@@ -70,10 +73,10 @@ async fn a_long_gap_is_replayed_from_the_log_in_pieces() {
     let (_store, mut client) = fresh().await;
     // More than memory keeps, so that the log is read.
     for page in 0..90 {
-        let puts: Vec<_> = (0..120).map(|n| TxnOp::put(format!("/{page:03}/{n:03}"), vec![b'v'; 4_000], None)).collect();
-        client.txn(Txn::new().and_then(puts)).await.expect("done");
+        let puts: Vec<RequestOp> = (0..120).map(|n| putting(format!("/{page:03}/{n:03}"), vec![b'v'; 4_000]).into()).collect();
+        client.txn(txn([], puts)).await.expect("done");
     }
-    let mut stream = client.watch("/", Some(prefix().with_start_revision(2))).await.expect("opened");
+    let mut stream = client.watch(from(2, "/").prefix()).await.expect("opened");
     created(&mut stream).await;
     let (mut seen, mut messages) = (Vec::new(), 0);
     while seen.len() < 90 * 120 {
@@ -90,45 +93,45 @@ async fn previous_values_and_filters() {
     let (_store, mut client) = fresh().await;
     put(&mut client, "/a", "1").await;
     put(&mut client, "/a", "2").await;
-    client.delete("/a", None).await.expect("done");
-    let mut stream = client.watch("/a", Some(WatchOptions::new().with_start_revision(2).with_prev_key())).await.expect("opened");
+    client.delete("/a").await.expect("done");
+    let mut stream = client.watch(WatchCreateRequest { prev_kv: true, ..from(2, "/a") }).await.expect("opened");
     created(&mut stream).await;
     let response = hear(&mut stream).await;
-    let shown: Vec<_> = response.events().iter().map(|event| event.prev_kv().map(|kv| kv.value_str().expect("text").to_owned())).collect();
+    let shown: Vec<_> = response.events.iter().map(|event| event.prev_kv.as_ref().map(|kv| text(&kv.value).to_owned())).collect();
     assert_eq!(shown, [None, Some("1".into()), Some("2".into())]);
-    let only_deletes = WatchOptions::new().with_start_revision(2).with_filters([WatchFilterType::NoPut]);
-    let mut stream = client.watch("/a", Some(only_deletes)).await.expect("opened");
+    let only_deletes = WatchCreateRequest { filters: vec![FilterType::Noput.into()], ..from(2, "/a") };
+    let mut stream = client.watch(only_deletes).await.expect("opened");
     created(&mut stream).await;
     assert_eq!(events(&mut stream).await, [("/a".to_owned(), -4)]);
-    client.compact(4, None).await.expect("done");
-    let mut stream = client.watch("/a", Some(WatchOptions::new().with_start_revision(4).with_prev_key())).await.expect("opened");
+    client.compact(4, false).await.expect("done");
+    let mut stream = client.watch(WatchCreateRequest { prev_kv: true, ..from(4, "/a") }).await.expect("opened");
     created(&mut stream).await;
     let response = hear(&mut stream).await;
-    assert!(response.events()[0].prev_kv().is_none(), "the value before is compacted");
+    assert!(response.events[0].prev_kv.is_none(), "the value before is compacted");
 }
 
 #[tokio::test]
 async fn watches_of_one_stream_are_named_refused_and_canceled() {
     let (_store, mut client) = fresh().await;
-    let mut stream = client.watch("/a", None).await.expect("opened");
+    let mut stream = client.watch(watching("/a")).await.expect("opened");
     assert_eq!(created(&mut stream).await, 0, "the first that etcd chooses");
-    stream.watch("/b", Some(WatchOptions::new().with_watch_id(7))).await.expect("sent");
+    stream.requests.create(WatchCreateRequest { watch_id: 7, ..watching("/b") }).await.expect("sent");
     assert_eq!(created(&mut stream).await, 7);
-    for (options, key, reason) in [
-        (WatchOptions::new().with_watch_id(7), "/c", "mvcc: duplicate watch ID provided on the WatchStream"),
-        (WatchOptions::new().with_range("/a"), "/b", "mvcc: watcher range is empty"),
-        (WatchOptions::new().with_start_revision(-1), "/c", "etcdserver: mvcc: required revision has been compacted"),
+    for (create, reason) in [
+        (WatchCreateRequest { watch_id: 7, ..watching("/c") }, "mvcc: duplicate watch ID provided on the WatchStream"),
+        (watching("/b").until("/a"), "mvcc: watcher range is empty"),
+        (from(-1, "/c"), "etcdserver: mvcc: required revision has been compacted"),
     ] {
-        stream.watch(key, Some(options)).await.expect("sent");
+        stream.requests.create(create).await.expect("sent");
         let refused = hear(&mut stream).await;
-        assert!(refused.created() && refused.canceled());
-        assert_eq!((refused.watch_id(), refused.cancel_reason()), (-1, reason));
+        assert!(refused.created && refused.canceled);
+        assert_eq!((refused.watch_id, &*refused.cancel_reason), (-1, reason));
     }
-    stream.watch("/c", None).await.expect("sent");
+    stream.requests.create(watching("/c")).await.expect("sent");
     assert_eq!(created(&mut stream).await, 1);
-    stream.cancel(7).await.expect("sent");
+    stream.requests.cancel(7).await.expect("sent");
     let canceled = hear(&mut stream).await;
-    assert!(canceled.canceled() && canceled.watch_id() == 7 && canceled.compact_revision() == 0);
+    assert!(canceled.canceled && canceled.watch_id == 7 && canceled.compact_revision == 0);
     put(&mut client, "/b", "").await;
     put(&mut client, "/c", "").await;
     assert_eq!(events(&mut stream).await, [("/c".to_owned(), 3)]);
@@ -140,12 +143,12 @@ async fn a_watch_of_what_is_compacted_ends_with_the_revision() {
     for value in ["1", "2", "3"] {
         put(&mut client, "/a", value).await;
     }
-    client.compact(3, None).await.expect("done");
-    let mut stream = client.watch("/a", Some(WatchOptions::new().with_start_revision(2))).await.expect("opened");
+    client.compact(3, false).await.expect("done");
+    let mut stream = client.watch(from(2, "/a")).await.expect("opened");
     let id = created(&mut stream).await;
     let ended = hear(&mut stream).await;
-    assert!(ended.canceled() && ended.watch_id() == id && ended.compact_revision() == 3);
-    stream.watch("/a", Some(WatchOptions::new().with_start_revision(3))).await.expect("sent");
+    assert!(ended.canceled && ended.watch_id == id && ended.compact_revision == 3);
+    stream.requests.create(from(3, "/a")).await.expect("sent");
     created(&mut stream).await;
     assert_eq!(events(&mut stream).await, [("/a".to_owned(), 3), ("/a".to_owned(), 4)]);
 }
@@ -155,22 +158,22 @@ async fn progress_comes_after_everything_before_it() {
     let config = StoreConfig { progress_interval: Duration::from_millis(100), ..StoreConfig::default() };
     let (_store, mut client) = with(config).await;
     put(&mut client, "/a", "").await;
-    let mut stream = client.watch("/a", Some(WatchOptions::new().with_start_revision(2))).await.expect("opened");
+    let mut stream = client.watch(from(2, "/a")).await.expect("opened");
     created(&mut stream).await;
     put(&mut client, "/elsewhere", "").await;
-    stream.request_progress().await.expect("sent");
+    stream.requests.progress().await.expect("sent");
     assert_eq!(events(&mut stream).await, [("/a".to_owned(), 2)]);
     let progress = hear(&mut stream).await;
-    assert_eq!((progress.watch_id(), progress.events().len()), (-1, 0));
-    assert_eq!(progress.header().expect("a header").revision(), 3);
+    assert_eq!((progress.watch_id, progress.events.len()), (-1, 0));
+    assert_eq!(progress.header.expect("a header").revision, 3);
     // A watch of the future has seen nothing: its stream gives no progress, but tells others that want it unasked.
-    stream.watch("/a", Some(WatchOptions::new().with_start_revision(100))).await.expect("sent");
+    stream.requests.create(from(100, "/a")).await.expect("sent");
     created(&mut stream).await;
-    stream.request_progress().await.expect("sent");
-    stream.watch("/b", Some(WatchOptions::new().with_progress_notify())).await.expect("sent");
+    stream.requests.progress().await.expect("sent");
+    stream.requests.create(WatchCreateRequest { progress_notify: true, ..watching("/b") }).await.expect("sent");
     let id = created(&mut stream).await;
     let progress = hear(&mut stream).await;
-    assert_eq!((progress.watch_id(), progress.events().len(), progress.header().expect("a header").revision()), (id, 0, 3));
+    assert_eq!((progress.watch_id, progress.events.len(), progress.header.expect("a header").revision), (id, 0, 3));
 }
 
 #[tokio::test]
@@ -178,25 +181,25 @@ async fn a_large_revision_is_fragmented_only_when_asked() {
     let (_store, mut client) = fresh().await;
     let long = "k".repeat(30_000);
     for page in 0..4 {
-        let puts: Vec<_> = (0..40).map(|n| TxnOp::put(format!("/{page}/{n:02}/{long}"), "", None)).collect();
-        client.txn(Txn::new().and_then(puts)).await.expect("done");
+        let puts: Vec<RequestOp> = (0..40).map(|n| putting(format!("/{page}/{n:02}/{long}"), "").into()).collect();
+        client.txn(txn([], puts)).await.expect("done");
     }
-    let mut whole = client.watch("/", Some(prefix())).await.expect("opened");
-    let mut parts = client.watch("/", Some(prefix().with_fragment())).await.expect("opened");
+    let mut whole = client.watch(watching("/").prefix()).await.expect("opened");
+    let mut parts = client.watch(WatchCreateRequest { fragment: true, ..watching("/").prefix() }).await.expect("opened");
     created(&mut whole).await;
     created(&mut parts).await;
-    client.delete("/", Some(DeleteOptions::new().with_prefix())).await.expect("done");
+    client.delete_range(delete("/").prefix()).await.expect("done");
     // 160 keys of 30 kB: more than one message may carry in parts, more than a client takes without being told.
     assert!(timeout(PATIENCE, whole.message()).await.expect("something comes").is_err(), "beyond the client's 4 MiB");
     let (mut count, mut messages) = (0, 0);
     loop {
         let response = hear(&mut parts).await;
-        count += response.events().len();
+        count += response.events.len();
         messages += 1;
-        assert!(response.events().iter().all(|event| event.kv().is_some_and(|kv| kv.mod_revision() == 6)));
-        let size: usize = response.events().iter().filter_map(|event| event.kv()).map(|kv| kv.key().len()).sum();
+        assert!(response.events.iter().all(|event| event.kv.as_ref().is_some_and(|kv| kv.mod_revision == 6)));
+        let size: usize = response.events.iter().filter_map(|event| event.kv.as_ref()).map(|kv| kv.key.len()).sum();
         assert!(size < 2 << 20);
-        if !response.0.fragment {
+        if !response.fragment {
             break;
         }
     }
@@ -206,14 +209,14 @@ async fn a_large_revision_is_fragmented_only_when_asked() {
 #[tokio::test]
 async fn a_client_that_does_not_read_holds_up_nobody() {
     let (_store, mut client) = fresh().await;
-    let mut slow = client.watch("/", Some(prefix())).await.expect("opened");
-    let mut quick = client.watch("/", Some(prefix())).await.expect("opened");
+    let mut slow = client.watch(watching("/").prefix()).await.expect("opened");
+    let mut quick = client.watch(watching("/").prefix()).await.expect("opened");
     created(&mut slow).await;
     created(&mut quick).await;
     let mut seen = 0;
     for n in 0..60 {
-        let puts: Vec<_> = (0..100).map(|k| TxnOp::put(format!("/{n}/{k}"), vec![b'v'; 10_000], None)).collect();
-        client.txn(Txn::new().and_then(puts)).await.expect("writes go on");
+        let puts: Vec<RequestOp> = (0..100).map(|k| putting(format!("/{n}/{k}"), vec![b'v'; 10_000]).into()).collect();
+        client.txn(txn([], puts)).await.expect("writes go on");
         while seen < (n + 1) * 100 {
             seen += events(&mut quick).await.len();
         }

@@ -152,10 +152,10 @@ async fn what_cannot_be_read_can_be_deleted() -> Outcome {
     let (maps, map) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/bad");
     let definition = format!("{DEFINITIONS}/bad.ex.io");
     let store = Store::open(&dir.path().join("data"), StoreConfig::default())?;
-    let mut etcd = etcd_client::Client::from_channel(store.channel(), None).await?;
-    etcd.put("/registry/configmaps/default/bad", "nonsense", None).await?;
+    let mut etcd = proto::testing::Client::new(store.channel());
+    etcd.put(("/registry/configmaps/default/bad", "nonsense")).await?;
     let other = r#"{"apiVersion":"ex.io/v1","kind":"Other","metadata":{"name":"bad.ex.io"}}"#;
-    etcd.put("/registry/apiextensions.k8s.io/customresourcedefinitions/bad.ex.io", other, None).await?;
+    etcd.put(("/registry/apiextensions.k8s.io/customresourcedefinitions/bad.ex.io", other)).await?;
     drop(etcd);
     store.close().await;
     let server = Alone::start(dir.path()).await?;

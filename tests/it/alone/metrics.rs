@@ -71,9 +71,9 @@ async fn every_family_has_a_writer() -> Outcome {
 /// Leaves a key that fits no resource and a value that is no object.
 async fn found_at_the_start(data: &Path) -> Outcome {
     let store = Store::open(data, StoreConfig::default())?;
-    let mut etcd = etcd_client::Client::from_channel(store.channel(), None).await?;
-    etcd.put("/registry/nobodys/a", "{}", None).await?;
-    etcd.put("/registry/limitranges/default/a", "nonsense", None).await?;
+    let mut etcd = proto::testing::Client::new(store.channel());
+    etcd.put(("/registry/nobodys/a", "{}")).await?;
+    etcd.put(("/registry/limitranges/default/a", "nonsense")).await?;
     drop(etcd);
     store.close().await;
     Ok(())

@@ -28,12 +28,12 @@ async fn metadata_that_is_none_is_left_out() -> Outcome {
     }
     server.kill()?;
     let store = Store::open(&dir.path().join("data"), StoreConfig::default())?;
-    let mut etcd = etcd_client::Client::from_channel(store.channel(), None).await?;
+    let mut etcd = proto::testing::Client::new(store.channel());
     for name in ["a", "b"] {
         let metadata = json!({"name": name, "uid": "u", "generation": 1, "labels": {"a": 1, "b": "c"}, "annotations": {"d": "e"},
             "finalizers": "f", "ownerReferences": [{"name": 5}], "other": {}});
         let thing = json!({"apiVersion": "ex.io/v1", "kind": "Thing", "metadata": metadata, "spec": {"x": 1}});
-        etcd.put(format!("/registry/ex.io/things/{name}"), thing.to_string(), None).await?;
+        etcd.put((format!("/registry/ex.io/things/{name}"), thing.to_string())).await?;
     }
     drop(etcd);
     store.close().await;

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, env, fs, io, net::SocketAddr, path::Path};
 
+use ::proto::testing::{Client as Etcd, Range, get};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use codec::proto::{self, Unknown};
-use etcd_client::GetOptions;
 use serde_json::{Value, json};
 
 use super::{
@@ -217,11 +217,11 @@ impl Tally {
 
     /// Every value that etcd has: what we read and write again is the same.
     async fn stored(&mut self, etcd: SocketAddr) -> Outcome {
-        let mut kv = etcd_client::Client::connect([etcd.to_string()], None).await?.kv_client().max_decoding_message_size(MESSAGE_LIMIT);
+        let mut kv = Etcd::connect(&format!("http://{etcd}"))?.kv.max_decoding_message_size(MESSAGE_LIMIT);
         let mut seen = 0;
-        for pair in kv.get("/registry/", Some(GetOptions::new().with_prefix())).await?.kvs() {
-            let Ok(unknown) = proto::open(pair.value()) else { continue };
-            let path = pair.key_str().unwrap_or("a key");
+        for pair in &kv.range(get("/registry/").prefix()).await?.into_inner().kvs {
+            let Ok(unknown) = proto::open(&pair.value) else { continue };
+            let path = std::str::from_utf8(&pair.key).unwrap_or("a key");
             let Some(of) = proto::message(unknown.api_version, unknown.kind) else {
                 self.wrong.push(format!("{path}: no message of {} {}", unknown.api_version, unknown.kind));
                 continue;
@@ -231,8 +231,8 @@ impl Tally {
             match of.to_json(unknown.raw, usize::MAX, &mut text) {
                 Ok(()) => {
                     let text = String::from_utf8_lossy(&text);
-                    self.compare(path, pair.value(), &unknown, &text);
-                    self.served_as_stored(path, &text, pair.mod_revision());
+                    self.compare(path, &pair.value, &unknown, &text);
+                    self.served_as_stored(path, &text, pair.mod_revision);
                 }
                 Err(error) => self.wrong.push(format!("{path}: {error}")),
             }

@@ -7,7 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use etcd_client::{EventType, GetOptions, WatchOptions};
+use proto::{
+    Event, RangeRequest, ResponseHeader, WatchCreateRequest,
+    event::EventType,
+    testing::{Client, Range, get, watch as watching},
+};
 use tokio::{sync::watch, task::JoinHandle};
 
 use etcd::{Etcd, EtcdConfig};
@@ -31,9 +35,7 @@ const PROGRESS: Duration = Duration::from_millis(100);
 
 /// etcd's revision now.
 pub(super) async fn revision(etcd: SocketAddr) -> Result<u64, Box<dyn std::error::Error>> {
-    let mut client = etcd_client::Client::connect([etcd.to_string()], None).await?;
-    let answer = client.get("/", None).await?;
-    Ok(header_revision(answer.header().map(etcd_client::ResponseHeader::revision)))
+    Ok(header_revision(client(etcd)?.get("/").await?.header))
 }
 
 /// Compacts etcd, as API servers tell each other about it (spec list-watch §10).
@@ -102,24 +104,22 @@ async fn grow(
     truth: &Mutex<Truth>,
     told: &watch::Sender<u64>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut client = etcd_client::Client::connect([etcd.to_string()], None).await?;
-    let options = WatchOptions::new().with_prefix().with_start_revision(from);
-    let mut stream = client.watch(prefix, Some(options)).await?;
+    let mut stream = client(etcd)?.watch(WatchCreateRequest { start_revision: from, ..watching(prefix).prefix() }).await?;
     let mut asked = Instant::now();
     loop {
         if asked.elapsed() > PROGRESS {
             asked = Instant::now();
             // Writes of other resources move the revision as well, and no event says so.
-            stream.request_progress().await?;
+            stream.requests.progress().await?;
         }
         let Ok(message) = tokio::time::timeout(PROGRESS, stream.message()).await else { continue };
-        let message = message?.filter(|m| !m.canceled()).ok_or("etcd ended the watch")?;
-        let writes = changes(prefix, message.events())?;
+        let message = message?.filter(|m| !m.canceled).ok_or("etcd ended the watch")?;
+        let writes = changes(prefix, &message.events)?;
         let head = match writes.last() {
             Some(write) => write.revision,
             // Created says what is there, not that all of it has come.
-            None if message.created() => continue,
-            None => header_revision(message.header().map(etcd_client::ResponseHeader::revision)),
+            None if message.created => continue,
+            None => header_revision(message.header),
         };
         let mut truth = truth.lock().expect("no holder panics");
         let head = head.max(truth.head);
@@ -130,12 +130,12 @@ async fn grow(
     }
 }
 
-fn changes(prefix: &str, events: &[etcd_client::Event]) -> io::Result<Vec<Write>> {
+fn changes(prefix: &str, events: &[Event]) -> io::Result<Vec<Write>> {
     let mut writes = Vec::new();
     for event in events {
-        let Some(pair) = event.kv() else { continue };
-        let body = (event.event_type() == EventType::Put).then(|| as_json(pair.value()));
-        writes.push(Write { key: object_key(prefix, pair.key())?, revision: header_revision(Some(pair.mod_revision())), body });
+        let Some(pair) = &event.kv else { continue };
+        let body = (event.r#type() == EventType::Put).then(|| as_json(&pair.value));
+        writes.push(Write { key: object_key(prefix, &pair.key)?, revision: number(pair.mod_revision), body });
     }
     Ok(writes)
 }
@@ -148,34 +148,33 @@ fn as_json(value: &[u8]) -> Vec<u8> {
 /// Everything under `/registry/<resource>/` at `floor`, and every write after it until now.
 pub(super) async fn truth(etcd: SocketAddr, resource: &str, floor: u64) -> Result<Truth, Box<dyn std::error::Error>> {
     let prefix = format!("/registry/{resource}/");
-    let mut client = etcd_client::Client::connect([etcd.to_string()], None).await?;
-    let mut kv = client.kv_client().max_decoding_message_size(MESSAGE_LIMIT);
+    let mut client = client(etcd)?;
+    let mut kv = client.kv.clone().max_decoding_message_size(MESSAGE_LIMIT);
     let at = i64::try_from(floor)?;
-    let range = kv.get(prefix.as_str(), Some(GetOptions::new().with_prefix().with_revision(at))).await?;
-    let head = header_revision(range.header().map(etcd_client::ResponseHeader::revision));
+    let range = kv.range(RangeRequest { revision: at, ..get(prefix.as_str()).prefix() }).await?.into_inner();
+    let head = header_revision(range.header);
     let mut start = Vec::new();
-    for pair in range.kvs() {
-        let revision = header_revision(Some(pair.mod_revision()));
-        start.push(Item { key: object_key(&prefix, pair.key())?, revision, body: as_json(pair.value()) });
+    for pair in range.kvs {
+        start.push(Item { key: object_key(&prefix, &pair.key)?, revision: number(pair.mod_revision), body: as_json(&pair.value) });
     }
     let writes = tokio::time::timeout(PATIENCE, writes(&mut client, &prefix, at + 1, head)).await??;
     Ok(Truth::new(floor, start, writes, head))
 }
 
-async fn writes(client: &mut etcd_client::Client, prefix: &str, from: i64, head: u64) -> Result<Vec<Write>, Box<dyn std::error::Error>> {
-    let mut stream = client.watch(prefix, Some(WatchOptions::new().with_prefix().with_start_revision(from))).await?;
+async fn writes(client: &mut Client, prefix: &str, from: i64, head: u64) -> Result<Vec<Write>, Box<dyn std::error::Error>> {
+    let mut stream = client.watch(WatchCreateRequest { start_revision: from, ..watching(prefix).prefix() }).await?;
     let mut writes = Vec::new();
     loop {
         // etcd answers only when the watch has caught up, so it is asked again and again.
-        stream.request_progress().await?;
+        stream.requests.progress().await?;
         let Ok(message) = tokio::time::timeout(Duration::from_millis(100), stream.message()).await else { continue };
         let Some(message) = message? else { return Err("etcd ended the watch".into()) };
-        if message.canceled() {
-            return Err(format!("etcd cancelled the watch: {}", message.cancel_reason()).into());
+        if message.canceled {
+            return Err(format!("etcd cancelled the watch: {}", message.cancel_reason).into());
         }
-        writes.extend(changes(prefix, message.events())?);
-        let caught_up = message.events().is_empty() && !message.created();
-        if caught_up && header_revision(message.header().map(etcd_client::ResponseHeader::revision)) >= head {
+        writes.extend(changes(prefix, &message.events)?);
+        let caught_up = message.events.is_empty() && !message.created;
+        if caught_up && header_revision(message.header) >= head {
             writes.retain(|w| w.revision <= head);
             return Ok(writes);
         }
@@ -189,6 +188,14 @@ fn object_key(prefix: &str, key: &[u8]) -> io::Result<String> {
     Ok(if rest.contains('/') { rest.to_owned() } else { format!("/{rest}") })
 }
 
-fn header_revision(revision: Option<i64>) -> u64 {
-    revision.and_then(|r| u64::try_from(r).ok()).unwrap_or(0)
+fn header_revision(header: Option<ResponseHeader>) -> u64 {
+    header.map_or(0, |header| number(header.revision))
+}
+
+fn number(revision: i64) -> u64 {
+    u64::try_from(revision).unwrap_or(0)
+}
+
+fn client(etcd: SocketAddr) -> Result<Client, http::uri::InvalidUri> {
+    Client::connect(&format!("http://{etcd}"))
 }

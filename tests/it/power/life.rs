@@ -1,8 +1,9 @@
-//! A store from its opening on a disk to the end of the power, spoken to in-process through etcd's client.
+//! A store from its opening on a disk to the end of the power, spoken to in-process.
 
 use std::time::Duration;
 
-use etcd_client::{Client, PutOptions, Txn, TxnOp};
+use proto::PutRequest;
+use proto::testing::{Client, put, txn, watch};
 use store::{Store, StoreConfig};
 use tokio::time::timeout;
 
@@ -30,30 +31,25 @@ impl Life {
         opened.map(|store| Self { store }).map_err(|error| format!("the store does not open: {error}"))
     }
 
-    pub(super) async fn client(&self) -> Client {
-        Client::from_channel(self.store.channel(), None).await.expect("a client in the same process needs no connection")
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.store.channel())
     }
 
-    pub(super) async fn clients(&self, count: usize) -> Vec<Client> {
-        let mut clients = Vec::new();
-        for _ in 0..count {
-            clients.push(self.client().await);
-        }
-        clients
+    pub(super) fn clients(&self, count: usize) -> Vec<Client> {
+        (0..count).map(|_| self.client()).collect()
     }
 
     pub(super) async fn compact(&self, revision: i64) -> Result<(), String> {
-        let compacted = timeout(PATIENCE, self.client().await.compact(revision, None)).await.map_err(|_| "no answer to a compaction")?;
+        let compacted = timeout(PATIENCE, self.client().compact(revision, false)).await.map_err(|_| "no answer to a compaction")?;
         compacted.map(|_| ()).map_err(|error| error.to_string())
     }
 
     /// Puts a key; the revision.
     pub(super) async fn put(&self, key: &str) -> Result<i64, String> {
-        let mut client = self.client().await;
-        let put =
-            timeout(PATIENCE, client.put(key, "v", Some(PutOptions::new().with_prev_key()))).await.map_err(|_| "no answer to a put")?;
-        let put = put.map_err(|error| error.to_string())?;
-        Ok(put.header().ok_or("an answer has a header")?.revision())
+        let mut client = self.client();
+        let put = client.put(PutRequest { prev_kv: true, ..put(key, "v") });
+        let put = timeout(PATIENCE, put).await.map_err(|_| "no answer to a put")?.map_err(|error| error.to_string())?;
+        Ok(put.header.ok_or("an answer has a header")?.revision)
     }
 
     /// Waits until the store says that its storage failed.
@@ -71,23 +67,23 @@ impl Life {
     pub(super) async fn has_stopped(&self) -> Result<(), String> {
         self.put("late").await.map_or(Ok(()), |revision| Err(format!("a put is acknowledged as {revision} although the disk fails")))?;
         self.stops().await?;
-        let mut client = self.client().await;
+        let mut client = self.client();
         let mut went = Vec::new();
-        let shown = match client.get("no such key", None).await {
-            Ok(answer) => answer.header().ok_or("an answer has a header")?.revision(),
+        let shown = match client.get("no such key").await {
+            Ok(answer) => answer.header.ok_or("an answer has a header")?.revision,
             Err(error) => return Err(format!("what is in memory is not read any more: {error}")),
         };
-        let txn = Txn::new().and_then([TxnOp::put("k", "v", None)]);
-        went.push(("a put", client.put("k", "v", None).await.is_ok()));
-        went.push(("a deletion", client.delete("k", None).await.is_ok()));
+        let txn = txn([], [put("k", "v").into()]);
+        went.push(("a put", client.put(("k", "v")).await.is_ok()));
+        went.push(("a deletion", client.delete("k").await.is_ok()));
         went.push(("a transaction", client.txn(txn).await.is_ok()));
-        went.push(("a lease", client.lease_grant(10, None).await.is_ok()));
-        went.push(("a compaction", client.compact(1, None).await.is_ok()));
+        went.push(("a lease", client.grant(0, 10).await.is_ok()));
+        went.push(("a compaction", client.compact(1, false).await.is_ok()));
         // All these attempts have left no trace.
-        let mut watch = client.watch("k", None).await.map_err(|error| format!("no watch begins any more: {error}"))?;
-        watch.request_progress().await.map_err(|error| error.to_string())?;
-        let told = timeout(PATIENCE, watch.message()).await.map_err(|_| "a watch is told nothing")?.map_err(|error| error.to_string())?;
-        let told = told.and_then(|told| told.header().map(etcd_client::ResponseHeader::revision));
+        let mut stream = client.watch(watch("k")).await.map_err(|error| format!("no watch begins any more: {error}"))?;
+        stream.requests.progress().await.map_err(|error| error.to_string())?;
+        let told = timeout(PATIENCE, stream.message()).await.map_err(|_| "a watch is told nothing")?.map_err(|error| error.to_string())?;
+        let told = told.and_then(|told| told.header).map(|header| header.revision);
         if told != Some(shown) {
             return Err(format!("a watch is told revision {told:?}, a reader {shown}"));
         }

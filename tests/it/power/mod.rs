@@ -106,7 +106,7 @@ async fn until_the_power_goes(
     *opened = true;
     judge(&life, history, told).await?;
     let now = Told::default();
-    let witnesses = clients::start(life.clients(WRITERS + 2).await, history.head(), rng.random(), &now);
+    let witnesses = clients::start(life.clients(WRITERS + 2), history.head(), rng.random(), &now);
     if rng.random_bool(0.5) {
         // Only what has been judged may be dropped; the answer may be lost with the power.
         let _may_be_late = life.compact(history.head()).await;
@@ -131,8 +131,7 @@ async fn a_disk_that_lies_about_syncs_is_found_out() {
 }
 
 async fn judge(life: &Life, history: &mut History, told: &Told) -> Result<(), String> {
-    let found =
-        clients::check(&mut life.client().await, history, told).await.map_err(|error| format!("the store cannot be read: {error}"))?;
+    let found = clients::check(&mut life.client(), history, told).await.map_err(|error| format!("the store cannot be read: {error}"))?;
     if found.is_empty() { Ok(()) } else { Err(found.join("\n")) }
 }
 
@@ -145,7 +144,7 @@ async fn a_full_disk_and_a_failed_sync_stop_the_store_and_lose_nothing_promised(
             let (mut history, told) = (History::default(), Told::default());
             let life = Life::begin(&disk).await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             judge(&life, &mut history, &told).await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-            let witnesses = clients::start(life.clients(WRITERS + 2).await, 1, seed, &told);
+            let witnesses = clients::start(life.clients(WRITERS + 2), 1, seed, &told);
             life.stops().await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             life.has_stopped().await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             life.close().await;

@@ -44,9 +44,9 @@ impl Kept {
 fn fill(port: u16) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let mut client = etcd_client::Client::connect([format!("http://127.0.0.1:{port}")], None).await.expect("a client");
+        let mut client = proto::testing::Client::connect(&format!("http://127.0.0.1:{port}")).expect("a URL");
         for n in 0..300 {
-            client.put(format!("key/{n:03}"), vec![b'v'; 10_000], None).await.expect("a put");
+            client.put((format!("key/{n:03}"), vec![b'v'; 10_000])).await.expect("a put");
         }
     });
 }

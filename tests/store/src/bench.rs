@@ -99,7 +99,7 @@ async fn one(options: &Options, url: &str, writers: usize, pid: Option<u32>) -> 
 async fn load(options: &Options, url: &str, writers: usize, length: Duration) -> Result<Vec<u32>> {
     let mut clients = Vec::new();
     for _ in 0..writers.div_ceil(WRITERS_PER_CONNECTION) {
-        clients.push(connect(url).await?);
+        clients.push(connect(url)?);
     }
     let deadline = Instant::now() + length;
     let mut set: JoinSet<Result<Vec<u32>>> = JoinSet::new();
@@ -114,7 +114,7 @@ async fn load(options: &Options, url: &str, writers: usize, length: Duration) ->
                 if sent >= deadline {
                     break;
                 }
-                client.put(format!("bench/{writer:03}/{:04}", turn % KEYS), value.clone(), None).await?;
+                client.put((format!("bench/{writer:03}/{:04}", turn % KEYS), value.clone())).await?;
                 latencies.push(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX));
             }
             Ok(latencies)

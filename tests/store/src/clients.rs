@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{
-    Client, EventType, GetOptions, Txn, TxnOp, WatchOptions,
-    proto::{PbEvent, PbKeyValue},
+use proto::{
+    Event, KeyValue, WatchCreateRequest,
+    event::EventType,
+    testing::{Client, Range, get, put, txn, watch as watching},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinSet, time::timeout};
@@ -75,11 +76,11 @@ pub(crate) async fn end(mut clients: JoinSet<()>) {
 
 /// Reads what is new since the last check, and compares it, the whole state, and what was told.
 pub(crate) async fn check(client: &mut Client, history: &mut History, told: &Told) -> Outcome<Vec<String>> {
-    let all = client.get("\0", Some(GetOptions::new().with_all_keys())).await?;
-    let head = all.header().ok_or("a range has a header")?.revision();
+    let all = client.range(get("").prefix()).await?;
+    let head = all.header.ok_or("a range has a header")?.revision;
     let changes = changes(client, history.head(), head).await?;
     let mut found = history.extend(head, changes);
-    let state: Vec<_> = all.0.kvs.iter().map(|kv| (kv.key.clone(), kv.mod_revision, kv.value.clone())).collect();
+    let state: Vec<_> = all.kvs.into_iter().map(|kv| (kv.key, kv.mod_revision, kv.value)).collect();
     if state != history.state() {
         found.push(format!("the state of {} keys at {head} is not what the changes left ({} keys)", state.len(), history.state().len()));
     }
@@ -98,22 +99,21 @@ async fn changes(client: &mut Client, after: i64, head: i64) -> Outcome<Vec<Chan
     if head <= seen {
         return Ok(changes);
     }
-    let options = WatchOptions::new().with_all_keys().with_start_revision(seen + 1);
-    let mut watch = client.watch("\0", Some(options)).await?;
+    let mut watch = client.watch(WatchCreateRequest { start_revision: seen + 1, ..watching("").prefix() }).await?;
     while seen < head {
         let message = timeout(PATIENCE, watch.message()).await.map_err(|_| "the history does not come")??.ok_or("the watch ended")?;
-        if message.canceled() {
-            return Err(format!("the watch from {} was canceled: {}", after + 1, message.cancel_reason()).into());
+        if message.canceled {
+            return Err(format!("the watch from {} was canceled: {}", after + 1, message.cancel_reason).into());
         }
-        changes.extend(message.events().iter().filter_map(|event| change(&event.0)));
+        changes.extend(message.events.iter().filter_map(change));
         seen = changes.last().map_or(seen, |change| change.revision);
     }
     Ok(changes)
 }
 
-fn change(event: &PbEvent) -> Option<Change> {
+fn change(event: &Event) -> Option<Change> {
     let kv = event.kv.as_ref()?;
-    let content = (event.r#type == EventType::Put as i32).then(|| kv.value.clone());
+    let content = (event.r#type() == EventType::Put).then(|| kv.value.clone());
     Some(Change { revision: kv.mod_revision, key: kv.key.clone(), content })
 }
 
@@ -124,19 +124,19 @@ async fn write(client: &mut Client, rng: &mut StdRng, writer: usize, told: &Told
     rng.fill(&mut value[..]);
     let (revision, acknowledged) = match rng.random_range(0..10) {
         0 => {
-            let answer = client.delete(key.clone(), None).await.ok()?;
-            let deleted = if answer.deleted() > 0 { vec![(key, None)] } else { Vec::new() };
-            (answer.header()?.revision(), deleted)
+            let answer = client.delete(key.clone()).await.ok()?;
+            let deleted = if answer.deleted > 0 { vec![(key, None)] } else { Vec::new() };
+            (answer.header?.revision, deleted)
         }
         1 | 2 => {
             let second = [&key[..], b"/second"].concat();
-            let puts = [TxnOp::put(key.clone(), value.clone(), None), TxnOp::put(second.clone(), value.clone(), None)];
-            let answer = client.txn(Txn::new().and_then(puts)).await.ok()?;
-            (answer.header()?.revision(), vec![(key, Some(value.clone())), (second, Some(value))])
+            let puts = [put(key.clone(), value.clone()).into(), put(second.clone(), value.clone()).into()];
+            let answer = client.txn(txn([], puts)).await.ok()?;
+            (answer.header?.revision, vec![(key, Some(value.clone())), (second, Some(value))])
         }
         _ => {
-            let answer = client.put(key.clone(), value.clone(), None).await.ok()?;
-            (answer.header()?.revision(), vec![(key, Some(value))])
+            let answer = client.put((key.clone(), value.clone())).await.ok()?;
+            (answer.header?.revision, vec![(key, Some(value))])
         }
     };
     let changes = acknowledged.into_iter().map(|(key, content)| Change { revision, key, content });
@@ -145,13 +145,12 @@ async fn write(client: &mut Client, rng: &mut StdRng, writer: usize, told: &Told
 }
 
 async fn watch(mut client: Client, from: i64, told: &Told) -> Outcome<()> {
-    let options = WatchOptions::new().with_prefix().with_start_revision(from);
-    let mut watch = client.watch("told/", Some(options)).await?;
+    let mut watch = client.watch(WatchCreateRequest { start_revision: from, ..watching("told/").prefix() }).await?;
     while let Some(message) = watch.message().await? {
-        let head = message.header().map_or(0, |header| header.revision());
-        told.add(head, |all| &mut all.shown, message.events().iter().filter_map(|event| change(&event.0)));
+        let head = message.header.map_or(0, |header| header.revision);
+        told.add(head, |all| &mut all.shown, message.events.iter().filter_map(change));
         if rand::random_ratio(1, 10) {
-            watch.request_progress().await?;
+            watch.requests.progress().await?;
         }
     }
     Ok(())
@@ -159,8 +158,8 @@ async fn watch(mut client: Client, from: i64, told: &Told) -> Outcome<()> {
 
 async fn read(client: &mut Client, told: &Told) -> Option<()> {
     let writer = rand::random_range(2..6);
-    let answer = client.get(format!("told/{writer:02}/"), Some(GetOptions::new().with_prefix())).await.ok()?;
-    let put = |kv: &PbKeyValue| Change { revision: kv.mod_revision, key: kv.key.clone(), content: Some(kv.value.clone()) };
-    told.add(answer.header()?.revision(), |all| &mut all.shown, answer.0.kvs.iter().map(put));
+    let answer = client.range(get(format!("told/{writer:02}/")).prefix()).await.ok()?;
+    let shown = |kv: KeyValue| Change { revision: kv.mod_revision, key: kv.key, content: Some(kv.value) };
+    told.add(answer.header?.revision, |all| &mut all.shown, answer.kvs.into_iter().map(shown));
     Some(())
 }

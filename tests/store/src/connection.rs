@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use etcd_client::{Client, ConnectOptions, GetOptions};
+use proto::{
+    RangeRequest,
+    testing::{Client, get},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
+use tonic::transport::Endpoint;
 
 /// How long one call may take: long enough for a commit behind 256 others on a slow disk of a busy machine.
 const CALL: Duration = Duration::from_secs(60);
@@ -17,21 +21,24 @@ const CALL: Duration = Duration::from_secs(60);
 const METRICS_BYTES: u64 = 16 << 20;
 
 /// A client with a connection of its own, for calls that end.
-pub(crate) async fn connect(url: &str) -> Result<Client> {
-    let options = ConnectOptions::new().with_timeout(CALL).with_connect_timeout(CALL);
-    Client::connect([url], Some(options)).await.with_context(|| format!("connect to {url}"))
+pub(crate) fn connect(url: &str) -> Result<Client> {
+    Ok(Client::over(&endpoint(url)?.timeout(CALL)))
 }
 
 /// A client without a time limit, for watches.
-pub(crate) async fn connect_for_streams(url: &str) -> Result<Client> {
-    let options = ConnectOptions::new().with_connect_timeout(CALL);
-    Client::connect([url], Some(options)).await.with_context(|| format!("connect to {url}"))
+pub(crate) fn connect_for_streams(url: &str) -> Result<Client> {
+    Ok(Client::over(&endpoint(url)?))
+}
+
+fn endpoint(url: &str) -> Result<Endpoint> {
+    let endpoint = Endpoint::from_shared(url.to_owned()).with_context(|| format!("{url} is no URL"))?;
+    Ok(endpoint.connect_timeout(CALL))
 }
 
 /// The newest revision.
 pub(crate) async fn head(client: &mut Client) -> Result<i64> {
-    let answer = client.get("\0", Some(GetOptions::new().with_limit(1).with_count_only())).await?;
-    Ok(answer.header().context("a range has a header")?.revision())
+    let answer = client.range(RangeRequest { limit: 1, count_only: true, ..get("\0") }).await?;
+    Ok(answer.header.context("a range has a header")?.revision)
 }
 
 /// How many watches an etcd still has to tell of the past, by its own count; `None` when it does not count them, as the store does not.

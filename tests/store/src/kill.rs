@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, anyhow, ensure};
-use etcd_client::Client;
+use proto::testing::Client;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::time::sleep;
 
@@ -62,7 +62,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
         }
         told = Told::default();
         let life = Duration::from_millis(rng.random_range(LIFE_MS));
-        let running = clients::start(connections(options.writers, &url).await?, history.head(), rng.random(), &told);
+        let running = clients::start(connections(options.writers, &url)?, history.head(), rng.random(), &told);
         sleep(life).await;
         server.kill().await?;
         clients::end(running).await;
@@ -81,15 +81,15 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
 }
 
 async fn check(url: &str, history: &mut History, told: &Told) -> Result<Vec<String>> {
-    let mut client = connect_for_streams(url).await?;
+    let mut client = connect_for_streams(url)?;
     clients::check(&mut client, history, told).await.map_err(|error| anyhow!("the store that is back cannot be read: {error}"))
 }
 
 /// A watcher's, a reader's, and one for each writer.
-async fn connections(writers: u32, url: &str) -> Result<Vec<Client>> {
-    let mut connections = vec![connect_for_streams(url).await?];
+fn connections(writers: u32, url: &str) -> Result<Vec<Client>> {
+    let mut connections = vec![connect_for_streams(url)?];
     for _ in 0..=writers {
-        connections.push(connect(url).await?);
+        connections.push(connect(url)?);
     }
     Ok(connections)
 }

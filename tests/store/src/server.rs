@@ -53,7 +53,7 @@ impl Server {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the store ended with {status}: {}", self.last_words());
             }
-            if let Ok(mut client) = connect(url).await
+            if let Ok(mut client) = connect(url)
                 && head(&mut client).await.is_ok()
             {
                 return Ok(());

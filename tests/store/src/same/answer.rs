@@ -1,13 +1,11 @@
 //! What is answered, without the members that name a member, and the explained differences by name.
 
-use etcd_client::{
-    Error, SortTarget,
-    proto::{
-        PbCompactionResponse, PbDeleteResponse, PbKeyValue, PbLeaseGrantResponse, PbLeaseKeepAliveResponse, PbLeaseLeasesResponse,
-        PbLeaseRevokeResponse, PbLeaseTimeToLiveResponse, PbPutResponse, PbRangeResponse, PbResponseHeader, PbResponseOp, PbTxnOpResponse,
-        PbTxnResponse,
-    },
+use proto::{
+    CompactionResponse, DeleteRangeResponse, KeyValue, LeaseGrantResponse, LeaseKeepAliveResponse, LeaseLeasesResponse,
+    LeaseRevokeResponse, LeaseTimeToLiveResponse, PutResponse, RangeResponse, ResponseHeader, ResponseOp, TxnResponse,
+    range_request::SortTarget, response_op::Response,
 };
+use tonic::Status;
 
 use super::operation::Operation;
 
@@ -17,16 +15,16 @@ const TTL_SECONDS: i64 = 5;
 /// One side's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
-    Range(PbRangeResponse),
-    Put(PbPutResponse),
-    Delete(PbDeleteResponse),
-    Txn(PbTxnResponse),
-    Compact(PbCompactionResponse),
-    Granted(PbLeaseGrantResponse),
-    Revoked(PbLeaseRevokeResponse),
-    KeptAlive(PbLeaseKeepAliveResponse),
-    TimeToLive(PbLeaseTimeToLiveResponse),
-    Leases(PbLeaseLeasesResponse),
+    Range(RangeResponse),
+    Put(PutResponse),
+    Delete(DeleteRangeResponse),
+    Txn(TxnResponse),
+    Compact(CompactionResponse),
+    Granted(LeaseGrantResponse),
+    Revoked(LeaseRevokeResponse),
+    KeptAlive(LeaseKeepAliveResponse),
+    TimeToLive(LeaseTimeToLiveResponse),
+    Leases(LeaseLeasesResponse),
     /// gRPC's code by its name, and the text byte for byte.
     Refused {
         code: String,
@@ -37,71 +35,68 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub(super) fn range(mut answer: PbRangeResponse) -> Self {
+    pub(super) fn range(mut answer: RangeResponse) -> Self {
         nameless(&mut answer.header);
         Self::Range(answer)
     }
 
-    pub(super) fn put(mut answer: PbPutResponse) -> Self {
+    pub(super) fn put(mut answer: PutResponse) -> Self {
         nameless(&mut answer.header);
         Self::Put(answer)
     }
 
-    pub(super) fn delete(mut answer: PbDeleteResponse) -> Self {
+    pub(super) fn delete(mut answer: DeleteRangeResponse) -> Self {
         nameless(&mut answer.header);
         Self::Delete(answer)
     }
 
-    pub(super) fn txn(mut answer: PbTxnResponse) -> Self {
+    pub(super) fn txn(mut answer: TxnResponse) -> Self {
         nameless_txn(&mut answer);
         Self::Txn(answer)
     }
 
-    pub(super) fn compact(mut answer: PbCompactionResponse) -> Self {
+    pub(super) fn compact(mut answer: CompactionResponse) -> Self {
         nameless(&mut answer.header);
         Self::Compact(answer)
     }
 
-    pub(super) fn granted(mut answer: PbLeaseGrantResponse) -> Self {
+    pub(super) fn granted(mut answer: LeaseGrantResponse) -> Self {
         nameless(&mut answer.header);
         Self::Granted(answer)
     }
 
     /// A lease whose id the server chose: that there is one is all that can be compared.
-    pub(super) fn granted_any(mut answer: PbLeaseGrantResponse) -> Self {
+    pub(super) fn granted_any(mut answer: LeaseGrantResponse) -> Self {
         answer.id = i64::from(answer.id > 0);
         Self::granted(answer)
     }
 
-    pub(super) fn revoked(mut answer: PbLeaseRevokeResponse) -> Self {
+    pub(super) fn revoked(mut answer: LeaseRevokeResponse) -> Self {
         nameless(&mut answer.header);
         Self::Revoked(answer)
     }
 
-    pub(super) fn kept_alive(mut answer: PbLeaseKeepAliveResponse) -> Self {
+    pub(super) fn kept_alive(mut answer: LeaseKeepAliveResponse) -> Self {
         nameless(&mut answer.header);
         Self::KeptAlive(answer)
     }
 
     /// The keys of a lease are a set: etcd answers them in the order of a Go map.
-    pub(super) fn time_to_live(mut answer: PbLeaseTimeToLiveResponse) -> Self {
+    pub(super) fn time_to_live(mut answer: LeaseTimeToLiveResponse) -> Self {
         nameless(&mut answer.header);
         answer.keys.sort();
         Self::TimeToLive(answer)
     }
 
     /// The leases are a set: etcd answers them by the moment they end, which a keep-alive moves by parts of a second.
-    pub(super) fn leases(mut answer: PbLeaseLeasesResponse) -> Self {
+    pub(super) fn leases(mut answer: LeaseLeasesResponse) -> Self {
         nameless(&mut answer.header);
         answer.leases.sort_by_key(|lease| lease.id);
         Self::Leases(answer)
     }
 
-    pub(super) fn refused(error: &Error) -> Self {
-        match error {
-            Error::GRpcStatus(status) => Self::Refused { code: format!("{:?}", status.code()), message: status.message().to_owned() },
-            other => Self::Refused { code: "client".to_owned(), message: other.to_string() },
-        }
+    pub(super) fn refused(status: &Status) -> Self {
+        Self::Refused { code: format!("{:?}", status.code()), message: status.message().to_owned() }
     }
 }
 
@@ -145,9 +140,9 @@ pub(super) fn compare(operation: &Operation, etcd: &Answer, store: &Answer) -> R
         (Operation::Range { sort: Some(by), .. }, Answer::Range(a), Answer::Range(b)) if without_ties(a, *by) == without_ties(b, *by) => {
             Ok(Some(Explained::TiesOfASort))
         }
-        (Operation::RangeStream { .. }, _, Answer::Refused { code, .. }) if code == "Unimplemented" => Ok(Some(Explained::NoRangeStream)),
+        (Operation::RangeStream(_), _, Answer::Refused { code, .. }) if code == "Unimplemented" => Ok(Some(Explained::NoRangeStream)),
         (_, Answer::TimeToLive(a), Answer::TimeToLive(b)) if a.ttl.abs_diff(b.ttl) <= TTL_SECONDS.unsigned_abs() => {
-            let same = PbLeaseTimeToLiveResponse { ttl: a.ttl, ..b.clone() } == *a;
+            let same = LeaseTimeToLiveResponse { ttl: a.ttl, ..b.clone() } == *a;
             same.then_some(Some(Explained::SecondsLeft)).ok_or(())
         }
         (_, Answer::Refused { message, .. }, Answer::Refused { .. }) if message.starts_with("grpc: received message larger than max") => {
@@ -159,7 +154,7 @@ pub(super) fn compare(operation: &Operation, etcd: &Answer, store: &Answer) -> R
 
 /// The same answer with equal pairs in the order of their keys. Of the last group of a cut answer only the value that is sorted by is kept, for which
 /// of its pairs fit is the sort's choice.
-fn without_ties(answer: &PbRangeResponse, by: SortTarget) -> PbRangeResponse {
+fn without_ties(answer: &RangeResponse, by: SortTarget) -> RangeResponse {
     let mut answer = answer.clone();
     let last = answer.kvs.last().map(|kv| sorted_by(kv, by));
     for group in answer.kvs.chunk_by_mut(|a, b| sorted_by(a, by) == sorted_by(b, by)) {
@@ -167,13 +162,13 @@ fn without_ties(answer: &PbRangeResponse, by: SortTarget) -> PbRangeResponse {
     }
     if answer.more {
         for kv in answer.kvs.iter_mut().filter(|kv| Some(sorted_by(kv, by)) == last) {
-            *kv = PbKeyValue { value: sorted_by(kv, by), ..PbKeyValue::default() };
+            *kv = KeyValue { value: sorted_by(kv, by), ..KeyValue::default() };
         }
     }
     answer
 }
 
-fn sorted_by(kv: &PbKeyValue, by: SortTarget) -> Vec<u8> {
+fn sorted_by(kv: &KeyValue, by: SortTarget) -> Vec<u8> {
     match by {
         SortTarget::Key => kv.key.clone(),
         SortTarget::Version => kv.version.to_be_bytes().to_vec(),
@@ -184,20 +179,20 @@ fn sorted_by(kv: &PbKeyValue, by: SortTarget) -> Vec<u8> {
 }
 
 /// Cluster, member and term differ between any two; the revision stays.
-pub(super) fn nameless(header: &mut Option<PbResponseHeader>) {
+pub(super) fn nameless(header: &mut Option<ResponseHeader>) {
     if let Some(header) = header {
         (header.cluster_id, header.member_id, header.raft_term) = (0, 0, 0);
     }
 }
 
-fn nameless_txn(answer: &mut PbTxnResponse) {
+fn nameless_txn(answer: &mut TxnResponse) {
     nameless(&mut answer.header);
-    for PbResponseOp { response } in &mut answer.responses {
+    for ResponseOp { response } in &mut answer.responses {
         match response {
-            Some(PbTxnOpResponse::ResponseRange(range)) => nameless(&mut range.header),
-            Some(PbTxnOpResponse::ResponsePut(put)) => nameless(&mut put.header),
-            Some(PbTxnOpResponse::ResponseDeleteRange(delete)) => nameless(&mut delete.header),
-            Some(PbTxnOpResponse::ResponseTxn(inner)) => nameless_txn(inner),
+            Some(Response::ResponseRange(range)) => nameless(&mut range.header),
+            Some(Response::ResponsePut(put)) => nameless(&mut put.header),
+            Some(Response::ResponseDeleteRange(delete)) => nameless(&mut delete.header),
+            Some(Response::ResponseTxn(inner)) => nameless_txn(inner),
             None => {}
         }
     }
@@ -205,22 +200,22 @@ fn nameless_txn(answer: &mut PbTxnResponse) {
 
 #[cfg(test)]
 mod tests {
-    use etcd_client::GetOptions;
+    use proto::testing::get;
 
     use super::*;
 
-    fn kv(key: &str, version: i64) -> PbKeyValue {
-        PbKeyValue { key: key.into(), version, ..PbKeyValue::default() }
+    fn kv(key: &str, version: i64) -> KeyValue {
+        KeyValue { key: key.into(), version, ..KeyValue::default() }
     }
 
-    fn sorted(kvs: Vec<PbKeyValue>, more: bool) -> Answer {
-        Answer::Range(PbRangeResponse { kvs, more, ..PbRangeResponse::default() })
+    fn sorted(kvs: Vec<KeyValue>, more: bool) -> Answer {
+        Answer::Range(RangeResponse { kvs, more, ..RangeResponse::default() })
     }
 
     #[test]
     fn ties_of_a_sort_are_explained_and_nothing_else_is() {
-        let by_version = Operation::Range { key: b"k".to_vec(), options: GetOptions::new(), sort: Some(SortTarget::Version) };
-        let unsorted = Operation::Range { key: b"k".to_vec(), options: GetOptions::new(), sort: None };
+        let by_version = Operation::Range { range: get("k"), sort: Some(SortTarget::Version) };
+        let unsorted = Operation::Range { range: get("k"), sort: None };
         let (a, b) = (sorted(vec![kv("a", 1), kv("b", 1)], false), sorted(vec![kv("b", 1), kv("a", 1)], false));
         assert_eq!(compare(&by_version, &a, &b), Ok(Some(Explained::TiesOfASort)));
         assert_eq!(compare(&unsorted, &a, &b), Err(()));

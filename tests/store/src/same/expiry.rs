@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use etcd_client::{GetOptions, PutOptions, WatchOptions};
+use proto::{
+    PutRequest, WatchCreateRequest,
+    testing::{Range, get, put as putting, watch},
+};
 use tokio::time::{Instant, sleep};
 
 use super::{Pair, operation::Operation};
@@ -20,18 +23,17 @@ const END: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(pair: &mut Pair) -> Result<()> {
     pair.close_streams();
-    let options = WatchOptions::new().with_prefix().with_prev_key();
-    pair.ask(&Operation::Watch { stream: 0, key: b"leased/".to_vec(), start: 0, options }).await?;
+    let create = WatchCreateRequest { prev_kv: true, ..watch("leased/").prefix() };
+    pair.ask(&Operation::Watch { stream: 0, create }).await?;
     for lease in 1000..1000 + LEASES {
-        let attached = PutOptions::new().with_lease(lease);
-        let put = |key: String, options: PutOptions| Operation::Put { key: key.into_bytes(), value: b"v".to_vec(), options };
+        let put = |key: u32, lease_of: i64| Operation::Put(PutRequest { lease: lease_of, ..putting(format!("leased/{lease}/{key}"), "v") });
         pair.ask(&Operation::Grant { id: lease, ttl: TTL_SECONDS - lease % 2 }).await?;
         for key in 0..4 {
-            pair.ask(&put(format!("leased/{lease}/{key}"), attached.clone())).await?;
+            pair.ask(&put(key, lease)).await?;
         }
         // One is detached, one moves to another key's lease that is not there, one is deleted before.
-        pair.ask(&put(format!("leased/{lease}/0"), PutOptions::new())).await?;
-        pair.ask(&put(format!("leased/{lease}/1"), PutOptions::new().with_lease(lease + 500))).await?;
+        pair.ask(&put(0, 0)).await?;
+        pair.ask(&put(1, lease + 500)).await?;
         pair.ask(&Operation::TimeToLive { id: lease, keys: true }).await?;
         if lease % 2 == 0 {
             sleep(BEFORE).await;
@@ -50,7 +52,7 @@ pub(super) async fn run(pair: &mut Pair) -> Result<()> {
 }
 
 fn read(prefix: &str) -> Operation {
-    Operation::Range { key: prefix.into(), options: GetOptions::new().with_prefix(), sort: None }
+    Operation::Range { range: get(prefix).prefix(), sort: None }
 }
 
 /// Waits until the lease has taken a key of its own with it on both sides; when one side does not let go, the questions that follow show it.
@@ -58,8 +60,8 @@ async fn ended(pair: &mut Pair, lease: i64) -> Result<()> {
     let key = format!("leased/{lease}/3");
     let deadline = Instant::now() + END;
     while Instant::now() < deadline {
-        let (etcd, store) = tokio::join!(pair.etcd.calls.get(key.clone(), None), pair.store.calls.get(key.clone(), None));
-        if etcd?.kvs().is_empty() && store?.kvs().is_empty() {
+        let (etcd, store) = tokio::join!(pair.etcd.calls.get(key.clone()), pair.store.calls.get(key.clone()));
+        if etcd?.kvs.is_empty() && store?.kvs.is_empty() {
             return Ok(());
         }
         sleep(Duration::from_millis(50)).await;

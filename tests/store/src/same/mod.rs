@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use etcd_client::Client;
+use proto::testing::Client;
 use tokio::time::{Instant, sleep};
 
 use self::{
@@ -113,15 +113,15 @@ struct Side {
 
 impl Side {
     async fn connect(url: &str) -> Result<Self> {
-        let mut calls = connect(url).await?;
+        let mut calls = connect(url)?;
         let head = head(&mut calls).await.with_context(|| format!("{url} does not answer"))?;
         ensure!(head == 1, "{url} is not empty: its revision is {head}, an empty one's is 1");
-        Ok(Self { calls, streamed: connect_for_streams(url).await?, streams: Streams::default(), url: url.to_owned() })
+        Ok(Self { calls, streamed: connect_for_streams(url)?, streams: Streams::default(), url: url.to_owned() })
     }
 
     async fn ask(&mut self, operation: &Operation) -> Result<Answer> {
         match operation {
-            Operation::Watch { stream, key, options, .. } => self.streams.watch(&self.streamed, *stream, key, options).await?,
+            Operation::Watch { stream, create } => self.streams.watch(&mut self.streamed, *stream, create).await?,
             Operation::CancelWatch { stream, watch } => self.streams.cancel(*stream, *watch).await?,
             Operation::Progress { stream } => self.streams.progress(*stream).await?,
             Operation::CloseStream { stream } => self.streams.close(*stream),
@@ -170,12 +170,12 @@ impl Pair {
                 self.report.differs(operation, &format!("{etcd:?}"), &format!("{store:?}"));
             }
         }
-        self.behind |= matches!(operation, Watch { start, .. } if *start > 0);
+        self.behind |= matches!(operation, Watch { create, .. } if create.start_revision > 0);
         if let Answer::Refused { message, .. } = &etcd {
             self.report.refused(message);
         }
         self.learn(operation, &etcd);
-        if matches!(operation, Watch { start, .. } if (1..=self.compacted).contains(start)) {
+        if matches!(operation, Watch { create, .. } if (1..=self.compacted).contains(&create.start_revision)) {
             // It is about to be canceled, and what the next one on the stream is answered depends on that.
             self.catch_up().await;
         }
@@ -209,8 +209,8 @@ impl Pair {
         self.head = self.head.max(answer.revision().unwrap_or(0));
         match operation {
             Operation::Compact { revision, .. } if matches!(answer, Answer::Compact(_)) => self.compacted = *revision,
-            Operation::Watch { stream, start, .. } => {
-                self.starts.entry(*stream).or_default().insert(*start);
+            Operation::Watch { stream, create } => {
+                self.starts.entry(*stream).or_default().insert(create.start_revision);
                 self.remember(*stream, operation);
             }
             Operation::CancelWatch { stream, .. } | Operation::Progress { stream } => self.remember(*stream, operation),

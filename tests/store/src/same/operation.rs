@@ -1,9 +1,10 @@
 //! What is asked: one operation, and how one side answers it.
 
-use etcd_client::{
-    Client, CompactionOptions, DeleteOptions, Error, GetOptions, LeaseGrantOptions, LeaseTimeToLiveOptions, PutOptions, SortTarget, Txn,
-    WatchOptions,
+use proto::{
+    DeleteRangeRequest, LeaseLeasesRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest,
+    WatchCreateRequest, range_request::SortTarget, testing::Client,
 };
+use tonic::Status;
 
 use super::answer::Answer;
 
@@ -12,25 +13,14 @@ use super::answer::Answer;
 pub(super) enum Operation {
     /// A range; `sort` is what it is sorted by when not by key.
     Range {
-        key: Vec<u8>,
-        options: GetOptions,
+        range: RangeRequest,
         sort: Option<SortTarget>,
     },
     /// The same, answered in chunks (etcd 3.7).
-    RangeStream {
-        key: Vec<u8>,
-        options: GetOptions,
-    },
-    Put {
-        key: Vec<u8>,
-        value: Vec<u8>,
-        options: PutOptions,
-    },
-    Delete {
-        key: Vec<u8>,
-        options: DeleteOptions,
-    },
-    Txn(Txn),
+    RangeStream(RangeRequest),
+    Put(PutRequest),
+    Delete(DeleteRangeRequest),
+    Txn(TxnRequest),
     Compact {
         revision: i64,
         physical: bool,
@@ -54,9 +44,7 @@ pub(super) enum Operation {
     /// A watch on one of the streams; the stream is opened when it is not.
     Watch {
         stream: usize,
-        key: Vec<u8>,
-        start: i64,
-        options: WatchOptions,
+        create: WatchCreateRequest,
     },
     CancelWatch {
         stream: usize,
@@ -76,9 +64,9 @@ impl Operation {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Range { .. } => "range",
-            Self::RangeStream { .. } => "range stream",
-            Self::Put { .. } => "put",
-            Self::Delete { .. } => "delete",
+            Self::RangeStream(_) => "range stream",
+            Self::Put(_) => "put",
+            Self::Delete(_) => "delete",
             Self::Txn(_) => "txn",
             Self::Compact { .. } => "compact",
             Self::Grant { .. } => "lease grant",
@@ -99,53 +87,38 @@ pub(super) async fn ask(client: &mut Client, operation: &Operation) -> Answer {
     answer(client, operation.clone()).await.unwrap_or_else(|error| Answer::refused(&error))
 }
 
-async fn answer(client: &mut Client, operation: Operation) -> Result<Answer, Error> {
+async fn answer(client: &mut Client, operation: Operation) -> Result<Answer, Status> {
     Ok(match operation {
-        Operation::Range { key, options, .. } => Answer::range(client.get(key, Some(options)).await?.0),
-        Operation::RangeStream { key, options } => streamed(client, key, options).await?,
-        Operation::Put { key, value, options } => Answer::put(client.put(key, value, Some(options)).await?.0),
-        Operation::Delete { key, options } => Answer::delete(client.delete(key, Some(options)).await?.0),
-        Operation::Txn(txn) => Answer::txn(client.txn(txn).await?.0),
-        Operation::Compact { revision, physical } => {
-            let options = if physical { CompactionOptions::new().with_physical() } else { CompactionOptions::new() };
-            Answer::compact(client.compact(revision, Some(options)).await?.0)
-        }
+        Operation::Range { range, .. } => Answer::range(client.range(range).await?),
+        Operation::RangeStream(range) => streamed(client, range).await?,
+        Operation::Put(put) => Answer::put(client.put(put).await?),
+        Operation::Delete(delete) => Answer::delete(client.delete_range(delete).await?),
+        Operation::Txn(txn) => Answer::txn(client.txn(txn).await?),
+        Operation::Compact { revision, physical } => Answer::compact(client.compact(revision, physical).await?),
         Operation::Grant { id: 0, ttl } => {
-            let granted = client.lease_grant(ttl, None).await?.0;
-            client.lease_revoke(granted.id).await?;
+            let granted = client.grant(0, ttl).await?;
+            client.revoke(granted.id).await?;
             Answer::granted_any(granted)
         }
-        Operation::Grant { id, ttl } => {
-            let options = LeaseGrantOptions::new().with_id(id);
-            Answer::granted(client.lease_grant(ttl, Some(options)).await?.0)
-        }
-        Operation::Revoke { id } => Answer::revoked(client.lease_revoke(id).await?.0),
-        Operation::KeepAlive { id } => kept_alive(client, id).await?,
+        Operation::Grant { id, ttl } => Answer::granted(client.grant(id, ttl).await?),
+        Operation::Revoke { id } => Answer::revoked(client.revoke(id).await?),
+        Operation::KeepAlive { id } => Answer::kept_alive(client.keep_alive(id).await?.unwrap_or_default()),
         Operation::TimeToLive { id, keys } => {
-            let options = keys.then(|| LeaseTimeToLiveOptions::new().with_keys());
-            Answer::time_to_live(client.lease_time_to_live(id, options).await?.0)
+            Answer::time_to_live(client.leases.lease_time_to_live(LeaseTimeToLiveRequest { id, keys }).await?.into_inner())
         }
-        Operation::Leases => Answer::leases(client.leases().await?.0),
+        Operation::Leases => Answer::leases(client.leases.lease_leases(LeaseLeasesRequest {}).await?.into_inner()),
         Operation::Watch { .. } | Operation::CancelWatch { .. } | Operation::Progress { .. } | Operation::CloseStream { .. } => {
             Answer::Later
         }
     })
 }
 
-/// The client keeps the first answer to itself when the lease is there, so a second one is asked for.
-async fn kept_alive(client: &mut Client, id: i64) -> Result<Answer, Error> {
-    let (mut cacher, mut answers) = client.lease_keep_alive(id).await?;
-    cacher.keep_alive().await?;
-    let answer = answers.message().await?.map(|answer| answer.0);
-    Ok(Answer::kept_alive(answer.unwrap_or_default()))
-}
-
 /// How many chunks there are is the server's own business; the pairs in order and the last chunk's members are compared.
-async fn streamed(client: &mut Client, key: Vec<u8>, options: GetOptions) -> Result<Answer, Error> {
-    let mut stream = client.kv_client().get_stream(key, Some(options)).await?;
-    let mut whole = etcd_client::proto::PbRangeResponse::default();
+async fn streamed(client: &mut Client, range: RangeRequest) -> Result<Answer, Status> {
+    let mut stream = client.kv.range_stream(range).await?.into_inner();
+    let mut whole = RangeResponse::default();
     while let Some(chunk) = stream.message().await? {
-        let chunk = chunk.0;
+        let chunk = chunk.range_response.unwrap_or_default();
         whole.kvs.extend(chunk.kvs);
         (whole.header, whole.more, whole.count) = (chunk.header, chunk.more, chunk.count);
     }

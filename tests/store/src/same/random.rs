@@ -1,7 +1,11 @@
 //! Which operations are sent: random ones over few keys, leases and watches, so that they meet. Knows of the servers only the revisions they answered.
 
-use etcd_client::{
-    Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp, WatchFilterType, WatchOptions,
+use proto::{
+    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    compare::{CompareResult, TargetUnion},
+    range_request::{SortOrder, SortTarget},
+    testing::{Range, delete, get, put, watch},
+    watch_create_request::FilterType,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -52,10 +56,10 @@ impl Random {
     /// The next one, out of a thousand.
     pub(super) fn operation(&mut self) -> Operation {
         match self.rng.random_range(0..1000) {
-            0..280 => self.put(),
+            0..280 => Operation::Put(self.put()),
             280..570 => self.range(),
             570..600 => self.range_stream(),
-            600..680 => self.delete(),
+            600..680 => Operation::Delete(self.deletion()),
             680..860 => self.whole_txn(),
             860..867 => Operation::Compact { revision: self.revision(), physical: self.one_in(2) },
             867..882 => self.grant(),
@@ -70,122 +74,88 @@ impl Random {
         }
     }
 
-    fn put(&mut self) -> Operation {
-        let (value, options) = self.value_and_options();
-        Operation::Put { key: self.key(), value, options }
-    }
-
-    fn value_and_options(&mut self) -> (Vec<u8>, PutOptions) {
-        let mut options = PutOptions::new();
-        let mut value = self.value();
-        if self.one_in(3) {
-            options = options.with_prev_key();
-        }
+    fn put(&mut self) -> PutRequest {
+        let mut put = PutRequest { prev_kv: self.one_in(3), ..put(self.key(), self.value()) };
         if self.one_in(5) {
-            options = options.with_lease(self.lease());
+            put.lease = self.lease();
         }
         if self.one_in(12) {
-            options = options.with_ignore_value();
+            put.ignore_value = true;
             // A value beside it is an error.
             if !self.one_in(6) {
-                value = Vec::new();
+                put.value = Vec::new();
             }
         }
-        if self.one_in(12) {
-            options = options.with_ignore_lease();
-        }
-        (value, options)
+        put.ignore_lease = self.one_in(12);
+        put
     }
 
     fn range(&mut self) -> Operation {
-        let (key, mut options) = self.range_of();
+        let mut range = self.range_of();
         let mut sort = None;
         if self.one_in(3) {
             let by = *[SortTarget::Key, SortTarget::Version, SortTarget::Create, SortTarget::Mod, SortTarget::Value]
                 .choose(&mut self.rng)
                 .expect("five targets");
             let order = *[SortOrder::None, SortOrder::Ascend, SortOrder::Descend].choose(&mut self.rng).expect("three orders");
-            options = options.with_sort(by, order);
+            range.set_sort_target(by);
+            range.set_sort_order(order);
             // etcd sorts by a target without an order upwards.
             sort = (by != SortTarget::Key).then_some(by);
         }
         // Without values nobody can tell what was sorted by them.
-        if self.one_in(6) && sort != Some(SortTarget::Value) {
-            options = options.with_keys_only();
-        }
-        if self.one_in(8) {
-            options = options.with_count_only();
-        }
+        range.keys_only = self.one_in(6) && sort != Some(SortTarget::Value);
+        range.count_only = self.one_in(8);
         if self.one_in(6) {
-            options = self.filtered(options);
+            self.filter(&mut range);
         }
-        Operation::Range { key, options, sort }
+        Operation::Range { range, sort }
     }
 
     /// etcd 3.7 streams a range without sort and filters.
     fn range_stream(&mut self) -> Operation {
-        let (key, mut options) = self.range_of();
-        if self.one_in(6) {
-            options = options.with_keys_only();
-        }
-        Operation::RangeStream { key, options }
+        let range = self.range_of();
+        Operation::RangeStream(RangeRequest { keys_only: self.one_in(6), ..range })
     }
 
     /// Key, extent, revision, limit.
-    fn range_of(&mut self) -> (Vec<u8>, GetOptions) {
-        let mut options = GetOptions::new();
-        let mut key = self.key();
-        match self.rng.random_range(0..8) {
-            0 | 1 => {}
-            2 => options = options.with_from_key(),
-            3 => options = options.with_all_keys(),
-            4 => options = options.with_range(self.key()),
-            _ => {
-                key = self.prefix();
-                options = options.with_prefix();
-            }
+    fn range_of(&mut self) -> RangeRequest {
+        let mut range = match self.rng.random_range(0..8) {
+            0 | 1 => get(self.key()),
+            2 => get(self.key()).onwards(),
+            3 => get("").onwards(),
+            4 => get(self.key()).until(self.key()),
+            _ => get(self.prefix()).prefix(),
+        };
+        if self.one_in(3) {
+            range.revision = self.revision();
         }
         if self.one_in(3) {
-            options = options.with_revision(self.revision());
+            range.limit = self.rng.random_range(-1..12);
         }
-        if self.one_in(3) {
-            options = options.with_limit(self.rng.random_range(-1..12));
-        }
-        if self.one_in(4) {
-            options = options.with_serializable();
-        }
-        (key, options)
+        range.serializable = self.one_in(4);
+        range
     }
 
-    fn filtered(&mut self, options: GetOptions) -> GetOptions {
-        let revision = self.revision();
-        match self.rng.random_range(0..4) {
-            0 => options.with_min_mod_revision(revision),
-            1 => options.with_max_mod_revision(revision),
-            2 => options.with_min_create_revision(revision),
-            _ => options.with_max_create_revision(revision),
-        }
+    fn filter(&mut self, range: &mut RangeRequest) {
+        let bound = match self.rng.random_range(0..4) {
+            0 => &mut range.min_mod_revision,
+            1 => &mut range.max_mod_revision,
+            2 => &mut range.min_create_revision,
+            _ => &mut range.max_create_revision,
+        };
+        *bound = self.revision();
     }
 
-    fn delete(&mut self) -> Operation {
-        let (key, options) = self.deletion();
-        Operation::Delete { key, options }
-    }
-
-    fn deletion(&mut self) -> (Vec<u8>, DeleteOptions) {
-        let mut options = DeleteOptions::new();
-        if self.one_in(2) {
-            options = options.with_prev_key();
-        }
-        let key = self.key();
+    fn deletion(&mut self) -> DeleteRangeRequest {
+        let one = DeleteRangeRequest { prev_kv: self.one_in(2), ..delete(self.key()) };
         match self.rng.random_range(0..40) {
-            0..4 => options = options.with_range(self.key()),
-            4..6 => options = options.with_prefix(),
-            6 => options = options.with_from_key(),
-            7 => options = options.with_all_keys(),
-            _ => {}
+            0..4 => one.until(self.key()),
+            4..6 => one.prefix(),
+            6 => one.onwards(),
+            7 => DeleteRangeRequest { key: Vec::new(), ..one }.onwards(),
+            _ => one,
         }
-        (key, options)
     }
 
     fn whole_txn(&mut self) -> Operation {
@@ -193,63 +163,52 @@ impl Random {
         Operation::Txn(self.txn(0))
     }
 
-    fn txn(&mut self, depth: usize) -> Txn {
-        let compares: Vec<Compare> = (0..self.rng.random_range(0..4)).map(|_| self.compare()).collect();
+    fn txn(&mut self, depth: usize) -> TxnRequest {
+        let compare = (0..self.rng.random_range(0..4)).map(|_| self.compare()).collect();
         let success = self.txn_operations(depth);
         let failure = self.txn_operations(depth);
-        Txn::new().when(compares).and_then(success).or_else(failure)
+        TxnRequest { compare, success, failure }
     }
 
-    fn txn_operations(&mut self, depth: usize) -> Vec<TxnOp> {
+    fn txn_operations(&mut self, depth: usize) -> Vec<RequestOp> {
         if depth == 0 && self.rng.random_range(0..60) == 0 {
             let count = TXN_OPERATIONS_MAX + self.rng.random_range(0..2);
-            return (0..count).map(|n| TxnOp::put(format!("many/{n:03}"), "m", None)).collect();
+            return (0..count).map(|n| put(format!("many/{n:03}"), "m").into()).collect();
         }
         let count = self.rng.random_range(0..5);
         (0..count).map(|_| self.txn_operation(depth)).collect()
     }
 
-    fn txn_operation(&mut self, depth: usize) -> TxnOp {
-        match self.rng.random_range(0..12) {
-            0..6 => {
-                let (value, options) = match self.txn {
-                    TxnKind::IgnoringPuts => self.value_and_options(),
-                    TxnKind::OpenDeletions => (self.value(), PutOptions::new().with_prev_key()),
-                };
-                TxnOp::put(self.key(), value, Some(options))
-            }
-            6..9 => {
-                let (key, options) = self.range_of();
-                TxnOp::get(key, Some(options))
-            }
-            9 | 10 => {
-                let (key, options) = match self.txn {
-                    TxnKind::IgnoringPuts => (self.key(), DeleteOptions::new().with_prev_key()),
-                    TxnKind::OpenDeletions => self.deletion(),
-                };
-                TxnOp::delete(key, Some(options))
-            }
-            _ if depth < 2 => TxnOp::txn(self.txn(depth + 1)),
-            _ => TxnOp::put(self.key(), self.value(), None),
+    fn txn_operation(&mut self, depth: usize) -> RequestOp {
+        match (self.rng.random_range(0..12), self.txn) {
+            (0..6, TxnKind::IgnoringPuts) => self.put().into(),
+            (0..6, TxnKind::OpenDeletions) => PutRequest { prev_kv: true, ..put(self.key(), self.value()) }.into(),
+            (6..9, _) => self.range_of().into(),
+            (9 | 10, TxnKind::IgnoringPuts) => DeleteRangeRequest { prev_kv: true, ..delete(self.key()) }.into(),
+            (9 | 10, TxnKind::OpenDeletions) => self.deletion().into(),
+            _ if depth < 2 => self.txn(depth + 1).into(),
+            _ => put(self.key(), self.value()).into(),
         }
     }
 
     fn compare(&mut self) -> Compare {
         let key = self.key();
-        let is =
-            *[CompareOp::Equal, CompareOp::NotEqual, CompareOp::Greater, CompareOp::Less].choose(&mut self.rng).expect("four operators");
-        let compare = match self.rng.random_range(0..6) {
-            0 => Compare::version(key, is, self.rng.random_range(0..4)),
+        let is = *[CompareResult::Equal, CompareResult::NotEqual, CompareResult::Greater, CompareResult::Less]
+            .choose(&mut self.rng)
+            .expect("four operators");
+        let with = match self.rng.random_range(0..6) {
+            0 => TargetUnion::Version(self.rng.random_range(0..4)),
             // Zero asks whether the key is there.
-            1 => Compare::create_revision(key, is, 0),
-            2 => Compare::create_revision(key, is, self.revision()),
-            3 => Compare::mod_revision(key, is, self.revision()),
-            4 => Compare::value(key, is, self.value()),
-            _ => Compare::lease(key, is, self.lease()),
+            1 => TargetUnion::CreateRevision(0),
+            2 => TargetUnion::CreateRevision(self.revision()),
+            3 => TargetUnion::ModRevision(self.revision()),
+            4 => TargetUnion::Value(self.value()),
+            _ => TargetUnion::Lease(self.lease()),
         };
+        let compare = Compare::new(key, is, with);
         match self.rng.random_range(0..8) {
-            0 => compare.with_prefix(),
-            1 => compare.with_range(self.key()),
+            0 => compare.prefix(),
+            1 => compare.until(self.key()),
             _ => compare,
         }
     }
@@ -267,38 +226,30 @@ impl Random {
     }
 
     fn watch(&mut self) -> Operation {
-        let mut options = WatchOptions::new();
-        let mut key = self.key();
-        match self.rng.random_range(0..6) {
-            0 => {}
-            1 => options = options.with_from_key(),
-            2 => options = options.with_range(self.key()),
-            3 => options = options.with_all_keys(),
-            _ => {
-                key = self.prefix();
-                options = options.with_prefix();
-            }
-        }
-        let start = if self.one_in(2) { self.revision() } else { 0 };
-        options = options.with_start_revision(start);
+        let mut create = match self.rng.random_range(0..6) {
+            0 => watch(self.key()),
+            1 => watch(self.key()).onwards(),
+            2 => watch(self.key()).until(self.key()),
+            3 => watch("").onwards(),
+            _ => watch(self.prefix()).prefix(),
+        };
         if self.one_in(2) {
-            options = options.with_prev_key();
+            create.start_revision = self.revision();
         }
-        if self.one_in(4) {
-            options = options.with_fragment();
-        }
+        create.prev_kv = self.one_in(2);
+        create.fragment = self.one_in(4);
         if self.one_in(5) {
-            let filters: &[WatchFilterType] = match self.rng.random_range(0..3) {
-                0 => &[WatchFilterType::NoPut],
-                1 => &[WatchFilterType::NoDelete],
-                _ => &[WatchFilterType::NoPut, WatchFilterType::NoDelete],
+            let filters: &[FilterType] = match self.rng.random_range(0..3) {
+                0 => &[FilterType::Noput],
+                1 => &[FilterType::Nodelete],
+                _ => &[FilterType::Noput, FilterType::Nodelete],
             };
-            options = options.with_filters(filters.to_vec());
+            create.filters = filters.iter().map(|filter| (*filter).into()).collect();
         }
         if self.one_in(6) {
-            options = options.with_watch_id(self.rng.random_range(1..20));
+            create.watch_id = self.rng.random_range(1..20);
         }
-        Operation::Watch { stream: self.stream(), key, start, options }
+        Operation::Watch { stream: self.stream(), create }
     }
 
     /// Now and then none at all, or odd bytes.

@@ -6,18 +6,19 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use etcd_client::{
-    Client, WatchOptions, WatchRequestSender, WatchResponseStream,
-    proto::{PbEvent, PbWatchResponse},
+use proto::{
+    Event, WatchCreateRequest, WatchResponse,
+    testing::{Client, WatchRequests},
 };
 use tokio::task::AbortHandle;
+use tonic::Streaming;
 
 /// What one watch (or, as −1, the stream itself) was told, in order. How events are cut into messages is the server's business, within the rules that
 /// [`Log::push`] checks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Told {
     Created { revision: i64 },
-    Event(PbEvent),
+    Event(Event),
     Progress { revision: i64 },
     Canceled { revision: i64, created: bool, compact_revision: i64, reason: String },
 }
@@ -66,27 +67,27 @@ pub(super) struct Streams {
 
 #[derive(Debug)]
 struct Stream {
-    requests: WatchRequestSender,
+    requests: WatchRequests,
     log: Arc<Mutex<Log>>,
     reader: AbortHandle,
 }
 
 impl Streams {
     /// Begins a watch; opens the stream when it is not open.
-    pub(super) async fn watch(&mut self, client: &Client, stream: usize, key: &[u8], options: &WatchOptions) -> Result<()> {
-        if let Some(open) = self.open.get_mut(&stream) {
-            return open.requests.watch(key, Some(options.clone())).await.context("ask for a watch");
+    pub(super) async fn watch(&mut self, client: &mut Client, stream: usize, create: &WatchCreateRequest) -> Result<()> {
+        if let Some(open) = self.open.get(&stream) {
+            return open.requests.create(create.clone()).await.context("ask for a watch");
         }
-        let (requests, answers) = client.watch_client().watch(key, Some(options.clone())).await?.split();
+        let opened = client.watch(create.clone()).await?;
         let log = Arc::new(Mutex::new(Log::default()));
-        let reader = tokio::spawn(read(answers, log.clone())).abort_handle();
-        self.open.insert(stream, Stream { requests, log, reader });
+        let reader = tokio::spawn(read(opened.answers, log.clone())).abort_handle();
+        self.open.insert(stream, Stream { requests: opened.requests, log, reader });
         Ok(())
     }
 
     /// Cancels a watch that may not be there; nothing happens when the stream is not open.
     pub(super) async fn cancel(&mut self, stream: usize, watch: i64) -> Result<()> {
-        match self.open.get_mut(&stream) {
+        match self.open.get(&stream) {
             Some(open) => open.requests.cancel(watch).await.context("cancel a watch"),
             None => Ok(()),
         }
@@ -94,8 +95,8 @@ impl Streams {
 
     /// Asks for progress; nothing happens when the stream is not open.
     pub(super) async fn progress(&mut self, stream: usize) -> Result<()> {
-        match self.open.get_mut(&stream) {
-            Some(open) => open.requests.request_progress().await.context("ask for progress"),
+        match self.open.get(&stream) {
+            Some(open) => open.requests.progress().await.context("ask for progress"),
             None => Ok(()),
         }
     }
@@ -148,11 +149,11 @@ impl Streams {
     }
 }
 
-async fn read(mut answers: WatchResponseStream, log: Arc<Mutex<Log>>) {
+async fn read(mut answers: Streaming<WatchResponse>, log: Arc<Mutex<Log>>) {
     let mut parts = Parts::default();
     let ended = loop {
         match answers.message().await {
-            Ok(Some(message)) => log.lock().expect("readers of the log do not panic").push(message.0, &mut parts),
+            Ok(Some(message)) => log.lock().expect("readers of the log do not panic").push(message, &mut parts),
             Ok(None) => break "without an error".to_owned(),
             Err(error) => break error.to_string(),
         }
@@ -166,7 +167,7 @@ struct Parts(BTreeMap<i64, i64>);
 
 impl Log {
     /// Adds a message, and checks what a message itself must keep: revisions whole unless it is a fragment, and never beyond its header.
-    fn push(&mut self, message: PbWatchResponse, parts: &mut Parts) {
+    fn push(&mut self, message: WatchResponse, parts: &mut Parts) {
         let revision = message.header.as_ref().map_or(-1, |header| header.revision);
         let id = message.watch_id;
         self.check(&message, revision, parts);
@@ -185,12 +186,12 @@ impl Log {
         }
     }
 
-    fn check(&mut self, message: &PbWatchResponse, revision: i64, parts: &mut Parts) {
+    fn check(&mut self, message: &WatchResponse, revision: i64, parts: &mut Parts) {
         // Watches of one id may follow each other on a stream; the later one may begin anywhere.
         if message.created || message.canceled {
             parts.0.remove(&message.watch_id);
         }
-        let of = |event: &PbEvent| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+        let of = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
         let (Some(first), Some(last)) = (message.events.first().map(of), message.events.last().map(of)) else { return };
         if last > revision {
             self.broken.push(format!("watch {}: an event of {last} under a header of {revision}", message.watch_id));
@@ -237,17 +238,17 @@ fn from(id: i64, told: &[Told], at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use etcd_client::proto::{PbKeyValue, PbResponseHeader};
+    use proto::{KeyValue, ResponseHeader};
 
     use super::*;
 
-    fn message(header: i64, revisions: &[i64], fragment: bool) -> PbWatchResponse {
-        let event = |&r: &i64| PbEvent { kv: Some(PbKeyValue { mod_revision: r, ..PbKeyValue::default() }), ..PbEvent::default() };
-        let header = Some(PbResponseHeader { revision: header, ..PbResponseHeader::default() });
-        PbWatchResponse { header, events: revisions.iter().map(event).collect(), fragment, ..PbWatchResponse::default() }
+    fn message(header: i64, revisions: &[i64], fragment: bool) -> WatchResponse {
+        let event = |&r: &i64| Event { kv: Some(KeyValue { mod_revision: r, ..KeyValue::default() }), ..Event::default() };
+        let header = Some(ResponseHeader { revision: header, ..ResponseHeader::default() });
+        WatchResponse { header, events: revisions.iter().map(event).collect(), fragment, ..WatchResponse::default() }
     }
 
-    fn broken(messages: &[PbWatchResponse]) -> Vec<String> {
+    fn broken(messages: &[WatchResponse]) -> Vec<String> {
         let (mut log, mut parts) = (Log::default(), Parts::default());
         messages.iter().for_each(|m| log.push(m.clone(), &mut parts));
         log.broken
