@@ -62,7 +62,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Connects, and creates the namespaces: one with the objects whose writes are measured, one with `objects` ConfigMaps, stamped 1 to `objects`.
     pub(crate) async fn populate(target: Target, objects: u64) -> Result<Self> {
-        ensure!(objects % STRIDE != 0, "not every object would be written: another number than {objects}, please");
+        ensure!(!objects.is_multiple_of(STRIDE), "not every object would be written: another number than {objects}, please");
         let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
         let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
         for name in ["compare", "compare-writes"] {
