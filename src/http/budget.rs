@@ -1,4 +1,4 @@
-//! Bytes that clients make the server hold: counted for each connection and for the whole server. Knows no request and no body.
+//! The memory that clients make the server hold, counted per connection and for the whole server. Knows no request and no body.
 //!
 //! A connection may hold [`BASE`] bytes whoever else holds how much, so an honest one always gets on. Past that it may hold an eighth of what the server
 //! has left ("dynamic thresholds" of shared switch buffers): one greedy connection gets a ninth of the limit, a thousand of them share it and still leave

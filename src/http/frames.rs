@@ -1,4 +1,4 @@
-//! HTTP/2 frames that a client sends besides requests and bodies, and how many of them are too many. Knows no socket and no clock.
+//! Limits the HTTP/2 frames that a client sends besides requests and bodies. Knows no socket and no clock.
 //!
 //! Each SETTINGS or PING makes the server answer (7 us for 9 to 17 bytes), so a client that sends nothing else takes a core and is never refused by h2. A
 //! bucket of tokens bounds them: what a client has reason to send follows its requests and the bytes that it reads, and these fill the bucket. The pings

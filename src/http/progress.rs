@@ -1,4 +1,4 @@
-//! Answers over HTTP/2 that are not read come to an end. Knows no resource. ([`super::pulse`] has whole connections, of HTTP/1.1 too.)
+//! Ends HTTP/2 answers that the client does not read. Knows no resource. ([`super::pulse`] ends whole connections, also of HTTP/1.1.)
 //!
 //! Of a stream nothing more is made; its reset comes behind what h2 has of it, a frame at most, so the connection takes no new streams from then on, and
 //! closes, with all that it holds, when its others have ended.

@@ -1,4 +1,4 @@
-//! What must be true of each parser of requests and stored values, whatever it reads: run by `corpus`.
+//! The laws of the parsers: what must be true of each parser of requests and stored values, whatever it reads. `corpus` runs them.
 
 mod reads;
 mod stored;

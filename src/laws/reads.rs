@@ -1,4 +1,5 @@
-//! The laws of what a read brings: selectors, tokens, queries, `Accept`, paths, durations. Each parser says what it accepted, and reads that again.
+//! The laws of the parsers of reads: selectors, tokens, queries, `Accept`, paths, durations. Each prints what it accepted and must read that again as the
+//! same.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;

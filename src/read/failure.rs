@@ -1,4 +1,4 @@
-//! Why a read ended without its data. `http/status` makes a Status of it.
+//! Why a read failed. `http/status` makes a `Status` of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The definitions as they were read: each once for every write of it, not once for every snapshot. Knows no cacher and nothing of what is served.
+//! The parsed CustomResourceDefinitions: each is parsed once per write, not once per snapshot. Knows no cacher and nothing of what is served.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! The ways in which one served resource can be shown. Each is made when somebody first asks for it, and then kept.
+//! The representations of one served resource. Each is made when a client first asks for it, and then kept.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,

@@ -1,4 +1,4 @@
-//! Why a store does not open. Each one is one line for a human; nothing has been overwritten then.
+//! Why a store does not open. Each error is one line for a person, and nothing has been overwritten.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is on disk: the tables, and how a change is written in one. Knows no request.
+//! The tables on disk, and how a change is written into one. Knows no request.
 
 use bytes::Bytes;
 use redb::{ReadableTable, TableDefinition};

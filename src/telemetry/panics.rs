@@ -1,5 +1,5 @@
-//! What becomes of a panic: one of a request or a connection ends that, every other one ends the process with status 1, so that a supervisor starts it
-//! again. A server that has lost a cacher, its feed or its store's writer looks alive and is not.
+//! What happens on a panic: a panic of a request or a connection ends only that, any other panic ends the process with status 1, so that a supervisor
+//! starts it again. A server that has lost a cacher, its feed or its store's writer would look alive but not work.
 
 use std::cell::Cell;
 use std::panic::{PanicHookInfo, set_hook};

@@ -1,4 +1,4 @@
-//! The watch half without its tasks: what the feed decides, the memory of one resource, and who hears what. Knows no etcd, no HTTP and no runtime.
+//! The pure part of watching: what the feed decides, the memory of one resource, and which watch gets which event. Knows no etcd, no HTTP and no runtime.
 
 pub mod cache;
 pub mod dispatch;

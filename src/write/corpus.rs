@@ -1,4 +1,4 @@
-//! The laws of what a write brings: bodies, patches, names, quantities, times, paths of definitions (`corpus`).
+//! The laws of the parsers of writes: bodies, patches, names, quantities, times, paths of definitions (`corpus`).
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Why a write was not done, with all that its answer needs. Knows no HTTP: `http/status` makes the `Status`.
+//! Why a write failed, with everything that its answer needs. Knows no HTTP: `http/status` makes the `Status`.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! A new object of every kind that we write, as kube-apiserver answered it (`tests/data/defaults`), against what our own decoder and strategies make of it.
+//! New objects of every kind that we can create, as kube-apiserver answered them (`tests/data/defaults`), compared with what our decoder and strategies
+//! make of them.
 
 use std::{fs, path::Path};
 

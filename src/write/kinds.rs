@@ -1,5 +1,5 @@
-//! What single kinds have of their own when they are written: first status, fields that are merged or made, what cannot be changed (spec api-surface
-//! §5.5, §5.8, §6, §8.3). Everything else about a write is the same for all.
+//! The rules of single kinds for writes: first status, fields that are merged or generated, fields that cannot change (spec api-surface §5.5, §5.8, §6,
+//! §8.3). Everything else about a write is the same for all kinds.
 
 mod access;
 mod pod;

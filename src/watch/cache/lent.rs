@@ -1,4 +1,4 @@
-//! Views that slow readers hold and that the resource takes back: an old one keeps no object alive that the ring does not keep anyway.
+//! Snapshots that slow readers hold and that the resource takes back: an old one keeps no object alive that the ring does not keep anyway.
 //!
 //! What has replaced the objects of a view are events of the ring, which hold both. When the ring forgets an event after the view's revision, a reader that is
 //! still at the view could not go on from it either.

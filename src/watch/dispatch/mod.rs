@@ -1,4 +1,5 @@
-//! Who hears what: an event touches only the groups that can match it, is encoded once per form, and waits in each group's log for the members.
+//! Decides which watch gets which event: an event touches only the groups of watches that can match it, is encoded once per form, and waits in each
+//! group's log for the members.
 //!
 //! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log. Knows no socket, no
 //! clock and no tokio: a member is woken through `std::task::Waker`.
