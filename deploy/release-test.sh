@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deploy/release-test.sh [--profile PROFILE] OUT: makes a release in OUT, twice, and looks into it.
+# deploy/release-test.sh [--profile PROFILE] OUT: makes a release in OUT, twice, and checks its files.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 profile=dist

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# deploy/release.sh [--profile PROFILE] VERSION OUT: what a release hands out, in OUT:
+# deploy/release.sh [--profile PROFILE] VERSION OUT: makes the files of a release in OUT:
 #
 # watchcache-VERSION-linux-ARCH.tar.gz    the program linked statically, licence, README, pages of the manual, completions, systemd units
 # watchcache-VERSION-linux-ARCH.oci.tar   the container image (deploy/container)
-# watchcache-VERSION.cdx.json             what the program is made of (CycloneDX)
+# watchcache-VERSION.cdx.json             the crates in the program (CycloneDX)
 # SHA256SUMS
 #
 # VERSION must be that of Cargo.toml. The program is built as deploy/container/build.sh does, with the profile dist unless told otherwise. The same program
-# gives the same bytes: times are SOURCE_DATE_EPOCH, or that of the last commit. Needs GNU tar, gzip, coreutils, git and python3.
+# gives the same bytes: file times are SOURCE_DATE_EPOCH, or the time of the last commit. Needs GNU tar, gzip, coreutils, git and python3.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 profile=dist

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# deploy/container/test.sh OUT [PORT]: is what build.sh made complete? Its digests must be right, and the program must run from the root file
-# system alone, keep an object and have it after a restart.
+# deploy/container/test.sh OUT [PORT]: checks the output of build.sh. Its digests must be right, and the program must run from the root file
+# system alone, and keep an object across a restart.
 set -euo pipefail
 out=$(cd "$1" && pwd)
 port=${2:-18001}
@@ -20,10 +20,10 @@ type=application/vnd.oci.image
 manifest=$(referred "$type.manifest.v1+json" "$scratch/layout/index.json")
 layer=$(referred "$type.layer.v1.tar+gzip" "$manifest")
 grep -q "sha256:$(gzip -dc "$layer" | sha256sum | cut -d' ' -f1)" "$(referred "$type.config.v1+json" "$manifest")"
-# What runs is the layer, not the folder that it was made of. Owners are those of whoever tests.
+# The test runs the layer, not the folder that it was made from. Files belong to the user who runs the test.
 tar -xzf "$layer" -C "$scratch/rootfs" --no-same-owner
 
-# within COMMAND…: with the layer as the root, as the superuser that we are or that a user namespace makes us.
+# within COMMAND…: runs it with the layer as the root directory, as root or as root of a user namespace.
 if [ "$(id -u)" = 0 ]; then within=(chroot "$scratch/rootfs"); else within=(unshare --user --map-root-user chroot "$scratch/rootfs"); fi
 start() {
   "${within[@]}" /usr/local/bin/watchcache serve --data-dir /var/lib/watchcache/data --insecure-port "$port" 2> "$scratch/log" &
