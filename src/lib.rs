@@ -1,4 +1,4 @@
-//! watchcache: the watch cache of a Kubernetes API server, as a program of its own.
+//! watchcache: the watch cache of a Kubernetes API server as a standalone program.
 //!
 //! ```text
 //! an event     etcd → source → cacher → cache (store + ring) → dispatch → subscription → codec → http body

@@ -1,4 +1,4 @@
-//! Keeps the indexes of authorizers as new as the cache: each follows the objects that it is made of.
+//! Keeps the indexes of the authorizers up to date: each index follows the objects in the cache that it is made of.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who may do what here: the authorizers that the flags name, over indexes that follow the cache. Answers from memory; knows no request.
+//! Authorization: the authorizers that the flags name, over indexes that follow the cache. Decides from memory; knows no request.
 
 pub mod directory;
 mod follow;

@@ -1,4 +1,4 @@
-//! The reviews of authorization on trees: what is wrong with their specs, and the question that they ask (spec api-surface §13.4). Pure.
+//! Access reviews as JSON trees: validates their specs, and makes the question for the authorizers out of them (spec api-surface §13.4). Pure.
 
 use serde_json::{Map, Value, json};
 

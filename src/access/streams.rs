@@ -1,5 +1,5 @@
-//! The streams that are open, filed under who opened them: when a right is taken away, the streams that lived on it end. kube-apiserver authorizes a watch
-//! once, when it begins; then it goes on until its time is over.
+//! The open watches, with their users and what they were allowed: when a user loses a right, the watches that need it end. kube-apiserver authorizes a
+//! watch only once, when it begins.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! Looks into JSON trees.
+//! Helpers that read JSON trees.
 
 use serde_json::Value;
 

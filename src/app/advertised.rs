@@ -1,4 +1,4 @@
-//! Where clients inside of a cluster find the TLS listener, as the Service `default/kubernetes` tells them.
+//! The address at which clients inside a cluster find the TLS listener, for the Service `default/kubernetes`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 

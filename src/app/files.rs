@@ -1,4 +1,4 @@
-//! How many connections fit the files that this process may have open. A connection is one.
+//! How many connections fit into this process's limit of open files. Each connection is one file.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 

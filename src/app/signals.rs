@@ -1,4 +1,4 @@
-//! What signals mean: the first SIGTERM or SIGINT drains, the second one ends at once, SIGHUP does not end a service.
+//! Signals: the first SIGTERM or SIGINT drains, the second one exits at once, SIGHUP does not end a service.
 
 use std::io::{IsTerminal, stderr};
 

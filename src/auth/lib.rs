@@ -1,4 +1,4 @@
-//! Who are you (`authn`), may you (`authz`) and who did what (`audit`).
+//! Authentication (`authn`) and authorization (`authz`).
 //!
 //! It opens no socket and asks no clock: callers hand in headers, certificates, objects and the time.
 

@@ -1,4 +1,4 @@
-//! Names that Kubernetes takes for namespaces, accounts, nodes and keys of extra facts. Knows no user.
+//! Names that Kubernetes accepts for namespaces, accounts, nodes and extra keys. Knows no user.
 
 use go::quote::quoted;
 

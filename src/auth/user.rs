@@ -1,4 +1,4 @@
-//! The word that all of this room share: who somebody is.
+//! The type that the whole crate shares: the user.
 
 /// Group of everyone who proved who they are (spec api-surface §12).
 pub const AUTHENTICATED: &str = "system:authenticated";

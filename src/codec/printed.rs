@@ -1,4 +1,5 @@
-//! A built-in that was written as a tree, as kube-apiserver prints it: what its Go struct leaves out is out, what it always has is there, in its order.
+//! A tree of a built-in object becomes what kube-apiserver prints: without the members that its Go struct omits, with those that it always has, in its
+//! order.
 //!
 //! It goes through the message of its kind and back. An empty list comes back from there as `null` and is put in its place again: kube-apiserver keeps
 //! it while it stores JSON. Knows no resource.

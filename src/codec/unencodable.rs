@@ -1,4 +1,4 @@
-//! Why something has no such encoding: all reasons. Knows no encoding's rules.
+//! All reasons why an object cannot be encoded. Knows no encoding's rules.
 
 use super::proto::ProtoError;
 use go::yaml::NoYaml;

@@ -1,4 +1,4 @@
-//! What packages carry beside the program, made from the description of the command line: completions of shells, and pages of the manual.
+//! Shell completions and manual pages, made from the description of the command line.
 
 use clap::CommandFactory;
 use clap_complete::shells;

@@ -1,4 +1,4 @@
-//! Command lines and what becomes of them.
+//! Command lines, and the configuration or error that they give.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Flags about who clients are: which authenticators there are, and who issues tokens.
+//! Flags about authentication: which authenticators there are, and who issues tokens.
 
 use std::path::PathBuf;
 use std::time::Duration;

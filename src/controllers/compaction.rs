@@ -1,4 +1,4 @@
-//! etcd keeps all history until it is told to forget: the protocol by which API servers take turns telling it (spec list-watch §10).
+//! Compacts etcd's history, by the protocol with which API servers take turns (spec list-watch §10).
 
 use std::time::Duration;
 

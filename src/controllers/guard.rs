@@ -1,4 +1,4 @@
-//! Is there a kube-apiserver on this etcd? It keeps a lease under `/registry/masterleases/` (spec api-surface §10.1).
+//! Finds out whether a kube-apiserver uses this etcd: it keeps a lease under `/registry/masterleases/` (spec api-surface §10.1).
 
 use std::time::{Duration, Instant};
 

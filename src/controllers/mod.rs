@@ -1,6 +1,5 @@
-//! What a server does unasked when it is the only one on its etcd: compact, make the first namespaces, roles and bindings and the Service by which it is found, accept
-//! definitions and clean up after them.
-//! And how it finds out that it is not the only one. Knows no HTTP.
+//! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
+//! the status of definitions and the cleanup after them. It also finds out whether the server is alone. Knows no HTTP.
 
 mod compaction;
 mod definitions;

@@ -1,4 +1,4 @@
-//! The namespaces that every cluster has, made when they are absent.
+//! Creates the default namespaces.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The roles and bindings that every cluster begins with, made and brought up to date at the start; and the rules of ClusterRoles that are made of others',
-//! which Kubernetes leaves to a controller outside of the API server (spec api-surface §13.1, §13.3).
+//! Creates the default roles and bindings and brings them up to date at the start; and fills in the rules of aggregated ClusterRoles, which Kubernetes
+//! leaves to a controller outside of the API server (spec api-surface §13.1, §13.3).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! May who asks do this? Asked of every request after its client is known and before anything of its path is looked up, so that a refusal never tells
-//! whether something exists (spec api-surface §0, §13.2).
+//! Authorizes every request, after its user is known and before anything of its path is looked up, so that a refusal never shows whether something exists
+//! (spec api-surface §0, §13.2).
 
 use std::sync::Arc;
 use std::time::SystemTime;

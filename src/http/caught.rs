@@ -1,5 +1,5 @@
-//! A request that ends in a panic is answered, and the others of its connection go on. No request should; this is for the one that nobody thought of.
-//! While an answer is sent there is nothing to be answered: a panic then ends its HTTP/2 stream ([`super::progress`]), or its HTTP/1.1 connection.
+//! A request that panics is answered with 500, and the other requests of its connection go on. If the answer is already being sent, the panic ends its
+//! HTTP/2 stream ([`super::progress`]) or its HTTP/1.1 connection.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 

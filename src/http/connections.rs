@@ -1,4 +1,4 @@
-//! Who may be connected: one table for both listeners that says who is let in and who goes. Knows no socket and no request.
+//! Decides which connections are accepted and which are closed: one table for both listeners. Knows no socket and no request.
 //!
 //! A connection is a stranger's until it has proved whose it is. Strangers are few, have little time, and are the first to go; so what anybody can open
 //! never keeps out those who are known. Neither one address nor one user can take every place, and loopback keeps a few for the operator and his probes.

@@ -1,4 +1,4 @@
-//! Long computations of answers, on threads of their own: nobody else's request or watch waits for them. Knows no answer.
+//! Runs long computations of answers on threads of their own, so that other requests and watches do not wait for them. Knows no answer.
 
 use std::panic::resume_unwind;
 

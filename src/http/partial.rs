@@ -1,5 +1,5 @@
-//! What a client is told that asks for the metadata of a list as of one object, or the other way round (spec api-surface §3.3), or for a Table in words
-//! that are none.
+//! Errors for clients that ask for the metadata of a list as that of one object, or the other way round (spec api-surface §3.3), and for an
+//! `includeObject` of a Table that does not exist.
 
 use super::{accept::Shape, status::Status};
 use go::quote::quoted;

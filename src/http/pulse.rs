@@ -1,4 +1,4 @@
-//! What a connection is doing, felt where its bytes pass: requests, answers, reads and writes. Knows no route.
+//! The activity of a connection, seen where its bytes pass: requests, answers, reads and writes. Knows no route.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! Questions that are answered and never stored: who am I, whose token is this, may somebody do something (spec api-surface §12, §13.4).
+//! Reviews, which are answered and never stored: who am I, whose token is this, may somebody do something (spec api-surface §12, §13.4).
 
 use axum::{extract::Request, response::Response};
 use http::{Method, StatusCode};

@@ -1,4 +1,4 @@
-//! `serviceaccounts/NAME/token`: a token for somebody who may ask for it (spec api-surface §12).
+//! `serviceaccounts/NAME/token`: issues a token to a client that may ask for it (spec api-surface §12).
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Who sees which event: scope and selectors over an object, and the transition table of spec list-watch §5.1.
+//! Which watch sees which event: scope and selectors over an object, and the transition table of spec list-watch §5.1.
 
 use super::{
     Event, Object,

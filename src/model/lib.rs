@@ -1,4 +1,4 @@
-//! The words every other room speaks: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
+//! The types that all other rooms share: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
 
 mod change;
 mod filter;

@@ -1,4 +1,4 @@
-//! Revisions and epochs: the two clocks of the house.
+//! Revisions of etcd, and epochs, which count how often a replica was reset.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Lists that etcd answers: while the cache is not ready, for revisions it no longer has, and when it is too late (spec list-watch §2.3, §2.13).
+//! Lists that are read from etcd: while the cache is not ready, for revisions that it no longer has, and when waiting for it took too long (spec list-watch §2.3, §2.13).
 
 use std::sync::Arc;
 

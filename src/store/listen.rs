@@ -1,4 +1,4 @@
-//! The two ways in: tonic's service in-process, and the same over TCP on loopback.
+//! The two ways to reach the store: tonic's service in-process, and the same over TCP on loopback.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! etcd's Maintenance and Cluster services, as far as one node without alarms, snapshots and peers has something to say.
+//! etcd's Maintenance and Cluster services, as far as they make sense for one node without alarms, snapshots and peers.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Bodies whose cost once grew with the square of their length, and should not again.
+//! Tests that the cost of a body grows linearly with its length, for bodies where it was once quadratic.
 
 use std::{
     hint::black_box,

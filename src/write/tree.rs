@@ -1,4 +1,4 @@
-//! Looking into an object's tree and changing it, without a panic on whatever a client sent. Knows no kind.
+//! Reads and changes an object's tree, without a panic on whatever a client sent. Knows no kind.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Who shows no credentials at all: `system:anonymous`, on all paths or on some. Knows no credential.
+//! Requests without credentials: the user `system:anonymous`, on all paths or on some. Knows no credential.
 
 use crate::user::{ANONYMOUS, UNAUTHENTICATED, User};
 

@@ -1,4 +1,4 @@
-//! Asks every configured way to prove who one is, in kube-apiserver's order (spec api-surface §12). Knows no way itself.
+//! Tries every configured way to authenticate, in kube-apiserver's order (spec api-surface §12). Implements none of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

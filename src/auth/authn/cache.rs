@@ -1,4 +1,4 @@
-//! Remembers for seconds whose a token is, so that not every request pays for a signature. Knows no token: only digests.
+//! Remembers for a few seconds which user a token belongs to, so that not every request verifies a signature. Keeps only digests of tokens.
 
 use std::collections::HashMap;
 use std::mem;

@@ -1,4 +1,4 @@
-//! The corpus of tokens: whatever is sent, our keys vouch only for what was signed with them.
+//! The corpus of tokens: whatever a client sends, our keys accept only what they have signed.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The objects that tokens are bound to, as much of them as matters here. Knows no cache: whoever has one looks them up.
+//! The objects that tokens are bound to, as far as authentication needs them. Callers look them up in their cache.
 
 use std::collections::BTreeMap;
 

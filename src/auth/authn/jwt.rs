@@ -1,4 +1,4 @@
-//! Compact JWS: three parts in base64 become an algorithm, a key's id and claims, for which a key may vouch. Knows no issuer and no user.
+//! Compact JWS: splits the three base64 parts into algorithm, key id and claims, and verifies the signature. Knows no issuer and no user.
 
 use std::fmt;
 

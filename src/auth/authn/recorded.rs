@@ -1,4 +1,4 @@
-//! What a kube-apiserver answered, for the tests of this room: `tests/data/tokens`, made by the script beside it.
+//! Recorded answers of a kube-apiserver, for the tests of this crate: `tests/data/tokens`, made by the script beside it.
 
 use std::fs;
 use std::sync::LazyLock;

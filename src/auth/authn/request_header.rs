@@ -1,4 +1,4 @@
-//! A proxy in front says who the client is: `X-Remote-User` and its like. Knows no certificate: whoever asks has checked that it is the proxy.
+//! A front proxy names the user: `X-Remote-User` and the other headers. The caller has verified the certificate of the proxy.
 
 use std::collections::BTreeMap;
 

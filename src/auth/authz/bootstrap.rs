@@ -1,4 +1,4 @@
-//! The roles and bindings that a cluster begins with, and how those that are there are brought up to date (spec api-surface §13.3).
+//! The default roles and bindings of a cluster, and how existing ones are brought up to date (spec api-surface §13.3).
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! The authorizers that look at no object, and several authorizers as one.
+//! The authorizers that need no objects, and the chain that asks several authorizers in turn.
 
 use std::sync::Arc;
 

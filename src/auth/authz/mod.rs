@@ -1,4 +1,4 @@
-//! May you: the question that every authorizer is asked, and its answer. An authorizer decides from memory; it waits for nothing.
+//! Authorization: the question that every authorizer is asked, and its answer. An authorizer decides from memory and waits for nothing.
 
 pub mod bootstrap;
 mod chain;

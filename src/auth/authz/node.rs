@@ -1,4 +1,4 @@
-//! The node authorizer: a kubelet reads what its pods need, told from an index that pods, volumes, attachments and slices feed.
+//! The node authorizer: a kubelet may read what its pods need, decided from an index of pods, volumes, attachments and slices.
 
 mod decide;
 mod references;

@@ -1,4 +1,4 @@
-//! What a request asks to do, as authorizers and the audit log see it; it may be kept and asked again.
+//! What a request asks to do, for authorizers and the audit log. It may be kept and decided again later.
 
 use super::{Attributes, Resource, Target};
 use crate::user::User;

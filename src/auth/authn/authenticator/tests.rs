@@ -1,4 +1,4 @@
-//! Tests of the authenticator: what it made of credentials before, and what a kube-apiserver makes of them.
+//! Tests of the authenticator: its answers to each kind of credential, and those of a kube-apiserver.
 
 use std::time::{Duration, UNIX_EPOCH};
 

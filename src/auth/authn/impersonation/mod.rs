@@ -1,4 +1,4 @@
-//! Acting as somebody else: `Impersonate-…` headers, and what the authorizer must allow for it. Knows no authorizer: each question goes to whoever asks.
+//! Impersonation: the `Impersonate-…` headers, and what the authorizer must allow for them. Knows no authorizer: the caller asks it.
 
 mod modes;
 #[cfg(test)]

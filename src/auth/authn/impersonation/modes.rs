@@ -1,4 +1,4 @@
-//! The ways in which kube-apiserver 1.36 lets somebody act as somebody else: four constrained ones, and the old one. Knows no header.
+//! The modes of impersonation in kube-apiserver 1.36: four constrained ones and the old one. Knows no header.
 
 use go::quote::quoted;
 

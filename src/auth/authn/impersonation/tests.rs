@@ -1,4 +1,4 @@
-//! Tests of impersonation: requests that a kube-apiserver with RBAC answered, and the rules that it had.
+//! Tests of impersonation: requests and RBAC rules with the recorded answers of a kube-apiserver.
 
 use http::{HeaderName, HeaderValue};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! What clients of OpenID Connect read of us: `/openid/v1/jwks` and `/.well-known/openid-configuration`, byte for byte as kube-apiserver prints them.
-//! Knows no request.
+//! The documents with which OpenID Connect clients verify our tokens: `/openid/v1/jwks` and `/.well-known/openid-configuration`, byte for byte as
+//! kube-apiserver prints them. Knows no request.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Keys that sign tokens, and keys that vouch for them: read from PEM, named by the digest of their DER, checked with AWS-LC. Knows no claim.
+//! The keys that sign and verify tokens: read from PEM, identified by the digest of their DER, verified with AWS-LC. Knows no claim.
 
 mod documents;
 

@@ -1,4 +1,5 @@
-//! Which OpenID providers are believed, and who needs no credentials: `--oidc-…` flags and `--authentication-config`. Knows no file: trees come in.
+//! The configuration of OpenID providers and of anonymous requests: `--oidc-…` flags and `--authentication-config`. Reads no file: the caller passes
+//! trees.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The keys of an OpenID provider: where they are, what a JWKS says, and when it is fetched anew. Knows no network.
+//! The keys of an OpenID provider: their URL, the parsed JWKS, and when to fetch it again. Knows no network.
 
 use std::time::{Duration, SystemTime};
 

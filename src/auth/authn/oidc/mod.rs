@@ -1,4 +1,5 @@
-//! Tokens of an OpenID provider: whether its keys vouch for one, and whom its claims name. Knows no network: keys come in, and it says when to fetch them.
+//! Tokens of an OpenID provider: verifies their signature and reads the user from their claims. Knows no network: the caller passes keys and is told when
+//! to fetch them.
 
 mod config;
 mod keys;

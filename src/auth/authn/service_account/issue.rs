@@ -1,4 +1,4 @@
-//! Issues bound tokens: the claims of kube-apiserver, in its order, and the answer to a TokenRequest. Knows no request.
+//! Issues bound tokens: the claims of kube-apiserver in its order, and the answer to a TokenRequest. Knows no request.
 
 use std::time::{Duration, SystemTime};
 

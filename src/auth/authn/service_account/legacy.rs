@@ -1,4 +1,4 @@
-//! Legacy tokens: made once, kept in a Secret, good until that is gone. Knows no signature.
+//! Legacy tokens: created once, kept in a Secret, valid until the Secret is deleted. Knows no signature.
 
 use go::quote::json_quoted;
 use subtle::ConstantTimeEq;

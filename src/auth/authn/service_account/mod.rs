@@ -1,4 +1,4 @@
-//! Tokens of service accounts: who is meant, and whether what they are bound to is still there. Knows no header.
+//! Service account tokens: finds the account, and checks that the objects that the token is bound to still exist. Knows no header.
 
 mod bound;
 mod issue;

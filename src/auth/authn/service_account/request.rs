@@ -1,4 +1,4 @@
-//! TokenRequest: what somebody may ask for, and what is said of the rest. Knows no key.
+//! TokenRequest: what a client may ask for, and the errors about everything else. Knows no key.
 
 use serde_json::Value;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! What a node is told, and in which words.
+//! The decision about a request of a node, with its texts.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What of an object says which node may read what, and the things that it names.
+//! The references in an object that allow a node to read other objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The graph against a look at all objects, whatever was put and removed before.
+//! Tests of the graph: after any sequence of changes it decides as a scan of all objects does.
 
 use std::collections::BTreeMap;
 

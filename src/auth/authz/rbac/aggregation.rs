@@ -1,4 +1,4 @@
-//! The rules of ClusterRoles that are made of others', as Kubernetes' clusterrole-aggregation-controller makes them.
+//! Aggregated ClusterRoles: their rules are collected from other ClusterRoles, as Kubernetes' clusterrole-aggregation-controller does.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who writes RBAC objects gives no rights that he does not have: the check before a role or a binding is written.
+//! The check against privilege escalation: whoever writes a role or a binding must hold the rights that it gives.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

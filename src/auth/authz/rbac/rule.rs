@@ -1,4 +1,4 @@
-//! One rule: what it allows, what of other rules it covers, and how the parts of rules are told.
+//! One rule: what it allows, whether it covers another rule, and how messages print it.
 
 use std::collections::{BTreeSet, HashMap};
 

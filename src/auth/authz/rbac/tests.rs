@@ -1,4 +1,4 @@
-//! The index against a scan of all objects, whatever was put and removed before; and what a decision costs.
+//! Tests of the index: after any sequence of changes it decides as a scan of all objects does; and the cost of a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 

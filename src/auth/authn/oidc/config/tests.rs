@@ -1,4 +1,4 @@
-//! Tests of the configuration: what is read, what is refused, and in which words.
+//! Tests of the configuration: what is accepted, what is refused, and the error texts.
 
 use proptest::prelude::*;
 use serde_json::json;
