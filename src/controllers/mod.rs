@@ -74,7 +74,7 @@ impl Controllers {
             return;
         }
         tracing::info!(
-            "custom resources are not validated against their schemas yet, built-in types only by their fields' types and metadata"
+            "not all writes are validated yet: custom resources not against their schemas, built-in types only in metadata and field types"
         );
         tokio::join!(
             guard::watch(&self),
