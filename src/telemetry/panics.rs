@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(output.status.code(), Some(code), "{role}: {said}");
             assert!(began.elapsed() < Duration::from_secs(30), "{role} took {:?}", began.elapsed());
             assert!(said.contains("a test's panic") && said.contains("panics.rs"), "{role}: {said}");
-            assert_eq!(said.contains("ending, to be started again"), code == 1, "{role}: {said}");
+            assert_eq!(said.contains("the process ends with status 1"), code == 1, "{role}: {said}");
         }
     }
 }
