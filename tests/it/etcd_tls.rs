@@ -125,7 +125,7 @@ async fn the_reason_is_told_at_the_start() -> Result<(), Failure> {
 fn an_authority_must_be_named() -> Result<(), Failure> {
     let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_watchcache")).args(args).stdin(Stdio::null()).output();
     let help = String::from_utf8(run(&["serve", "--help"])?.stdout)?.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("needed for https, for the system's authorities are not used"), "{help}");
+    assert!(help.contains("required for https, because the system's authorities are not used"), "{help}");
     let port = free_address()?.port().to_string();
     let refused = run(&["serve", "--insecure-port", &port, "--etcd-servers", "https://127.0.0.1:2379"])?;
     let why = String::from_utf8(refused.stderr)?;
