@@ -43,7 +43,7 @@ if tar -tvzf "$out/$tarball" --numeric-owner | grep -v ' 0/0 '; then fail "someb
 tar -xzf "$out/$tarball" -C "$out" --no-same-owner
 folder=$out/$name
 [ "$("$folder/watchcache" --version)" = "watchcache $version" ] || fail "another version"
-if ldd "$folder/watchcache" > /dev/null 2>&1; then fail "the program needs libraries"; fi
+if ldd "$folder/watchcache" 2> /dev/null | grep -q '=>'; then fail "the program needs libraries"; fi
 for flag in etcd-servers data-dir secure-port v; do
   sed 's/\\-/-/g' "$folder/man/watchcache-serve.1" | grep -q -- "--$flag" || fail "the manual lacks --$flag"
 done
