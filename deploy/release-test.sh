@@ -45,7 +45,7 @@ folder=$out/$name
 [ "$("$folder/watchcache" --version)" = "watchcache $version" ] || fail "another version"
 if ldd "$folder/watchcache" 2> /dev/null | grep -q '=>'; then fail "the program needs libraries"; fi
 for flag in etcd-servers data-dir secure-port v; do
-  sed 's/\\-/-/g' "$folder/man/watchcache-serve.1" | grep -q -- "--$flag" || fail "the manual lacks --$flag"
+  sed 's/\\-/-/g' "$folder/man/watchcache-serve.1" | grep -- "--$flag" > /dev/null || fail "the manual lacks --$flag"
 done
 grep -q '^\.TH watchcache 1' "$folder/man/watchcache.1" || fail "no page of the program"
 bash -n "$folder/completions/watchcache.bash"
