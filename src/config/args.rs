@@ -1,5 +1,7 @@
 //! The command line as typed: names, help texts and defaults, nothing checked. Does not know what a valid combination is.
 
+#![allow(rustdoc::broken_intra_doc_links, reason = "the doc comments are the help texts, where [::1] is an address")]
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -54,7 +54,7 @@ pub fn next(definition: &Value, taken: &Taken, instances_left: Option<bool>, now
     updated.map(Step::UpdateStatus)
 }
 
-/// What DELETE makes of a definition that was not being deleted: marked, kept by [`FINALIZER`], Terminating. The generation stays.
+/// What DELETE makes of a definition that was not being deleted: marked, kept by `customresourcecleanup.apiextensions.k8s.io`, Terminating. The generation stays.
 #[must_use]
 pub fn marked_for_deletion(definition: &Value, now: &str) -> Value {
     let mut object = definition.clone();
