@@ -34,6 +34,7 @@ use crate::config::Config;
 use crate::controllers::Controllers;
 use crate::http::{
     api::{Api, router},
+    inflight::Inflight,
     listen::{ListenerError, Listeners},
 };
 use crate::read::serve::Reader;
@@ -154,12 +155,14 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
     let access = Arc::new(Access::new(&config.authorization));
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
+    let has_roles = Arc::<AtomicBool>::default();
     let controllers = Controllers {
         etcd: etcd.clone(),
         prefix: prefix.as_str().into(),
         writer: writer.clone(),
         resources: resources.clone(),
         access: access.clone(),
+        has_roles: has_roles.clone(),
         permit,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
@@ -174,6 +177,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         writer,
         authenticator,
         access,
+        inflight: Inflight::new(config.inflight),
         impersonation: Impersonation::default(),
         issuer: token_issuer,
         discovery,
@@ -182,6 +186,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         times: config.times.clone(),
         gates: config.gates,
         loaded: AtomicBool::new(false),
+        has_roles,
         stopping: AtomicBool::new(false),
         embedded: backend.is_embedded(),
         store_failed: OnceLock::new(),

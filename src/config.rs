@@ -46,6 +46,8 @@ pub struct Config {
     pub issuer: TokenIssuer,
     /// What they may do then.
     pub authorization: Authorization,
+    /// How many requests there may be at once.
+    pub inflight: MaxInflight,
     /// How long things may take.
     pub times: Times,
     /// What one connection, and all of them, may use.
@@ -119,6 +121,15 @@ pub struct Times {
     pub request: Duration,
     /// From SIGTERM to the end of the last connection. Default 10 s.
     pub shutdown: Duration,
+}
+
+/// How many requests may be under way at once; zero for no limit.
+#[derive(Clone, Copy, Debug)]
+pub struct MaxInflight {
+    /// GET and HEAD, of watches those that begin. Default 400, kube-apiserver's.
+    pub reads: usize,
+    /// All others. Default 200, kube-apiserver's.
+    pub writes: usize,
 }
 
 /// Limits of connections.
@@ -259,6 +270,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         auth,
         issuer,
         authorization,
+        inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
             request: not_zero("--request-timeout", args.request_timeout)?,

@@ -215,6 +215,13 @@ pub(super) struct ServeArgs {
     /// Longest duration of a request that is not a watch (Go duration: 60s, 1m30s)
     #[arg(long, default_value = "60s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) request_timeout: Duration,
+    /// Most reads under way at once; more get 429. One user has at most seven times the places that are free, so that others always find one. Exempt are
+    /// system:masters, health checks, and watches once they have begun; 0 = no limit
+    #[arg(long, default_value_t = 400, value_name = "COUNT", help_heading = "Requests")]
+    pub(super) max_requests_inflight: usize,
+    /// The same for writes
+    #[arg(long, default_value_t = 200, value_name = "COUNT", help_heading = "Requests")]
+    pub(super) max_mutating_requests_inflight: usize,
     /// Longest time after SIGTERM until open requests and streams are cut (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,

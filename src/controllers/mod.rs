@@ -10,7 +10,10 @@ mod rbac;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,6 +42,8 @@ pub struct Controllers {
     pub resources: Arc<ArcSwap<ServedResources>>,
     /// The index of roles, for those that are made of others.
     pub access: Arc<Access>,
+    /// Whether the default roles and bindings are there; becomes true once.
+    pub has_roles: Arc<AtomicBool>,
     /// Told when a kube-apiserver appears.
     pub permit: Arc<Permit>,
     /// How often etcd is compacted; zero never.
@@ -71,6 +76,7 @@ impl Controllers {
                 writes = self.allow_writes,
                 "a kube-apiserver uses this etcd: compaction, namespaces, definitions and the Service kubernetes are left to it"
             );
+            self.has_roles.store(true, Ordering::Relaxed);
             return;
         }
         tracing::info!(

@@ -1,9 +1,13 @@
 //! Creates the default roles and bindings and brings them up to date at the start; and fills in the rules of aggregated ClusterRoles, which Kubernetes
 //! leaves to a controller outside of the API server (spec api-surface §13.1, §13.3).
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::Controllers;
 use crate::registry::Resource;
@@ -16,16 +20,24 @@ use crate::write::{
 };
 use auth::authz::bootstrap::{Object, Step, objects, reconcile};
 use auth::authz::rbac::GROUP;
-use std::sync::Arc;
+use watch::cache::view::Known;
 
 /// Wait before another try when one has failed, and between looks at roles that change all the time.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// After this the server is ready without them. kube-apiserver gives up after 30 s, and ends.
+const READY_AT_LATEST: Duration = Duration::from_secs(30);
+
 pub(super) async fn run(controllers: &Controllers) {
+    let began = Instant::now();
     while let Err(error) = begin(controllers).await {
-        tracing::debug!(%error, "cannot write all default roles and bindings yet; trying again");
+        // A server that may not write to its etcd can still be read.
+        if began.elapsed() > READY_AT_LATEST && !controllers.has_roles.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "ready without all default roles and bindings; still trying to write them");
+        }
         tokio::time::sleep(PAUSE).await;
     }
+    controllers.has_roles.store(true, Ordering::Relaxed);
     let Some(roles) = controllers.resources.load().find(GROUP, "v1", "clusterroles").cloned() else { return };
     // A kube-apiserver that comes later has a controller manager.
     while controllers.permit.now() == Permission::Granted {
@@ -43,10 +55,10 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
     let (mut made, mut changed) = (0, 0);
     for wanted in objects() {
         let Some(resource) = controllers.resources.load().find(GROUP, "v1", wanted.kind.resource()).cloned() else { continue };
-        let known = resource.handle.published.known();
-        if !known.is_ready() {
+        if resource.handle.published.wait_until(Known::is_ready, PAUSE).await.is_err() {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
+        let known = resource.handle.published.known();
         let place = place(&resource, &wanted);
         let stored = known.view.store.find(&place.key(&controllers.prefix)).and_then(|found| {
             let mut json = Vec::new();

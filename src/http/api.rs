@@ -32,6 +32,7 @@ use super::{
     caught::caught,
     guard,
     health::{self, Wrong},
+    inflight::{self, Inflight},
     line::RequestLine,
     listen::{ConnInfo, ListenerKind},
     mutate::warn,
@@ -74,6 +75,8 @@ pub struct Api {
     pub authenticator: Arc<Authenticator>,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// How many requests there may be.
+    pub inflight: Inflight,
     /// Who may act as whom.
     pub impersonation: Impersonation,
     /// Who issues tokens of service accounts; nobody without a key.
@@ -90,6 +93,8 @@ pub struct Api {
     pub gates: Gates,
     /// Whether every built-in resource has been loaded once.
     pub loaded: AtomicBool,
+    /// Whether the default roles and bindings are there.
+    pub has_roles: Arc<AtomicBool>,
     /// Whether SIGTERM has come.
     pub stopping: AtomicBool,
     /// Whether the objects are in this process's own store.
@@ -110,12 +115,13 @@ pub(super) struct Arrived {
     pub(super) unread: Arc<Account>,
 }
 
-/// The service of both listeners. Layers run outermost first: arrival, guard, identity, authorization.
+/// The service of both listeners. Layers run outermost first: arrival, guard, identity, limit, authorization.
 pub fn router(api: Arc<Api>) -> Router {
     let strict_transport = api.strict_transport.clone();
     let router = Router::new()
         .fallback(route)
         .layer(from_fn_with_state(api.clone(), authorize))
+        .layer(from_fn_with_state(api.clone(), inflight::limit))
         .layer(from_fn_with_state(api.clone(), identify))
         .layer(from_fn_with_state(api.clone(), protect))
         .layer(from_fn_with_state(api.clone(), arrive))
@@ -388,6 +394,8 @@ impl Api {
         let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
         if endpoint == Health::Readyz {
             checks.push(("poststarthook/storage-readiness", not_loaded()));
+            let has_roles = self.has_roles.load(Ordering::Relaxed);
+            checks.push(("poststarthook/rbac/bootstrap-roles", (!has_roles).then(|| Wrong::fails("the default roles are not there yet"))));
             let stopping = self.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
         }

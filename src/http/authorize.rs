@@ -65,7 +65,7 @@ pub(super) fn rights(api: &Api, request: &Request) -> Rights {
 }
 
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
-fn is_always_open<E>(route: &Result<Route, E>) -> bool {
+pub(super) fn is_always_open<E>(route: &Result<Route, E>) -> bool {
     matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
 }
 

@@ -21,6 +21,7 @@ use super::{
     budget::Hold,
     connections::{Reason, STRANGER_REQUESTS_MAX},
     counted::{Counted, LongRunning},
+    inflight::Place,
     listen::ConnInfo,
     progress::{Progress, Streams},
     pulse::{Felt, Open, Pulse, Sent},
@@ -136,10 +137,11 @@ async fn requests<IO, F, Fut, B>(
             let mut answer = answer.await;
             let long = answer.extensions_mut().remove::<LongRunning>();
             let made = answer.extensions_mut().remove::<Arc<Hold>>();
+            let place = answer.extensions_mut().remove::<Place>();
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
                 *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
-            let body = |body| Sent::new(Counted::new(body, &unread, made, long.clone()), open, long);
+            let body = |body| Sent::new(Counted::new(body, &unread, made, long.clone(), place), open, long);
             Ok::<_, Infallible>(answer.map(body))
         }
     });

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     budget::{Account, Hold},
+    inflight::Place,
     progress::Answering,
 };
 
@@ -42,15 +43,17 @@ pub(super) struct Counted<B> {
     made: Option<Arc<Hold>>,
     answering: Option<Answering>,
     long: Option<LongRunning>,
+    /// Among the requests that are under way, until the body is gone.
+    _place: Option<Place>,
 }
 
 impl<B: Body<Data = Bytes>> Counted<B> {
     /// A body for the connection of this account; `made` has what the body holds already.
-    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, long: Option<LongRunning>) -> Self {
+    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, long: Option<LongRunning>, place: Option<Place>) -> Self {
         let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
         let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
         let answering = Answering::begin(long.as_ref().map(|long| long.until));
-        Self { body, account: account.clone(), made, answering, long }
+        Self { body, account: account.clone(), made, answering, long, _place: place }
     }
 }
 

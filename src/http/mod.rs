@@ -16,6 +16,7 @@ mod gzip;
 mod gzip_body;
 mod health;
 mod incoming;
+pub mod inflight;
 mod line;
 pub mod listen;
 mod mutate;

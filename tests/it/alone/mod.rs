@@ -11,6 +11,7 @@ mod counters;
 mod definitions;
 mod forms;
 mod gzip;
+mod inflight;
 mod large;
 mod metrics;
 mod odd;
