@@ -1,7 +1,7 @@
 //! How many requests are under way at once, and how many of them one user may have (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 //!
 //! kube-apiserver counts in the same way when its priority and fairness is off (`WithMaxInFlightLimit`), but knows no users. Here a user may have as many requests
-//! as [`SHARE`] times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods the server
+//! as `SHARE` times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods the server
 //! leaves a place for everybody else, and nobody waits in a queue.
 
 use std::{
