@@ -22,6 +22,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Configuration comes in as a plain struct of its own.
     ("store", &["proto"]),
     ("auth", &["go"]),
+    ("remote", &["go"]),
     ("config", &["auth", "go"]),
     ("telemetry", &["config"]),
     // A cacher is known to the feed by its inbox.
@@ -67,6 +68,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("etcd", "src/etcd", false),
     ("store", "src/store", false),
     ("auth", "src/auth", false),
+    ("remote", "src/remote", false),
 ];
 
 /// What is generated has the form that its generator gives it.
@@ -100,8 +102,13 @@ const WAITS: &str = "watch/cache/view.rs";
 const NOISE: &[&str] = &["tokio", "Instant", "SystemTime", "std::net", "net::", "TcpStream", "UdpSocket", "UnixStream"];
 
 /// Crates that belong to one room: crate, places under `src/` that may name it.
-const HOMES: &[(&str, &[&str])] =
-    &[("axum", &["http/", "app.rs"]), ("hyper", &["http/", "app.rs"]), ("hyper_util", &["http/"]), ("tonic", &["etcd/", "store/"])];
+const HOMES: &[(&str, &[&str])] = &[
+    ("axum", &["http/", "app.rs"]),
+    ("hyper", &["http/", "remote/", "app.rs"]),
+    ("hyper_util", &["http/", "remote/"]),
+    ("hyper_rustls", &["remote/"]),
+    ("tonic", &["etcd/", "store/"]),
+];
 
 #[test]
 fn rooms_use_what_the_table_allows() {

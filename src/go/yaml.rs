@@ -7,6 +7,7 @@
 mod number;
 mod order;
 mod plain;
+pub mod reader;
 mod scalar;
 mod tree;
 mod writer;

@@ -4,20 +4,19 @@ mod identity;
 mod json;
 mod protobuf;
 mod told;
-mod yaml;
 
 use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
 use self::{json::Twice, protobuf::Wrong};
+use go::yaml::reader::{self, whole};
 
 pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
 pub(crate) use told::{strict_error, warnings};
 
-/// Maps and lists inside each other that a body may have: what `serde_json` reads back from the store, one below the limit of recursion that it has by
-/// default. The real server allows 10,000, with the same error.
-pub(super) const BODY_DEPTH_MAX: usize = 127;
+/// Maps and lists inside each other that a body may have: what can be read back from the store.
+pub(super) const BODY_DEPTH_MAX: usize = reader::DEPTH_MAX;
 
 /// Duplicate keys that are told of one body, as many as the real server's decoder remembers.
 const DUPLICATES_MAX: usize = 100;
@@ -123,10 +122,11 @@ fn read(syntax: Syntax, bytes: &[u8], twice: Twice, of: (&str, &str)) -> Result<
     let no_type = |cause: String| Wrong::Envelope(version_and_kind(&cause));
     let mut read = match syntax {
         Syntax::Json => json::parse(bytes, twice).map_err(no_type)?,
-        Syntax::Yaml => yaml::parse(bytes).map_err(|cause| match cause {
-            yaml::Wrong::Syntax(cause) => Wrong::Envelope(format!("yaml: {cause}")),
-            yaml::Wrong::NoJson(cause) => Wrong::Envelope(cause),
-        })?,
+        Syntax::Yaml => {
+            let document = reader::parse(bytes).map_err(|wrong| Wrong::Envelope(wrong.to_string()))?;
+            let duplicates = document.duplicates.into_iter().map(Duplicate::Line).collect();
+            json::Read { value: document.value, duplicates, overflow: None }
+        }
         Syntax::Protobuf => json::parse(&protobuf::json(bytes, of)?, twice).map_err(no_type)?,
     };
     read.value = object(read.value).map_err(no_type)?;
@@ -222,12 +222,6 @@ fn takes_paths(value: &Value, length: usize, room: &mut usize) -> bool {
 
 fn long_paths() -> String {
     format!("the paths of its fields have more than {PATHS_BYTES_MAX} bytes together")
-}
-
-/// The int64 that Go prints for this float64, if it prints one.
-fn whole(value: f64) -> Option<i64> {
-    // Zero has a sign as a float only.
-    if value == 0.0 { Some(0) } else { Some(value.to_string()).filter(|text| !text.contains('.'))?.parse().ok() }
 }
 
 /// The start of a body: as text when it looks like JSON, else in hexadecimal.

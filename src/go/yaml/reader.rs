@@ -6,14 +6,19 @@ mod scalar;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use self::{
     compose::{Content, Node, anchor_name, characters, compose},
     scalar::Scalar,
 };
-use super::{BODY_DEPTH_MAX, DUPLICATES_MAX, Duplicate, json::Read, whole};
-use go::quote::quoted;
+use crate::quote::quoted;
 
+/// Maps and lists inside each other that a document may have: what `serde_json` reads back, one below the limit of recursion that it has by default. The
+/// real server allows 10,000, with the same error.
+pub const DEPTH_MAX: usize = 127;
+/// Duplicate keys that are told of one document, as many as the real server's decoder remembers.
+const DUPLICATES_MAX: usize = 100;
 /// Values that a document may stand for before aliases must be a small part of it (the real server's decoder: about half a megabyte of dense text).
 const ALIAS_RATIO_RANGE_LOW: u32 = 400_000;
 /// Values from which on aliases may make a tenth of them.
@@ -21,12 +26,23 @@ const ALIAS_RATIO_RANGE_HIGH: u32 = 4_000_000;
 /// Bytes of scalars that aliases may repeat; ours, because a repeated scalar is a copy here.
 const ALIAS_BYTES_MAX: usize = 8 << 20;
 
+/// A document that could be read.
+#[derive(Debug)]
+pub struct Document {
+    /// What it says.
+    pub value: Value,
+    /// Keys that a map has twice: `line 6: key "replicas" already set in map`.
+    pub duplicates: Vec<String>,
+}
+
 /// What is wrong with a document.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Wrong {
     /// It is no YAML; the text without `yaml: `.
+    #[error("yaml: {0}")]
     Syntax(String),
     /// It is YAML that has no form in JSON.
+    #[error("{0}")]
     NoJson(String),
 }
 
@@ -34,14 +50,13 @@ pub(super) enum Wrong {
 ///
 /// # Errors
 /// As far as it is cheap, the text of the real server.
-pub(super) fn parse(bytes: &[u8]) -> Result<Read, Wrong> {
+pub fn parse(bytes: &[u8]) -> Result<Document, Wrong> {
     let text = characters(bytes).map_err(Wrong::Syntax)?;
     let nodes = compose(text).map_err(Wrong::Syntax)?;
     let mut decoder =
         Decoder { text, nodes: &nodes, duplicates: Vec::new(), decoded: 0, aliased: 0, aliased_bytes: 0, depth: 0, aliases: Vec::new() };
     let value = if nodes.is_empty() { Value::Null } else { decoder.value(0)? };
-    let duplicates = decoder.duplicates.into_iter().map(Duplicate::Line).collect();
-    Ok(Read { value, duplicates, overflow: None })
+    Ok(Document { value, duplicates: decoder.duplicates })
 }
 
 struct Decoder<'a> {
@@ -86,7 +101,7 @@ impl Decoder<'_> {
 
     fn enter(&mut self) -> Result<(), Wrong> {
         self.depth += 1;
-        if self.depth > BODY_DEPTH_MAX { syntax(format!("exceeded max depth of {BODY_DEPTH_MAX}")) } else { Ok(()) }
+        if self.depth > DEPTH_MAX { syntax(format!("exceeded max depth of {DEPTH_MAX}")) } else { Ok(()) }
     }
 
     fn alias(&mut self, id: usize, target: usize, at: usize) -> Result<Value, Wrong> {
@@ -242,6 +257,13 @@ fn json(scalar: Scalar) -> Result<Value, Wrong> {
         Scalar::Float(value) => whole(value).map_or_else(|| value.into(), Value::from),
         Scalar::Text(text) => Value::String(text),
     })
+}
+
+/// The int64 that Go prints for this float64, if it prints one.
+#[must_use]
+pub fn whole(value: f64) -> Option<i64> {
+    // Zero has a sign as a float only.
+    if value == 0.0 { Some(0) } else { Some(value.to_string()).filter(|text| !text.contains('.'))?.parse().ok() }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::parse;
-use go::yaml::yaml;
+use crate::yaml::yaml;
 
 /// Texts of what YAML gives a meaning to, without what the reader of YAML 1.2 and the printer of YAML 1.1 see differently: breaks of Unicode.
 fn text() -> impl Strategy<Value = String> {

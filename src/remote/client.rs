@@ -1,0 +1,247 @@
+//! Sends a request to another server and takes its whole answer, over HTTP/1.1 or 2, within limits. Connections are kept and shared.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::credentials::{Credentials, Renewed};
+use super::kubeconfig::Kubeconfig;
+use super::trust::{Trust, settings};
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection without requests is closed after this time (Go's default for its clients).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// A quiet HTTP/2 connection is pinged after this time, and is lost without an answer (client-go's numbers).
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// What an answer shows of the text that came with an error (client-go's number).
+const ERROR_TEXT_BYTES_MAX: usize = 2048;
+
+/// What one client may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From the request to the last byte of the answer, the wait for a turn included.
+    pub timeout: Duration,
+    /// Bytes of an answer's body.
+    pub answer_bytes_max: usize,
+    /// Requests at once; others wait for their turn.
+    pub concurrent_max: usize,
+}
+
+/// Why there is no answer. One line; the client may choose what to do, see [`super::retried`].
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CallError {
+    /// It was not sent, for want of credentials.
+    #[error("{0}")]
+    Credentials(String),
+    /// The time is over.
+    #[error("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
+    TimedOut,
+    /// The connection was lost after it had been made.
+    #[error("{0}")]
+    Lost(String),
+    /// There is no connection, or what comes is no HTTP.
+    #[error("{0}")]
+    Failed(String),
+    /// The answer has more bytes than [`Limits::answer_bytes_max`].
+    #[error("the answer has more than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// A whole answer, whatever its status.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// See the file's header.
+pub struct Client {
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    credentials: Credentials,
+    renewed: Renewed,
+    limits: Limits,
+    turns: Semaphore,
+}
+
+impl Client {
+    /// A client of the server of a kubeconfig file.
+    ///
+    /// # Errors
+    /// When its certificate and key do not fit.
+    pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
+        let tls = settings(&config.trust, config.certificate.as_ref())?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let builder = match &config.server_name {
+            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
+            None => builder,
+        };
+        Ok(Client::over(|http| builder.enable_all_versions().wrap_connector(http), config.credentials.clone(), limits))
+    }
+
+    /// A client of HTTPS servers that these are trusted for, without credentials.
+    ///
+    /// # Errors
+    /// When a certificate is none.
+    pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_all_versions();
+        Ok(Client::over(|http| builder.wrap_connector(http), Credentials::None, limits))
+    }
+
+    fn over(connect: impl FnOnce(HttpConnector) -> HttpsConnector<HttpConnector>, credentials: Credentials, limits: Limits) -> Client {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        http.set_nodelay(true);
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(limits.concurrent_max)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .build(connect(http));
+        Client { http: client, credentials, renewed: Renewed::default(), limits, turns: Semaphore::new(limits.concurrent_max) }
+    }
+
+    /// Posts JSON.
+    ///
+    /// # Errors
+    /// When no answer came; one with a status that means an error is an answer.
+    pub async fn post(&self, url: &Uri, json: Bytes) -> Result<Answer, CallError> {
+        self.call(Method::POST, url, json).await
+    }
+
+    /// Gets JSON.
+    ///
+    /// # Errors
+    /// As of [`Client::post`].
+    pub async fn get(&self, url: &Uri) -> Result<Answer, CallError> {
+        self.call(Method::GET, url, Bytes::new()).await
+    }
+
+    async fn call(&self, method: Method, url: &Uri, body: Bytes) -> Result<Answer, CallError> {
+        let sent = async {
+            let _turn = self.turns.acquire().await;
+            let credentials = self.renewed.header(&self.credentials).await.map_err(CallError::Credentials)?;
+            let request = request(method.clone(), url, body, credentials);
+            let failed = |error: &(dyn Error + 'static)| self.failure(error, &method, url);
+            let (head, body) = self.http.request(request).await.map_err(|error| failed(&error))?.into_parts();
+            let body = Limited::new(body, self.limits.answer_bytes_max).collect().await.map_err(|error| failed(&*error))?;
+            Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
+        };
+        timeout(self.limits.timeout, sent).await.unwrap_or(Err(CallError::TimedOut))
+    }
+
+    /// What an error of hyper means.
+    fn failure(&self, error: &(dyn Error + 'static), method: &Method, url: &Uri) -> CallError {
+        if error.is::<LengthLimitError>() {
+            return CallError::TooLarge(self.limits.answer_bytes_max);
+        }
+        let verb = if method == Method::POST { "Post" } else { "Get" };
+        let text = format!("{verb} {:?}: {}", url.to_string(), deepest(error));
+        if is_lost(error) { CallError::Lost(text) } else { CallError::Failed(text) }
+    }
+}
+
+fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderValue>) -> Request<Full<Bytes>> {
+    let is_post = method == Method::POST;
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = url.clone();
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("watchcache/", env!("CARGO_PKG_VERSION"))));
+    if is_post {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    if let Some(credentials) = credentials {
+        headers.insert(AUTHORIZATION, credentials);
+    }
+    request
+}
+
+/// The causes of an error from the first one on that is not hyper's wrapper.
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+/// Whether the connection was there and is no more, so that another one may do: Kubernetes' `IsConnectionReset` and `IsHTTP2ConnectionLost`.
+fn is_lost(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
+        }
+        if error.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_canceled() || error.is_timeout()) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+impl Answer {
+    /// Whether its body is what was asked for (client-go's range of statuses).
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..=206).contains(&self.status.as_u16())
+    }
+
+    /// How long the server asks us to wait; only whole seconds count, as in client-go.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
+    }
+
+    /// What a status that is no success says, in client-go's words; a `Status` object in the body has words of its own.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        if self.is_success() {
+            return None;
+        }
+        let status: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        if status["kind"] == "Status"
+            && let Some(message) = status["message"].as_str()
+        {
+            return Some(message.to_owned());
+        }
+        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(ERROR_TEXT_BYTES_MAX)]).trim().to_owned();
+        let text = if text.is_empty() { "unknown".to_owned() } else { text };
+        Some(match self.status.as_u16() {
+            400 => "the server rejected our request for an unknown reason".to_owned(),
+            401 => "the server has asked for the client to provide credentials".to_owned(),
+            403 => text,
+            404 => "the server could not find the requested resource".to_owned(),
+            405 => "the server does not allow this method on the requested resource".to_owned(),
+            409 => "the server reported a conflict".to_owned(),
+            422 => "the server rejected our request due to an error in our request".to_owned(),
+            429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+            503 => "the server is currently unable to handle the request".to_owned(),
+            504 => "the server was unable to return a response in the time allotted, but may still be processing the request".to_owned(),
+            500.. => format!("an error on the server ({}) has prevented the request from succeeding", go::quote::quoted(&text)),
+            code => format!("the server responded with the status code {code} but did not return more information"),
+        })
+    }
+}

@@ -1,0 +1,22 @@
+//! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
+//!
+//! [`Kubeconfig`] says where a server is and who we are there, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
+//! [`Questions`] asks a question once for all that wait for its answer. Knows no token, no user and no resource.
+
+mod backoff;
+mod client;
+mod credentials;
+mod kubeconfig;
+mod questions;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod trust;
+
+pub use backoff::{Backoff, retried};
+pub use client::{Answer, CallError, Client, Limits};
+pub use kubeconfig::{Kubeconfig, KubeconfigError};
+pub use questions::{Questions, TooMany};
+pub use trust::Trust;
+
+#[cfg(test)]
+mod tests;
