@@ -66,6 +66,9 @@ pub enum StartError {
     /// The authenticators.
     #[error(transparent)]
     Auth(#[from] AuthError),
+    /// The authorizers.
+    #[error("{0}")]
+    Authorization(String),
     /// The key that signs tokens.
     #[error("{0}")]
     Issuer(String),
@@ -153,7 +156,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     let permit = Arc::new(Permit::default());
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
-    let access = Arc::new(Access::new(&config.authorization));
+    let access = Arc::new(Access::new(&config.authorization).map_err(StartError::Authorization)?);
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
     let has_roles = Arc::<AtomicBool>::default();
     let controllers = Controllers {

@@ -9,6 +9,7 @@ use auth::authn;
 use clap::Parser;
 
 mod args;
+mod authorization;
 mod gates;
 mod pages;
 mod secure;
@@ -17,6 +18,7 @@ mod tokens;
 
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
+pub use authorization::{Authorization, Mode, WebhookCall};
 pub use gates::Gates;
 pub use secure::{Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
@@ -86,30 +88,6 @@ pub struct Listeners {
     /// Port of the plain listener on loopback; `None` = shut.
     pub insecure_port: Option<u16>,
     pub secure: Option<SecureListener>,
-}
-
-/// Who may do what.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authorization {
-    /// Whom to ask, in this order.
-    pub modes: Vec<Mode>,
-    /// Whether clients without credentials are let through, as `system:anonymous`; else they get 401.
-    pub anonymous: bool,
-    /// Whether watches end when the right to them is taken away.
-    pub ends_watches: bool,
-}
-
-/// One of `--authorization-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Roles and bindings.
-    Rbac,
-    /// What a kubelet may, by the pods of its node.
-    Node,
-    /// Everyone may do everything.
-    AlwaysAllow,
-    /// Nobody may do anything.
-    AlwaysDeny,
 }
 
 /// Time limits.
@@ -250,7 +228,7 @@ fn stop(error: &clap::Error) -> Stop {
 
 fn check(args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
-    let authorization = authorization(&args)?;
+    let authorization = Authorization::check(&args)?;
     let etcd = etcd(&args)?;
     let auth = tokens::authenticators(&args, &authorization);
     let issuer = tokens::issuer(&args, etcd.servers.is_empty());
@@ -331,30 +309,6 @@ fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
         compaction_interval: args.etcd_compaction_interval,
         allow_writes: args.allow_writes,
     })
-}
-
-/// kube-apiserver's rules and words.
-fn authorization(args: &ServeArgs) -> Result<Authorization, String> {
-    let mut modes = Vec::new();
-    for word in &args.authorization_mode {
-        let mode = match word.as_str() {
-            "RBAC" => Mode::Rbac,
-            "Node" => Mode::Node,
-            "AlwaysAllow" => Mode::AlwaysAllow,
-            "AlwaysDeny" => Mode::AlwaysDeny,
-            "Webhook" => {
-                return Err("--authorization-mode: Webhook is not built yet; there are Node, RBAC, AlwaysAllow and AlwaysDeny".to_owned());
-            }
-            _ => return Err(format!("--authorization-mode: authorization-mode {word:?} is not a valid mode")),
-        };
-        if modes.contains(&mode) {
-            return Err(format!("--authorization-mode: authorization-mode {word:?} has mode specified more than once"));
-        }
-        modes.push(mode);
-    }
-    // Who is allowed everything should at least be known.
-    let anonymous = args.anonymous_auth && !modes.contains(&Mode::AlwaysAllow);
-    Ok(Authorization { modes, anonymous, ends_watches: args.end_forbidden_watches })
 }
 
 fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {

@@ -33,7 +33,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("write", &["codec", "etcd", "go", "kube", "model", "registry"]),
     ("controllers", &["access", "auth", "etcd", "kube", "model", "registry", "watch", "write"]),
     ("registry", &["codec", "etcd", "cacher", "kube", "model", "source", "telemetry", "watch"]),
-    ("access", &["auth", "config", "model", "registry", "watch"]),
+    ("access", &["auth", "config", "model", "registry", "remote", "watch"]),
     ("http", &["access", "auth", "codec", "config", "etcd", "go", "kube", "model", "read", "registry", "telemetry", "watch", "write"]),
     (
         "app",

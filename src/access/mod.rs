@@ -1,42 +1,96 @@
-//! Authorization: the authorizers that the flags name, over indexes that follow the cache. Decides from memory; knows no request.
+//! Authorization: the authorizers that the flags name, over indexes that follow the cache, and webhooks. Knows no request.
 
 pub mod directory;
+mod elsewhere;
 mod follow;
 pub mod review;
+pub mod selectors;
 mod streams;
 mod tree;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 use crate::config::{Authorization, Mode};
 use crate::registry::ServedResources;
 use auth::authz::RequestInfo;
 use auth::authz::node::NodeGraph;
 use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
-use auth::authz::{AlwaysAllow, AlwaysDeny, Attributes, Authorizer, Chain, Masters, Rules, Verdict};
+use auth::authz::webhook::Webhook;
+use auth::authz::{AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
 use auth::{MASTERS, User};
 use directory::Cached;
+use elsewhere::Elsewhere;
 use follow::{Index, follow};
-use std::time::Duration;
-use streams::Streams;
 pub use streams::{Permission, Refused};
-use tokio::sync::Notify;
+use streams::{Stream, Streams};
 
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);
 
+/// Streams judged before others run, and those of them that webhooks are asked about at once.
+const JUDGED_AT_ONCE: usize = 256;
+const ASKED_AT_ONCE: usize = 16;
+
 /// The authorizers, in the order of the flag. Shared by all requests.
 pub struct Access {
-    chain: Chain,
-    allows_everyone: bool,
+    authorizers: ArcSwap<Authorizers>,
     rbac: Arc<Following<RbacIndex>>,
     node: Option<Arc<Following<NodeGraph>>>,
     /// None when streams go on whatever is taken away.
     streams: Option<Arc<Streams>>,
     /// Something that rights come from has changed.
     changed: Notify,
+}
+
+/// Whom to ask.
+struct Authorizers {
+    chain: Chain,
+    allows_everyone: bool,
+    elsewhere: Elsewhere,
+}
+
+impl Authorizers {
+    fn new(modes: &[Mode], rbac: &Arc<Following<RbacIndex>>, node: Option<&Arc<Following<NodeGraph>>>) -> Result<Self, String> {
+        let mut elsewhere = Elsewhere::default();
+        let mut links = vec![Link::Memory(Arc::new(Masters))];
+        for mode in modes {
+            links.push(match (mode, node) {
+                (Mode::AlwaysAllow, _) => Link::Memory(Arc::new(AlwaysAllow)),
+                (Mode::Rbac, _) => Link::Memory(rbac.clone()),
+                (Mode::Node, Some(node)) => Link::Memory(node.clone()),
+                (Mode::AlwaysDeny | Mode::Node, _) => Link::Memory(Arc::new(AlwaysDeny)),
+                (Mode::Paths(paths), _) => Link::Memory(Arc::new(Paths(paths.clone()))),
+                (Mode::Webhook(call), _) => {
+                    elsewhere.add(call)?;
+                    Link::Webhook(Arc::new(Webhook::new(call.settings.clone())))
+                }
+            });
+        }
+        Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), elsewhere })
+    }
+
+    /// Answers questions about this user. `work` asks; it runs again, from the beginning, after a webhook had to be asked first.
+    async fn ask<T>(&self, user: &User, work: impl Fn(&Asking<'_>) -> T) -> T {
+        let mut asking = self.chain.asking(now());
+        loop {
+            let outcome = work(&asking);
+            let Some(open) = asking.open() else { return outcome };
+            let verdict = self.elsewhere.ask(&open, &user.name).await;
+            asking.answer(open, verdict);
+        }
+    }
+}
+
+/// Since the Unix epoch.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// An index that follows the cache.
@@ -55,28 +109,29 @@ impl<I: Index> Authorizer for Following<I> {
 
 impl Access {
     /// The authorizers of these modes. Members of `system:masters` are allowed before any of them is asked.
-    #[must_use]
-    pub fn new(config: &Authorization) -> Self {
-        let modes = &config.modes;
+    ///
+    /// # Errors
+    /// One line: what is wrong with the file that says where a webhook is.
+    pub fn new(config: &Authorization) -> Result<Self, String> {
         let rbac = Arc::<Following<RbacIndex>>::default();
-        let node = modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
-        let authorizer = |mode: &Mode| -> Arc<dyn Authorizer> {
-            match (mode, &node) {
-                (Mode::AlwaysAllow, _) => Arc::new(AlwaysAllow),
-                (Mode::Rbac, _) => rbac.clone(),
-                (Mode::Node, Some(node)) => node.clone(),
-                (Mode::AlwaysDeny | Mode::Node, _) => Arc::new(AlwaysDeny),
-            }
-        };
-        let chain = std::iter::once(Arc::new(Masters) as Arc<dyn Authorizer>).chain(modes.iter().map(authorizer)).collect();
-        Self {
-            chain: Chain(chain),
-            allows_everyone: modes.first() == Some(&Mode::AlwaysAllow),
+        let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
+        Ok(Self {
+            authorizers: ArcSwap::from_pointee(Authorizers::new(&config.modes, &rbac, node.as_ref())?),
             rbac,
             node,
             streams: config.ends_watches.then(Arc::default),
             changed: Notify::new(),
-        }
+        })
+    }
+
+    /// Asks these from now on.
+    ///
+    /// # Errors
+    /// As of [`Access::new`]; then nothing has changed.
+    pub fn reload(&self, modes: &[Mode]) -> Result<(), String> {
+        self.authorizers.store(Arc::new(Authorizers::new(modes, &self.rbac, self.node.as_ref())?));
+        self.changed.notify_one();
+        Ok(())
     }
 
     /// Follows the objects that authorizers decide by until the process ends.
@@ -90,16 +145,26 @@ impl Access {
     }
 
     /// Ends the streams whose right is taken away.
-    async fn judge(&self) {
+    async fn judge(self: &Arc<Self>) {
         let Some(streams) = &self.streams else { return };
         loop {
             self.changed.notified().await;
-            let ended = streams.judge(|asked| self.decide(asked)).await;
+            let mut ended = 0;
+            for some in streams.open_ones().chunks(JUDGED_AT_ONCE) {
+                let judged = some.iter().cloned().map(|stream| self.clone().judged(stream));
+                ended += stream::iter(judged).buffer_unordered(ASKED_AT_ONCE).collect::<Vec<_>>().await.iter().sum::<usize>();
+                tokio::task::yield_now().await;
+            }
             if ended > 0 {
                 tracing::info!(streams = ended, "ended watches whose users lost the right to them");
             }
             tokio::time::sleep(JUDGE_PAUSE).await;
         }
+    }
+
+    /// Asks about a stream again; 1 if it ends.
+    async fn judged(self: Arc<Self>, stream: Arc<Stream>) -> usize {
+        stream.judge(&self.decide(&stream.attributes()).await)
     }
 
     /// Ends the streams of deleted service accounts.
@@ -130,21 +195,34 @@ impl Access {
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.
     #[must_use]
     pub fn allows_all(&self, user: &User) -> bool {
-        self.allows_everyone || user.groups.iter().any(|group| group == MASTERS)
+        self.authorizers.load().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
+    }
+
+    /// Answers questions about this user from memory, or after asking webhooks. `work` asks; it may run several times, and the last outcome counts.
+    pub async fn ask<T>(&self, user: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
+        self.authorizers.load_full().ask(user, |asking| work(asking)).await
+    }
+
+    /// The same where nothing can wait. When a webhook has to be asked, this thread waits for it, and others take over what else it has to do.
+    pub fn ask_now<T>(&self, user: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
+        let mut answer = pin!(self.ask(user, work));
+        match answer.as_mut().now_or_never() {
+            Some(outcome) => outcome,
+            None => tokio::task::block_in_place(|| Handle::current().block_on(answer)),
+        }
     }
 
     /// May they?
-    #[must_use]
-    pub fn decide(&self, asked: &Attributes<'_>) -> Verdict {
-        self.chain.decide(asked)
+    pub async fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+        self.ask(asked.user, |authorizer| authorizer.decide(asked)).await
     }
 
-    /// Whether a role or a binding may be written.
+    /// Whether a role or a binding may be written, as far as `authorizer` knows.
     ///
     /// # Errors
     /// What the answer is instead.
-    pub fn confirm_no_escalation(&self, write: &Write<'_>) -> Result<(), Refusal> {
-        self.rbac.0.load().confirm_no_escalation(&self.chain, write)
+    pub fn confirm_no_escalation(&self, authorizer: &dyn Authorizer, write: &Write<'_>) -> Result<(), Refusal> {
+        self.rbac.0.load().confirm_no_escalation(authorizer, write)
     }
 
     /// The ClusterRoles that are made of others and have not their rules, with those that they should have.
@@ -156,6 +234,6 @@ impl Access {
     /// What a user may do in a namespace.
     #[must_use]
     pub fn rules_for(&self, user: &User, namespace: &str) -> Rules {
-        self.chain.rules_for(user, namespace)
+        self.authorizers.load().chain.asking(now()).rules_for(user, namespace)
     }
 }

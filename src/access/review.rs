@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::selectors::{of_fields, of_labels};
 use super::tree::{text, texts};
 use auth::User;
-use auth::authz::{Attributes, Resource, Target};
+use auth::authz::{Attributes, Operator, RequestInfo, Requirement, Selectors};
 use model::invalid::FieldError;
-use model::selector::parse;
 
 /// The three reviews of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn wrong_selector(path: &str, selector: &Value, wrong: &mut Vec<FieldError>) {
 
 /// Who is asked about.
 #[must_use]
-pub fn subject(spec: &Value) -> User {
+pub fn user(spec: &Value) -> User {
     let extra = spec["extra"].as_object().into_iter().flat_map(Map::iter);
     User {
         name: text(spec, "user").to_owned(),
@@ -113,47 +113,79 @@ pub fn subject(spec: &Value) -> User {
     }
 }
 
-/// Asks the question of a review that has nothing wrong; with what it could not read of its selectors.
-pub fn ask<T>(user: &User, spec: &Value, decide: impl FnOnce(&Attributes<'_>) -> T) -> (T, Option<String>) {
-    let Some(resource) = member(spec, "resourceAttributes") else {
-        let path = &spec["nonResourceAttributes"];
-        return (decide(&Attributes { user, verb: text(path, "verb"), target: Target::Path(text(path, "path")) }), None);
-    };
-    let version = Some(text(resource, "version")).filter(|version| !version.is_empty()).unwrap_or("*");
-    let (fields, ignored) = selectors(resource);
-    let fields: Vec<(&str, &str)> = fields.iter().map(|(field, value)| (&**field, &**value)).collect();
-    let target = Target::Resource(Resource {
-        namespace: text(resource, "namespace"),
-        group: text(resource, "group"),
-        version,
-        resource: text(resource, "resource"),
-        subresource: text(resource, "subresource"),
-        name: text(resource, "name"),
-        fields: &fields,
-    });
-    (decide(&Attributes { user, verb: text(resource, "verb"), target }), ignored)
+/// What a review that has nothing wrong asks about, of this user.
+pub struct Subject {
+    /// Who.
+    user: User,
+    /// To do what.
+    info: RequestInfo,
+    /// What could not be read of the selectors.
+    pub ignored: Option<String>,
 }
 
-/// The fields that must have a value, and which selectors could not be read.
-fn selectors(resource: &Value) -> (Vec<(String, String)>, Option<String>) {
+impl Subject {
+    /// Reads the spec of a review.
+    #[must_use]
+    pub fn read(user: User, spec: &Value) -> Self {
+        let Some(resource) = member(spec, "resourceAttributes") else {
+            let path = &spec["nonResourceAttributes"];
+            let info = RequestInfo { path: text(path, "path").to_owned(), verb: text(path, "verb").to_owned(), ..RequestInfo::default() };
+            return Self { user, info, ignored: None };
+        };
+        let own = |name: &str| text(resource, name).to_owned();
+        let version = Some(own("version")).filter(|version| !version.is_empty()).unwrap_or_else(|| "*".to_owned());
+        let (selectors, ignored) = selectors(resource);
+        let info = RequestInfo {
+            path: String::new(),
+            verb: own("verb"),
+            is_resource: true,
+            group: own("group"),
+            version,
+            namespace: own("namespace"),
+            resource: own("resource"),
+            subresource: own("subresource"),
+            name: own("name"),
+            selectors,
+        };
+        Self { user, info, ignored }
+    }
+
+    /// The question for the authorizers.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes<'_> {
+        self.info.attributes(&self.user)
+    }
+}
+
+/// What is selected, and which selectors could not be read.
+fn selectors(resource: &Value) -> (Selectors, Option<String>) {
     let mut ignored = Vec::new();
-    let mut fields = Vec::new();
-    if let Some(selector) = member(resource, "fieldSelector") {
-        match parse::fields(text(selector, "rawSelector")) {
-            Ok(clauses) => fields.extend(clauses.into_iter().filter(|clause| clause.equal).map(|clause| (clause.label, clause.value))),
-            Err(_) => ignored.push("spec.resourceAttributes.fieldSelector ignored due to parse error"),
-        }
-        for requirement in selector["requirements"].as_array().into_iter().flatten() {
-            // One value is an equation; more are none.
-            if let ("In", [value]) = (text(requirement, "operator"), &texts(&requirement["values"])[..]) {
-                fields.push((text(requirement, "key").to_owned(), value.clone()));
-            }
-        }
-    }
-    if member(resource, "labelSelector").is_some_and(|selector| parse::labels(text(selector, "rawSelector")).is_err()) {
-        ignored.push("spec.resourceAttributes.labelSelector ignored due to parse error");
-    }
-    (fields, (!ignored.is_empty()).then(|| ignored.join("; ")))
+    let mut read = |name: &str, of: fn(&str) -> Result<Vec<Requirement>, String>, why: &'static str| {
+        let Some(selector) = member(resource, name) else { return Vec::new() };
+        let mut requirements = of(text(selector, "rawSelector")).unwrap_or_else(|_| {
+            ignored.push(why);
+            Vec::new()
+        });
+        requirements.extend(selector["requirements"].as_array().into_iter().flatten().filter_map(requirement));
+        requirements
+    };
+    let mut fields = read("fieldSelector", of_fields, "spec.resourceAttributes.fieldSelector ignored due to parse error");
+    // One value is an equation; more are none, and a field is always there.
+    fields.retain(|requirement| requirement.values.len() == 1);
+    let labels = read("labelSelector", of_labels, "spec.resourceAttributes.labelSelector ignored due to parse error");
+    (Selectors { fields, labels }, (!ignored.is_empty()).then(|| ignored.join("; ")))
+}
+
+/// A requirement of a review; none with an operator of tomorrow.
+fn requirement(requirement: &Value) -> Option<Requirement> {
+    let operator = match text(requirement, "operator") {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        _ => return None,
+    };
+    Some(Requirement { key: text(requirement, "key").to_owned(), operator, values: texts(&requirement["values"]) })
 }
 
 /// A member that is an object.
@@ -217,21 +249,25 @@ mod tests {
     }
 
     #[test]
-    fn a_question_has_the_fields_that_its_selector_wants_equal() {
-        let fields = |attributes: &Attributes<'_>| match attributes.target {
-            Target::Resource(resource) => {
-                resource.fields.iter().map(|(field, value)| format!("{field}={value}")).collect::<Vec<_>>().join(",")
-            }
-            Target::Path(path) => path.to_owned(),
+    fn a_question_has_what_its_selectors_want() {
+        let ask = |attributes: Value| {
+            let subject = Subject::read(User::default(), &json!({"resourceAttributes": attributes}));
+            let told = |all: &[Requirement]| serde_json::to_value(all).expect("JSON");
+            let selectors = &subject.info.selectors;
+            (told(&selectors.fields), told(&selectors.labels), subject.ignored)
         };
-        let ask = |attributes: Value| super::ask(&User::default(), &json!({"resourceAttributes": attributes}), fields);
-        assert_eq!(ask(json!({"fieldSelector": {"rawSelector": "a=b,c!=d"}})), ("a=b".to_owned(), None));
-        assert_eq!(
-            ask(json!({"fieldSelector": {"requirements": [{"key": "k", "operator": "In", "values": ["v"]}]}})),
-            ("k=v".to_owned(), None)
-        );
+        let (fields, ..) = ask(json!({"fieldSelector": {"rawSelector": "a=b,c!=d"}}));
+        assert_eq!(fields, json!([{"key": "a", "operator": "In", "values": ["b"]}, {"key": "c", "operator": "NotIn", "values": ["d"]}]));
+        let requirements = json!([
+            {"key": "k", "operator": "In", "values": ["v"]},
+            {"key": "l", "operator": "In", "values": ["v", "w"]},
+            {"key": "m", "operator": "Exists"},
+        ]);
+        let (fields, labels, _) =
+            ask(json!({"fieldSelector": {"requirements": requirements}, "labelSelector": {"requirements": requirements}}));
+        assert_eq!((fields, labels), (json!([requirements[0]]), requirements));
         let ignored = "spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error";
         let bad = json!({"fieldSelector": {"rawSelector": "a==b=,,"}, "labelSelector": {"rawSelector": "!!"}});
-        assert_eq!(ask(bad).1.as_deref(), Some(ignored));
+        assert_eq!(ask(bad).2.as_deref(), Some(ignored));
     }
 }

@@ -10,9 +10,6 @@ use futures_util::task::AtomicWaker;
 use auth::User;
 use auth::authz::{Attributes, Decision, RequestInfo, Verdict};
 
-/// Streams judged before others run.
-const JUDGED_AT_ONCE: usize = 256;
-
 /// All of them.
 #[derive(Default)]
 pub(super) struct Streams(Mutex<Filed>);
@@ -24,7 +21,7 @@ struct Filed {
 }
 
 /// One of them: what was allowed when it began.
-struct Stream {
+pub(super) struct Stream {
     user: Arc<User>,
     info: Arc<RequestInfo>,
     refused: OnceLock<Refused>,
@@ -59,19 +56,9 @@ impl Streams {
         Permission { stream, number, streams: self.clone() }
     }
 
-    /// Asks about each stream again, and ends those that are not allowed any longer; how many.
-    pub(super) async fn judge(&self, decide: impl Fn(&Attributes<'_>) -> Verdict) -> usize {
-        let mut ended = 0;
-        for some in self.all(|_| true).chunks(JUDGED_AT_ONCE) {
-            for stream in some {
-                let verdict = stream.info.ask(&stream.user, &decide);
-                if verdict.decision != Decision::Allow {
-                    ended += stream.end(Refused::Forbidden(verdict.reason.to_string()));
-                }
-            }
-            tokio::task::yield_now().await;
-        }
-        ended
+    /// Those that have not been refused.
+    pub(super) fn open_ones(&self) -> Vec<Arc<Stream>> {
+        self.all(|_| true)
     }
 
     /// Ends the streams of users who are no more; how many.
@@ -88,6 +75,16 @@ impl Streams {
 }
 
 impl Stream {
+    /// What was allowed.
+    pub(super) fn attributes(&self) -> Attributes<'_> {
+        self.info.attributes(&self.user)
+    }
+
+    /// Ends it if it is not allowed any longer; 1 if it ended so.
+    pub(super) fn judge(&self, verdict: &Verdict) -> usize {
+        if verdict.decision == Decision::Allow { 0 } else { self.end(Refused::Forbidden(verdict.reason.to_string())) }
+    }
+
     /// Ends it; 1 if it had not ended before.
     fn end(&self, why: Refused) -> usize {
         let is_first = self.refused.set(why).is_ok();
@@ -129,8 +126,8 @@ mod tests {
     use auth::authz::Authorizer;
     use auth::authz::{AlwaysAllow, AlwaysDeny};
 
-    #[tokio::test]
-    async fn a_stream_ends_when_its_right_does() {
+    #[test]
+    fn a_stream_ends_when_its_right_does() {
         let streams = Arc::new(Streams::default());
         let open = |name: &str| {
             let user = Arc::new(User { name: name.to_owned(), ..User::default() });
@@ -138,12 +135,17 @@ mod tests {
         };
         let (jane, joe) = (open("jane"), open("joe"));
         let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
-        assert_eq!(streams.judge(|asked| AlwaysAllow.decide(asked)).await, 0);
+        let judge =
+            |decide: &dyn Fn(&Stream) -> Verdict| streams.open_ones().iter().map(|stream| stream.judge(&decide(stream))).sum::<usize>();
+        assert_eq!(judge(&|stream| AlwaysAllow.decide(&stream.attributes())), 0);
         assert_eq!((refused(&jane), refused(&joe)), (None, None));
-        let only_joe = |asked: &Attributes<'_>| if asked.user.name == "joe" { AlwaysAllow.decide(asked) } else { AlwaysDeny.decide(asked) };
-        assert_eq!(streams.judge(only_joe).await, 1);
+        let only_joe = |stream: &Stream| {
+            let asked = stream.attributes();
+            if asked.user.name == "joe" { AlwaysAllow.decide(&asked) } else { AlwaysDeny.decide(&asked) }
+        };
+        assert_eq!(judge(&only_joe), 1);
         assert_eq!((refused(&jane), refused(&joe)), (Some(Refused::Forbidden("Everything is forbidden.".to_owned())), None));
-        assert_eq!(streams.judge(only_joe).await, 0, "it is told once");
+        assert_eq!(judge(&only_joe), 0, "it is told once");
         assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe));
         assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");

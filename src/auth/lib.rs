@@ -5,6 +5,9 @@
 pub mod authn;
 pub mod authz;
 mod names;
+mod recent;
+mod strict;
 mod user;
 
+pub use strict::NoConfiguration;
 pub use user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};

@@ -27,6 +27,14 @@ fn is_labelled(text: &str) -> bool {
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
 
+/// Why a text is no DNS subdomain; nothing when it is one.
+pub(crate) fn wrong_subdomain(text: &str) -> Vec<String> {
+    let is_long = text.len() > SUBDOMAIN_BYTES_MAX;
+    let long = is_long.then(|| format!("must be no more than {SUBDOMAIN_BYTES_MAX} bytes"));
+    let other = (!text.split('.').all(is_labelled)).then(|| SUBDOMAIN.to_owned());
+    long.into_iter().chain(other).collect()
+}
+
 /// Why a text is no path with a domain before it (`example.org/scopes`); nothing when it is one.
 pub(crate) fn wrong_path(field: &str, text: &str) -> Vec<String> {
     let invalid = |value: &str, why: &str| format!("{field}: Invalid value: {}: {why}", quoted(value));
@@ -36,13 +44,7 @@ pub(crate) fn wrong_path(field: &str, text: &str) -> Vec<String> {
     let Some((host, path)) = text.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
         return vec![invalid(text, "must be a domain-prefixed path (such as \"acme.io/foo\")")];
     };
-    let mut wrong = Vec::new();
-    if host.len() > SUBDOMAIN_BYTES_MAX {
-        wrong.push(invalid(host, &format!("must be no more than {SUBDOMAIN_BYTES_MAX} bytes")));
-    }
-    if !host.split('.').all(is_labelled) {
-        wrong.push(invalid(host, SUBDOMAIN));
-    }
+    let mut wrong: Vec<String> = wrong_subdomain(host).iter().map(|why| invalid(host, why)).collect();
     if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
         wrong.push(invalid(path, PATH));
     }

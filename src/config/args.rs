@@ -196,9 +196,31 @@ pub(super) struct ServeArgs {
         help_heading = "Authentication and authorization"
     )]
     pub(super) requestheader_extra_headers_prefix: Vec<String>,
-    /// Authorizers of the TLS listener in the order in which they are asked, comma separated: Node, RBAC, AlwaysAllow, AlwaysDeny
-    #[arg(long, default_value = "RBAC", value_delimiter = ',', value_name = "MODE,...", help_heading = "Authentication and authorization")]
+    /// Authorizers of the TLS listener in the order in which they are asked, comma separated: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny [default: RBAC]
+    #[arg(long, value_delimiter = ',', value_name = "MODE,...", help_heading = "Authentication and authorization")]
     pub(super) authorization_mode: Vec<String>,
+    /// File with an AuthorizationConfiguration, instead of --authorization-mode and --authorization-webhook-*; read again when it changes
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) authorization_config: Option<PathBuf>,
+    /// kubeconfig file of the webhook that --authorization-mode=Webhook asks
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) authorization_webhook_config_file: Option<PathBuf>,
+    /// Version of the SubjectAccessReviews that the webhook gets: v1 or v1beta1 [default: v1beta1]
+    #[arg(long, value_name = "VERSION", help_heading = "Authentication and authorization")]
+    pub(super) authorization_webhook_version: Option<String>,
+    /// How long a yes of a webhook counts (Go duration); 0 = once [default: 5m; with --authorization-kubeconfig 10s]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", help_heading = "Authentication and authorization")]
+    pub(super) authorization_webhook_cache_authorized_ttl: Option<Duration>,
+    /// How long any other answer of a webhook counts (Go duration); 0 = once [default: 30s; with --authorization-kubeconfig 10s]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", help_heading = "Authentication and authorization")]
+    pub(super) authorization_webhook_cache_unauthorized_ttl: Option<Duration>,
+    /// kubeconfig file of a host cluster whose kube-apiserver decides instead of --authorization-mode
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) authorization_kubeconfig: Option<PathBuf>,
+    /// With --authorization-kubeconfig, paths that everyone may get, comma separated; * at the end stands for any text
+    /// [default: /healthz,/readyz,/livez]
+    #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Authentication and authorization")]
+    pub(super) authorization_always_allow_paths: Vec<String>,
     /// Whether a watch ends with an ERROR event (403) when the user loses the right to it; kube-apiserver lets the watch go on
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) end_forbidden_watches: bool,

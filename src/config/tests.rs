@@ -54,7 +54,7 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too"),
         (
             &[LOCAL, "--authorization-mode=Webhook"],
-            "--authorization-mode: Webhook is not built yet; there are Node, RBAC, AlwaysAllow and AlwaysDeny",
+            "--authorization-mode: authorization-mode Webhook's authorization config file not passed",
         ),
         (&[LOCAL, "--authorization-mode=ABC"], "--authorization-mode: authorization-mode \"ABC\" is not a valid mode"),
         (&[LOCAL, "--authorization-mode=RBAC,RBAC"], "--authorization-mode: authorization-mode \"RBAC\" has mode specified more than once"),

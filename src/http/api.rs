@@ -52,7 +52,7 @@ use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
 use auth::authn::{Ask, Authenticator, Context, Discovery, Elsewhere, Identity, Impersonation, Issuer, Proof, Question};
-use auth::authz::{Attributes, Decision, Resource, Target};
+use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
 use go::{duration, url::Query};
@@ -225,10 +225,15 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
     let Proof { user, expires, warning, .. } = proof;
     let user = match Impersonation::wanted(request.headers_mut()) {
         Ok(None) => user,
-        Ok(Some(wanted)) => match act_as(&api, &request, &user, &wanted) {
-            Ok(user) => Arc::new(user),
-            Err(status) => return whole(arrived(&request).reply.status(&status)),
-        },
+        Ok(Some(wanted)) => {
+            let Arrived { line, at, limit, reply, .. } = arrived(&request);
+            let info = request_info(request.method(), request.uri().path(), &line.query);
+            match timeout_at(at + limit, act_as(&api, &info, &user, &wanted)).await {
+                Ok(Ok(user)) => Arc::new(user),
+                Ok(Err(status)) => return whole(reply.status(&status)),
+                Err(_) => return whole(reply.timed_out()),
+            }
+        }
         Err(message) => return whole(arrived(&request).reply.status(&Status::bad_request(message))),
     };
     request.extensions_mut().insert(Caller { user, expires });
@@ -240,28 +245,27 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
 }
 
 /// The user that a request is carried out as, if who asks may act as him.
-fn act_as(api: &Api, request: &Request, user: &User, wanted: &User) -> Result<User, Status> {
-    let info = request_info(request.method(), request.uri().path(), &arrived(request).line.query);
-    let decide = |user: &User, question: &Question| -> Result<(), (Status, String)> {
-        let judge = |asked: &Attributes<'_>| {
-            let verdict = api.access.decide(asked);
-            let reason = verdict.reason.to_string();
-            if verdict.decision == Decision::Allow { Ok(()) } else { Err((Status::access_denied(asked, &reason), reason)) }
+async fn act_as(api: &Api, info: &RequestInfo, user: &User, wanted: &User) -> Result<User, Status> {
+    let decide = |authorizer: &dyn Authorizer| {
+        let mut ask = |user: &User, question: &Question| {
+            let verdict = authorizer.decide(&about(info, user, question));
+            if verdict.decision == Decision::Allow { Ok(()) } else { Err(verdict.reason.to_string()) }
         };
-        match question {
-            Question::Request { verb } => info.ask(user, |asked| judge(&Attributes { verb, ..*asked })),
-            Question::Resource { verb, group, resource, subresource, namespace, name } => {
-                let target = Target::Resource(Resource { namespace, group, version: "v1", resource, subresource, name, fields: &[] });
-                judge(&Attributes { user, verb, target })
-            }
-        }
+        api.impersonation.decide(wanted, user, &info.verb, &mut ask)
     };
-    let allowed = api.impersonation.decide(wanted, user, &info.verb, &mut |user, question| decide(user, question).map_err(|(_, why)| why));
-    allowed.map(|impersonated| impersonated.user).map_err(|forbidden| match decide(user, &forbidden.question) {
-        Err((status, _)) => status,
-        // It was allowed just now.
-        Ok(()) => Status::too_many_requests("the right to impersonate is changing, please try again later", 1),
-    })
+    let impersonated = api.access.ask(user, decide).await;
+    impersonated.map(|impersonated| impersonated.user).map_err(|no| Status::access_denied(&about(info, user, &no.question), &no.reason))
+}
+
+/// What an authorizer is asked about a wish to act as somebody else.
+fn about<'q>(info: &'q RequestInfo, user: &'q User, question: &'q Question) -> Attributes<'q> {
+    match question {
+        Question::Request { verb } => Attributes { verb, ..info.attributes(user) },
+        Question::Resource { verb, group, resource, subresource, namespace, name } => {
+            let target = Target::Resource(Resource { namespace, group, version: "v1", resource, subresource, name, ..Resource::default() });
+            Attributes { user, verb, target }
+        }
+    }
 }
 
 /// Who asks, as authorizers see it, and until when what proves it counts.

@@ -9,10 +9,10 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
-    api::{Api, arrived, caller, expiry, whole},
+    api::{Api, Arrived, arrived, caller, expiry, whole},
     path::{Health, Route},
     request_info::request_info,
     status::Status,
@@ -29,19 +29,16 @@ pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request,
         return next.run(request).await;
     }
     let info = request_info(request.method(), request.uri().path(), &line.query);
-    let refused = info.ask(&user, |asked| {
-        let verdict = api.access.decide(asked);
-        (verdict.decision != Decision::Allow).then(|| Status::access_denied(asked, &verdict.reason.to_string()))
-    });
-    match refused {
-        Some(status) => whole(arrived(&request).reply.status(&status)),
-        None => {
-            if line.is_watch() {
-                request.extensions_mut().insert(Asked(Arc::new(info)));
-            }
-            next.run(request).await
-        }
+    let asked = info.attributes(&user);
+    let Arrived { at, limit, reply, .. } = arrived(&request);
+    let Ok(verdict) = timeout_at(at + limit, api.access.decide(&asked)).await else { return whole(reply.timed_out()) };
+    if verdict.decision != Decision::Allow {
+        return whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string())));
     }
+    if line.is_watch() {
+        request.extensions_mut().insert(Asked(Arc::new(info)));
+    }
+    next.run(request).await
 }
 
 /// What a watch was allowed.
@@ -110,7 +107,7 @@ mod tests {
     fn message(name: &str, method: &Method, path: &str, reason: &str) -> String {
         let user = User { name: name.to_owned(), ..User::default() };
         let info = request_info(method, path, &Query::parse(""));
-        info.ask(&user, |asked| String::from_utf8(Status::access_denied(asked, reason).to_json()).expect("UTF-8"))
+        String::from_utf8(Status::access_denied(&info.attributes(&user), reason).to_json()).expect("UTF-8")
     }
 
     /// The bodies are those of kube-apiserver 1.36.3.

@@ -286,7 +286,7 @@ impl WatchBody {
         let this = self;
         let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
         let refused = refused.map(|(user, info, why)| match why {
-            Refused::Forbidden(reason) => info.ask(user, |asked| Status::access_denied(asked, reason)),
+            Refused::Forbidden(reason) => Status::access_denied(&info.attributes(user), reason),
             Refused::Unauthorized => Status::unauthorized(),
         });
         if let (Some(status), false) = (refused, matches!(this.source, WatchSource::Over)) {

@@ -323,13 +323,14 @@ fn approve(
         let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
         let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
         let asked = Attributes { user, verb: "create", target };
-        let verdict = access.decide(&asked);
+        let verdict = access.ask_now(user, |authorizer| authorizer.decide(&asked));
         if verdict.decision != Decision::Allow {
             return Err(WriteError::Forbidden { of: named(), why: refusal(&asked, &verdict.reason.to_string()), cause: None });
         }
     }
     let Some(kind) = Kind::of(&path.resource).filter(|_| path.group == GROUP) else { return Ok(()) };
-    access.confirm_no_escalation(&Escalation { user, kind, namespace, name, object, stored }).map_err(|refusal| match refusal {
+    let write = Escalation { user, kind, namespace, name, object, stored };
+    access.ask_now(user, |authorizer| access.confirm_no_escalation(authorizer, &write)).map_err(|refusal| match refusal {
         Refusal::Forbidden(why) => WriteError::Forbidden { of: named(), why, cause: None },
         Refusal::NotFound(role) => WriteError::NotFound(Named { name: role, ..named() }),
         Refusal::BadRequest(why) => WriteError::BadRequest(why),

@@ -4,8 +4,9 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::access::selectors;
 use crate::read::options::ListOptions;
-use auth::authz::RequestInfo;
+use auth::authz::{RequestInfo, Selectors};
 use go::url::Query;
 use model::selector::parse;
 
@@ -66,8 +67,10 @@ impl Reader {
             }
         }
         if matches!(self.0.verb.as_str(), "list" | "watch" | "deletecollection") && !by_path {
-            let clauses = parse::fields(query.first("fieldSelector").unwrap_or("")).unwrap_or_default();
-            self.0.fields = clauses.into_iter().filter(|clause| clause.equal).map(|clause| (clause.label, clause.value)).collect();
+            let of = |name| query.first(name).unwrap_or("");
+            let fields = selectors::of_fields(of("fieldSelector")).unwrap_or_default();
+            let labels = selectors::of_labels(of("labelSelector")).unwrap_or_default();
+            self.0.selectors = Selectors { fields, labels };
         }
     }
 

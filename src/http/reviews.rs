@@ -13,14 +13,14 @@ use super::{
     resource::sent,
     status::Status,
 };
-use crate::access::review::{self, AccessReview};
+use crate::access::review::{self, AccessReview, Subject};
 use crate::telemetry::{Scope, Verb};
 use crate::write::{
     failure::{Named, WriteError},
     options::{Verb as Options, WriteOptions},
 };
 use auth::User;
-use auth::authz::{Attributes, Decision};
+use auth::authz::Decision;
 use codec::stored;
 use kube::Review;
 
@@ -50,7 +50,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         let kind = (&*review.group, &*review.version, &*review.kind);
         let asked = api.writer.decode(kind, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
         let asked = in_namespace(asked, path.namespace.as_deref())?;
-        answer(api, review, &user, asked).map(Some)
+        answer(api, review, &user, asked).await.map(Some)
     };
     let answered = answered.await;
     let response = match answered {
@@ -79,7 +79,7 @@ fn in_namespace(mut object: Value, namespace: Option<&str>) -> Result<Value, Sta
     Ok(object)
 }
 
-fn answer(api: &Api, review: &Review, user: &User, mut object: Value) -> Result<Value, Status> {
+async fn answer(api: &Api, review: &Review, user: &User, mut object: Value) -> Result<Value, Status> {
     let status = match &*review.kind {
         "SelfSubjectReview" => {
             object["metadata"] = json!({"creationTimestamp": api.writer.now()});
@@ -97,29 +97,23 @@ fn answer(api: &Api, review: &Review, user: &User, mut object: Value) -> Result<
             object["spec"] = json!({});
             rules
         }
-        "SelfSubjectAccessReview" => access(api, AccessReview::Own, Some(user), &object)?,
-        "LocalSubjectAccessReview" => access(api, AccessReview::Local, None, &object)?,
-        _ => access(api, AccessReview::Subject, None, &object)?,
+        "SelfSubjectAccessReview" => access(api, AccessReview::Own, Some(user), &object).await?,
+        "LocalSubjectAccessReview" => access(api, AccessReview::Local, None, &object).await?,
+        _ => access(api, AccessReview::Subject, None, &object).await?,
     };
     object["status"] = status;
     Ok(object)
 }
 
-fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value) -> Result<Value, Status> {
+async fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value) -> Result<Value, Status> {
     let wrong = review::wrong(of, object);
     if !wrong.is_empty() {
         let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
         return Err(WriteError::Invalid { of, errors: wrong }.into());
     }
-    let subject;
-    let user = match user {
-        Some(user) => user,
-        None => {
-            subject = review::subject(&object["spec"]);
-            &subject
-        }
-    };
-    let (verdict, ignored) = review::ask(user, &object["spec"], |asked: &Attributes<'_>| api.access.decide(asked));
+    let user = user.cloned().unwrap_or_else(|| review::user(&object["spec"]));
+    let subject = Subject::read(user, &object["spec"]);
+    let verdict = api.access.decide(&subject.attributes()).await;
     let mut status = json!({"allowed": verdict.decision == Decision::Allow});
     if verdict.decision == Decision::Deny {
         status["denied"] = true.into();
@@ -128,7 +122,7 @@ fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value) -> R
     if !reason.is_empty() {
         status["reason"] = reason.into();
     }
-    if let Some(ignored) = ignored {
+    if let Some(ignored) = subject.ignored {
         status["evaluationError"] = ignored.into();
     }
     Ok(status)

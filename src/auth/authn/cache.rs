@@ -1,50 +1,17 @@
 //! Remembers for a few seconds which user a token belongs to, so that not every request verifies a signature. Keeps only digests of tokens.
 
-use std::collections::HashMap;
-use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
 use super::Proof;
+use crate::recent::{Key, Recent};
 
 /// How long a token that is good is not looked at again (kube-apiserver's `TokenSuccessCacheTTL`). One that is not good is always looked at again.
 const SUCCESS: Duration = Duration::from_secs(10);
 /// Tokens that are remembered; kube-apiserver has 32 stripes of 4,096 in mind.
 const TOKENS_MAX: usize = 32_768;
-
-pub(super) type Key = [u8; 32];
-
-/// What was used lately. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
-#[derive(Debug)]
-pub(super) struct Recent<V> {
-    young: HashMap<Key, V>,
-    old: HashMap<Key, V>,
-    half_max: usize,
-}
-
-impl<V> Recent<V> {
-    /// For so many.
-    pub(super) fn new(max: usize) -> Recent<V> {
-        Recent { young: HashMap::new(), old: HashMap::new(), half_max: max / 2 }
-    }
-
-    pub(super) fn get(&self, key: &Key) -> Option<&V> {
-        self.young.get(key).or_else(|| self.old.get(key))
-    }
-
-    pub(super) fn put(&mut self, key: Key, value: V) {
-        if self.young.len() >= self.half_max {
-            self.turn();
-        }
-        self.young.insert(key, value);
-    }
-
-    fn turn(&mut self) {
-        self.old = mem::take(&mut self.young);
-    }
-}
 
 /// Tokens that were good a moment ago.
 #[derive(Debug)]
@@ -148,7 +115,7 @@ mod tests {
             cache.put(key(&token.to_string(), None), &Proof::default(), at(0));
         }
         let inner = cache.lock();
-        assert!(inner.recent.young.len() + inner.recent.old.len() <= TOKENS_MAX);
+        assert!(inner.recent.len() <= TOKENS_MAX);
     }
 
     #[test]

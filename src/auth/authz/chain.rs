@@ -1,9 +1,11 @@
 //! The authorizers that need no objects, and the chain that asks several authorizers in turn.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::rbac::PolicyRule;
-use super::{Attributes, Authorizer, Decision, Rules, Verdict};
+use super::webhook::{Question, Webhook};
+use super::{Attributes, Authorizer, Decision, Rules, Target, Verdict};
 use crate::user::{MASTERS, User};
 
 /// Allows everything to members of `system:masters`; has no opinion about others. Asked before all other authorizers.
@@ -43,15 +45,98 @@ impl Authorizer for AlwaysDeny {
     }
 }
 
-/// Authorizers that are asked one after the other, until one decides.
-pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
+/// Allows everyone some paths: those of health checks. A path that ends in `*` stands for all that begin with what is before it.
+#[derive(Clone, Debug)]
+pub struct Paths(pub Vec<String>);
 
-impl Authorizer for Chain {
+impl Authorizer for Paths {
+    fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+        let Target::Path(path) = asked.target else { return Verdict::no_opinion("") };
+        let path = path.trim_start_matches('/');
+        let is_it = |allowed: &String| match allowed.trim_start_matches('/') {
+            allowed if allowed.ends_with('*') => path.starts_with(allowed.trim_end_matches('*')),
+            allowed => path == allowed,
+        };
+        if self.0.iter().any(is_it) { Verdict::ALLOW } else { Verdict::no_opinion("") }
+    }
+}
+
+/// One authorizer of several.
+#[derive(Clone)]
+pub enum Link {
+    /// Decides at once.
+    Memory(Arc<dyn Authorizer>),
+    /// Decides elsewhere.
+    Webhook(Arc<Webhook>),
+}
+
+/// Authorizers that are asked one after the other, until one decides.
+#[derive(Clone, Default)]
+pub struct Chain(pub Vec<Link>);
+
+/// A question that a webhook must answer before the authorizers can decide.
+#[derive(Debug)]
+pub struct Open {
+    /// Who is asked.
+    pub webhook: Arc<Webhook>,
+    /// What.
+    pub question: Question,
+}
+
+/// The questions of one request. They are decided from memory as far as that goes. When a webhook must be asked first, the verdict is none: `open` tells what
+/// to ask it, and after `answer` the same question is decided further.
+pub struct Asking<'a> {
+    chain: &'a Chain,
+    now: Duration,
+    answers: Vec<(Open, Verdict)>,
+    open: Mutex<Option<Open>>,
+}
+
+impl Chain {
+    /// Questions at this time since the Unix epoch.
+    #[must_use]
+    pub fn asking(&self, now: Duration) -> Asking<'_> {
+        Asking { chain: self, now, answers: Vec::new(), open: Mutex::new(None) }
+    }
+}
+
+impl Asking<'_> {
+    /// What has to be asked before anything that was decided since the last call counts.
+    pub fn open(&mut self) -> Option<Open> {
+        self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What the webhook says.
+    pub fn answer(&mut self, open: Open, verdict: Verdict) {
+        self.answers.push((open, verdict));
+    }
+
+    /// What a webhook says; none when it must be asked.
+    fn of_webhook(&self, webhook: &Arc<Webhook>, asked: &Attributes<'_>) -> Option<Verdict> {
+        let question = webhook.question(asked);
+        let is_that = |open: &Open| Arc::ptr_eq(&open.webhook, webhook) && open.question == question;
+        let answer = self.answers.iter().find(|(open, _)| is_that(open)).map(|(_, verdict)| verdict.clone());
+        let answer = answer.or_else(|| webhook.known(&question, self.now));
+        if answer.is_none() {
+            let open = &mut *self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.get_or_insert(Open { webhook: Arc::clone(webhook), question });
+        }
+        answer
+    }
+}
+
+impl Authorizer for Asking<'_> {
     /// The verdict of the first that decides; if none does, the reasons of all, a line each.
     fn decide(&self, asked: &Attributes<'_>) -> Verdict {
         let mut reasons = String::new();
-        for authorizer in &self.0 {
-            let verdict = authorizer.decide(asked);
+        for link in &self.chain.0 {
+            let verdict = match link {
+                Link::Memory(authorizer) => authorizer.decide(asked),
+                Link::Webhook(webhook) => match self.of_webhook(webhook, asked) {
+                    Some(verdict) => verdict,
+                    None => return Verdict::no_opinion(""),
+                },
+            };
             if verdict.decision != Decision::NoOpinion {
                 return verdict;
             }
@@ -66,8 +151,11 @@ impl Authorizer for Chain {
 
     fn rules_for(&self, user: &User, namespace: &str) -> Rules {
         let mut all = Rules::default();
-        for authorizer in &self.0 {
-            let rules = authorizer.rules_for(user, namespace);
+        for link in &self.chain.0 {
+            let rules = match link {
+                Link::Memory(authorizer) => authorizer.rules_for(user, namespace),
+                Link::Webhook(_) => Rules { incomplete: true, errors: vec![NO_RULES.to_owned()], ..Rules::default() },
+            };
             all.resource_rules.extend(rules.resource_rules);
             all.non_resource_rules.extend(rules.non_resource_rules);
             all.incomplete |= rules.incomplete;
@@ -77,15 +165,27 @@ impl Authorizer for Chain {
     }
 }
 
+/// What a webhook says of somebody's rules, in kube-apiserver's words.
+const NO_RULES: &str = "webhook authorizer does not support user rule resolution";
+
 #[cfg(test)]
 mod tests {
-    use super::super::Target;
+    use super::super::Resource;
+    use super::super::webhook::{Settings, Version};
     use super::*;
 
     fn decide(authorizer: &dyn Authorizer, group: &str) -> (Decision, String) {
         let user = User { name: "jane".into(), groups: vec!["a".into(), group.into()], ..User::default() };
         let verdict = authorizer.decide(&Attributes { user: &user, verb: "get", target: Target::Path("/x") });
         (verdict.decision, verdict.reason.to_string())
+    }
+
+    fn chain(links: Vec<Arc<dyn Authorizer>>) -> Chain {
+        Chain(links.into_iter().map(Link::Memory).collect())
+    }
+
+    fn asked(chain: &Chain, group: &str) -> (Decision, String) {
+        decide(&chain.asking(Duration::ZERO), group)
     }
 
     /// Has no opinion for this reason.
@@ -103,26 +203,65 @@ mod tests {
 
     #[test]
     fn the_first_that_decides_decides() {
-        let chain = |links: Vec<Arc<dyn Authorizer>>| Chain(links);
         assert_eq!(decide(&Masters, "system:masters"), (Decision::Allow, String::new()));
         assert_eq!(decide(&Masters, "system:master"), (Decision::NoOpinion, String::new()));
-        let deny = || chain(vec![Arc::new(Masters), Arc::new(Unsure("")), Arc::new(Unsure("no node")), Arc::new(AlwaysDeny)]);
-        assert_eq!(decide(&deny(), "b"), (Decision::NoOpinion, "no node\nEverything is forbidden.".to_owned()));
-        assert_eq!(decide(&deny(), "system:masters"), (Decision::Allow, String::new()));
-        assert_eq!(decide(&chain(vec![Arc::new(AlwaysDeny), Arc::new(AlwaysAllow)]), "b"), (Decision::Allow, String::new()));
-        assert_eq!(decide(&chain(vec![]), "b"), (Decision::NoOpinion, String::new()));
+        let deny = chain(vec![Arc::new(Masters), Arc::new(Unsure("")), Arc::new(Unsure("no node")), Arc::new(AlwaysDeny)]);
+        assert_eq!(asked(&deny, "b"), (Decision::NoOpinion, "no node\nEverything is forbidden.".to_owned()));
+        assert_eq!(asked(&deny, "system:masters"), (Decision::Allow, String::new()));
+        assert_eq!(asked(&chain(vec![Arc::new(AlwaysDeny), Arc::new(AlwaysAllow)]), "b"), (Decision::Allow, String::new()));
+        assert_eq!(asked(&chain(vec![]), "b"), (Decision::NoOpinion, String::new()));
+    }
+
+    #[test]
+    fn paths_may_end_in_a_star() {
+        let paths = Paths(["/healthz", "readyz", "/openapi/*"].map(str::to_owned).to_vec());
+        let user = User::default();
+        let allows = |target| paths.decide(&Attributes { user: &user, verb: "get", target }).decision == Decision::Allow;
+        for (path, is_allowed) in
+            [("/healthz", true), ("/readyz", true), ("/healthz/log", false), ("/openapi/v2", true), ("/openapi", false)]
+        {
+            assert_eq!(allows(Target::Path(path)), is_allowed, "{path}");
+        }
+        assert!(!allows(Target::Resource(Resource { name: "healthz", ..Resource::default() })));
     }
 
     #[test]
     fn rules_are_joined_with_their_errors() {
-        let links: Vec<Arc<dyn Authorizer>> =
-            vec![Arc::new(Unsure("a")), Arc::new(AlwaysAllow), Arc::new(Unsure("b")), Arc::new(Unsure("a"))];
-        let status = serde_json::to_string(&Chain(links).rules_for(&User::default(), "default")).expect("JSON");
+        let links = chain(vec![Arc::new(Unsure("a")), Arc::new(AlwaysAllow), Arc::new(Unsure("b")), Arc::new(Unsure("a"))]);
+        let status = serde_json::to_string(&links.asking(Duration::ZERO).rules_for(&User::default(), "default")).expect("JSON");
         assert_eq!(
             status,
             r#"{"resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}],"incomplete":true,"evaluationError":"[a, b]"}"#
         );
         let status = serde_json::to_string(&AlwaysDeny.rules_for(&User::default(), "default")).expect("JSON");
         assert_eq!(status, r#"{"resourceRules":[],"nonResourceRules":[],"incomplete":false}"#);
+    }
+
+    #[test]
+    fn a_webhook_is_asked_once_and_only_when_nobody_before_it_decides() {
+        let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl: None, refused_ttl: None, denies_on_error: true };
+        let webhook = Arc::new(Webhook::new(settings));
+        let links = vec![
+            Link::Memory(Arc::new(Masters)),
+            Link::Memory(Arc::new(Unsure("no"))),
+            Link::Webhook(webhook.clone()),
+            Link::Memory(Arc::new(AlwaysDeny)),
+        ];
+        let chain = Chain(links);
+        let mut asking = chain.asking(Duration::ZERO);
+        assert_eq!(decide(&asking, "system:masters").0, Decision::Allow);
+        assert!(asking.open().is_none());
+        assert_eq!(decide(&asking, "b").0, Decision::NoOpinion);
+        let open = asking.open().expect("a question");
+        assert!(asking.open().is_none() && webhook.review(&open.question).contains(r#""groups":["a","b"]"#));
+        asking.answer(open, Verdict::no_opinion("perhaps"));
+        assert_eq!(decide(&asking, "b"), (Decision::NoOpinion, "no\nperhaps\nEverything is forbidden.".to_owned()));
+        assert!(asking.open().is_none(), "it is answered");
+        decide(&asking, "c");
+        let other = asking.open().expect("another question");
+        asking.answer(other, webhook.failed());
+        assert_eq!(decide(&asking, "c").0, Decision::Deny);
+        let rules = serde_json::to_value(asking.rules_for(&User::default(), "default")).expect("JSON");
+        assert_eq!((&rules["incomplete"], &rules["evaluationError"]), (&true.into(), &format!("[no, {NO_RULES}]").into()));
     }
 }

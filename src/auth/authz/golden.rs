@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::node::{self, NodeGraph};
 use super::rbac::{self, RbacIndex, Refusal};
 use super::*;
+
+const NOW: Duration = Duration::ZERO;
 
 /// The lines of a file of `tests/data/authz`.
 fn lines(name: &str) -> Vec<Value> {
@@ -55,7 +58,8 @@ fn graph() -> NodeGraph {
 }
 
 fn chain() -> Chain {
-    Chain(vec![Arc::new(Masters), Arc::new(graph()), Arc::new(index())])
+    let links: Vec<Arc<dyn Authorizer>> = vec![Arc::new(Masters), Arc::new(graph()), Arc::new(index())];
+    Chain(links.into_iter().map(Link::Memory).collect())
 }
 
 fn texts(value: &Value) -> Vec<String> {
@@ -83,8 +87,9 @@ fn access_reviews() {
         let selector = spec[of]["fieldSelector"]["rawSelector"].as_str().unwrap_or("");
         let equal =
             |requirement: &'_ str| requirement.split_once("==").or(requirement.split_once('=')).map(|(f, v)| (f.to_owned(), v.to_owned()));
-        let fields: Vec<(String, String)> = selector.split(',').filter(|part| !part.contains("!=")).filter_map(equal).collect();
-        let fields: Vec<(&str, &str)> = fields.iter().map(|(field, value)| (&**field, &**value)).collect();
+        let fields = selector.split(',').filter(|part| !part.contains("!=")).filter_map(equal);
+        let fields = fields.map(|(key, value)| Requirement { key, operator: Operator::In, values: vec![value] }).collect();
+        let selectors = Selectors { fields, labels: Vec::new() };
         let target = match spec.get("nonResourceAttributes") {
             Some(_) => Target::Path(text("nonResourceAttributes", "path")),
             None => Target::Resource(Resource {
@@ -94,12 +99,12 @@ fn access_reviews() {
                 resource: text(of, "resource"),
                 subresource: text(of, "subresource"),
                 name: text(of, "name"),
-                fields: &fields,
+                selectors: &selectors,
             }),
         };
         let verb = if let Target::Path(_) = target { text("nonResourceAttributes", "verb") } else { text(of, "verb") };
         let asked = Attributes { user: &user, verb, target };
-        let verdict = chain.decide(&asked);
+        let verdict = chain.asking(NOW).decide(&asked);
         let reason = verdict.reason.to_string();
         let expected = review["status"]["reason"].as_str().unwrap_or("");
         assert_eq!(verdict.decision == Decision::Allow, review["status"]["allowed"] == true, "{spec} {reason}");
@@ -136,7 +141,8 @@ impl RbacIndex {
 fn rules_reviews() {
     for review in lines("rules") {
         let user = user(&review);
-        let mut ours = serde_json::to_value(chain().rules_for(&user, review["namespace"].as_str().expect("a namespace"))).expect("JSON");
+        let mut ours =
+            serde_json::to_value(chain().asking(NOW).rules_for(&user, review["namespace"].as_str().expect("a namespace"))).expect("JSON");
         let mut theirs = review["status"].clone();
         for status in [&mut ours, &mut theirs] {
             for list in ["resourceRules", "nonResourceRules"] {
@@ -158,7 +164,7 @@ fn writes_of_rbac_objects() {
         let stored = Some(&write["stored"]).filter(|stored| !stored.is_null());
         let asked = rbac::Write { user: &user, kind, namespace: text("namespace"), name: text("name"), object: &write["object"], stored };
         let resource = format!("{}.{}", kind.resource(), rbac::GROUP);
-        let ours = match index.confirm_no_escalation(&chain, &asked) {
+        let ours = match index.confirm_no_escalation(&chain.asking(NOW), &asked) {
             Ok(()) => (0, String::new()),
             Err(Refusal::Forbidden(why)) => {
                 let name = write["object"]["metadata"]["name"].as_str().expect("a name");
@@ -190,13 +196,13 @@ fn rules_that_are_too_many_are_refused() {
         object: &json!({"rules": [rule]}),
         stored: None,
     };
-    let refused = index().confirm_no_escalation(&chain(), &write);
+    let refused = index().confirm_no_escalation(&chain().asking(NOW), &write);
     assert!(matches!(&refused, Err(Refusal::Forbidden(why)) if why.starts_with("the rules are too many")), "{refused:?}");
     let mut index = index();
     let held = json!({"rules": [{"verbs": words("v"), "apiGroups": ["*"], "resources": ["*"]}]});
     index.put(rbac::Kind::ClusterRole, "", "granter", held.to_string().as_bytes()).expect("a role");
     let granter = User { name: "jane".into(), groups: vec!["granters".into()], ..User::default() };
     write.user = &granter;
-    let refused = index.confirm_no_escalation(&chain(), &write);
+    let refused = index.confirm_no_escalation(&chain().asking(NOW), &write);
     assert!(matches!(&refused, Err(Refusal::Forbidden(why)) if why.starts_with("the rules are too many")), "{refused:?}");
 }

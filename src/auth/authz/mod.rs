@@ -2,11 +2,13 @@
 
 pub mod bootstrap;
 mod chain;
+pub mod config;
 #[cfg(test)]
 mod golden;
 pub mod node;
 pub mod rbac;
 mod request_info;
+pub mod webhook;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::user::User;
 
-pub use chain::{AlwaysAllow, AlwaysDeny, Chain, Masters};
+pub use chain::{AlwaysAllow, AlwaysDeny, Asking, Chain, Link, Masters, Open, Paths};
 use rbac::{Grant, PolicyRule};
 pub use request_info::RequestInfo;
 
@@ -55,9 +57,58 @@ pub struct Resource<'a> {
     pub subresource: &'a str,
     /// Name of the object; of a list, watch or deletecollection the one that its field selector asks for.
     pub name: &'a str,
-    /// Fields that the field selector wants equal to a value (`=` or `==`), each with the value. Its other requirements are left out: they only narrow
-    /// what is asked for.
-    pub fields: &'a [(&'a str, &'a str)],
+    /// What of a list, watch or deletecollection is asked for.
+    pub selectors: &'a Selectors,
+}
+
+/// What a list, watch or deletecollection selects (KEP-4601). What cannot be read of selectors is left out: they only narrow what is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selectors {
+    /// Of the field selector.
+    pub fields: Vec<Requirement>,
+    /// Of the label selector.
+    pub labels: Vec<Requirement>,
+}
+
+impl Selectors {
+    /// Everything.
+    pub const ALL: Selectors = Selectors { fields: Vec::new(), labels: Vec::new() };
+
+    /// Whether the field selector wants this field equal to this value.
+    pub(crate) fn wants(&self, field: &str, value: &str) -> bool {
+        let is_that =
+            |one: &Requirement| one.key == field && one.operator == Operator::In && matches!(&one.values[..], [only] if only == value);
+        self.fields.iter().any(is_that)
+    }
+}
+
+impl Default for &Selectors {
+    fn default() -> Self {
+        static ALL: Selectors = Selectors::ALL;
+        &ALL
+    }
+}
+
+/// One requirement of a selector. As JSON it is that of a SubjectAccessReview.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Requirement {
+    /// The field or label.
+    pub key: String,
+    /// What is asked of it.
+    pub operator: Operator,
+    /// The values; none with `Exists` and `DoesNotExist`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// Operators of a [`Requirement`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the API")]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
 }
 
 /// What an authorizer says. The `evaluationError` of an access review is no part of it: RBAC and the node authorizer tell what they could not find in the

@@ -1,6 +1,6 @@
 //! What a request asks to do, for authorizers and the audit log. It may be kept and decided again later.
 
-use super::{Attributes, Resource, Target};
+use super::{Attributes, Resource, Selectors, Target};
 use crate::user::User;
 
 /// What a path, a method and a query mean (spec api-surface §1.2).
@@ -24,14 +24,14 @@ pub struct RequestInfo {
     pub subresource: String,
     /// Name of the object, or the one that a list's field selector asks for; empty for none.
     pub name: String,
-    /// What the field selector of a list, watch or deletecollection wants equal, each field with its value.
-    pub fields: Vec<(String, String)>,
+    /// What a list, watch or deletecollection selects.
+    pub selectors: Selectors,
 }
 
 impl RequestInfo {
-    /// Asks an authorizer whether this user may.
-    pub fn ask<T>(&self, user: &User, decide: impl FnOnce(&Attributes<'_>) -> T) -> T {
-        let fields: Vec<(&str, &str)> = self.fields.iter().map(|(field, value)| (&**field, &**value)).collect();
+    /// What an authorizer is asked about this user.
+    #[must_use]
+    pub fn attributes<'a>(&'a self, user: &'a User) -> Attributes<'a> {
         let target = if self.is_resource {
             Target::Resource(Resource {
                 namespace: &self.namespace,
@@ -40,11 +40,11 @@ impl RequestInfo {
                 resource: &self.resource,
                 subresource: &self.subresource,
                 name: &self.name,
-                fields: &fields,
+                selectors: &self.selectors,
             })
         } else {
             Target::Path(&self.path)
         };
-        decide(&Attributes { user, verb: &self.verb, target })
+        Attributes { user, verb: &self.verb, target }
     }
 }

@@ -22,6 +22,7 @@ mod shards;
 pub(crate) mod socket;
 mod trouble;
 mod unread;
+mod webhook;
 
 use std::{
     fs::{self, File},
@@ -38,7 +39,7 @@ use crate::live::free_address;
 
 /// What a case answers: nothing, or why it failed.
 pub(crate) type Outcome = Result<(), Failure>;
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long the server may take until it can be written to; 50 ms on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -64,7 +64,7 @@ impl Client {
         Self::new(address, None, None)
     }
 
-    /// Of a server behind TLS whose certificate `authority` (DER) signed, with a bearer token.
+    /// Of a server behind TLS whose certificate `authority` (DER) signed, with a bearer token; without one if it is empty.
     pub(crate) fn secure(address: SocketAddr, authority: CertificateDer<'static>, token: &str) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(authority).expect("the test made this certificate");
@@ -73,7 +73,7 @@ impl Client {
             .expect("the provider has TLS 1.2 and 1.3")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Self::new(address, Some(Arc::new(tls)), Some(token.to_owned()))
+        Self::new(address, Some(Arc::new(tls)), Some(token.to_owned()).filter(|token| !token.is_empty()))
     }
 
     fn new(address: SocketAddr, tls: Option<Arc<ClientConfig>>, token: Option<String>) -> Self {

@@ -5,6 +5,7 @@
 
 mod answer;
 mod objects;
+mod others;
 mod symbols;
 mod table;
 
@@ -42,7 +43,7 @@ const PRINTED: usize = 40;
 async fn conformance() -> Outcome {
     let floor = stand().await?;
     let (ours, theirs) = (floor.ours(), floor.theirs());
-    let old = objects::write(&theirs).await?;
+    let old = objects::write(&theirs, floor.etcd_at).await?;
     objects::seen_by(&ours).await?;
     let world = World::of(&theirs, old).await?;
     let rows = table::rows(&world)?;

@@ -26,10 +26,10 @@ pub(crate) struct Floor {
     ours: Running,
     theirs: Running,
     etcd: Running,
-    pub(super) site: Site,
+    pub(crate) site: Site,
     subject: Subject,
-    pub(super) theirs_at: SocketAddr,
-    pub(super) etcd_at: SocketAddr,
+    pub(crate) theirs_at: SocketAddr,
+    pub(crate) etcd_at: SocketAddr,
 }
 
 /// The server under test.
@@ -110,6 +110,27 @@ impl Floor {
         let client = subject.client(&self.site);
         running.ready(&client).await?;
         Ok((running, client))
+    }
+
+    /// Starts another watchcache behind TLS on the same etcd, which judges tokens and rights as the kube-apiserver does.
+    pub(crate) async fn secured(&self, name: &str) -> Result<(Running, SocketAddr), Box<dyn std::error::Error>> {
+        let address = free_address()?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["serve", "--allow-writes", "--insecure-port=0", "--bind-address=127.0.0.1", "--authorization-mode=Node,RBAC"]);
+        command.arg(format!("--etcd-servers=http://{}", self.etcd_at)).arg(format!("--secure-port={}", address.port()));
+        for (flag, file) in [
+            ("tls-cert-file", "server.crt"),
+            ("tls-private-key-file", "server.key"),
+            ("client-ca-file", "ca.crt"),
+            ("token-auth-file", "tokens.csv"),
+            ("service-account-key-file", "accounts.pub"),
+            ("service-account-signing-key-file", "accounts.key"),
+        ] {
+            command.arg(format!("--{flag}={}", self.site.path().join(file).display()));
+        }
+        let running = self.site.start(name, command)?;
+        running.ready(&self.site.client(address)).await?;
+        Ok((running, address))
     }
 
     /// Kills the server under test and starts it again, and waits until it is ready.

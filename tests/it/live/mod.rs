@@ -32,6 +32,7 @@ mod rows;
 mod session;
 mod socket;
 mod subject;
+mod tokens;
 mod watch_parity;
 
 use std::io::Write;

@@ -20,6 +20,8 @@ use crate::client::Client;
 
 /// The bearer token of a cluster administrator.
 pub(crate) const TOKEN: &str = "admintoken";
+/// Users without rights of their own.
+const OTHERS: &str = "janetoken,jane,2,\"dev,ops\"\nviewtoken,viewer,3,viewers\nnodetoken,system:node:n,4,system:nodes\n";
 /// How long a server may take until it is ready: kube-apiserver needs about 20 s on an idle core, several times that on a busy one.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -50,7 +52,7 @@ impl Site {
         let (path, dir) =
             if env::var_os("WATCHCACHE_TEST_LOGS").is_some() { (dir.keep(), None) } else { (dir.path().to_owned(), Some(dir)) };
         let authority = write_certificates(&path)?;
-        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\njanetoken,jane,2,\"dev,ops\"\n"))?;
+        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\n{OTHERS}"))?;
         Ok(Self { programs: programs.to_owned(), path, _dir: dir, authority })
     }
 
@@ -96,7 +98,7 @@ impl Site {
             ("service-account-signing-key-file", file("accounts.key")),
             ("service-account-issuer", "https://kubernetes.default.svc".into()),
             ("service-cluster-ip-range", "10.0.0.0/16".into()),
-            ("authorization-mode", "RBAC".into()),
+            ("authorization-mode", "Node,RBAC".into()),
             // Pods may then be made without service accounts, which a controller would make.
             ("disable-admission-plugins", "ServiceAccount".into()),
         ] {
@@ -119,7 +121,8 @@ impl Site {
         self.client_of(address, TOKEN)
     }
 
-    /// A client with this token: `janetoken` is that of jane, of the groups dev and ops, who has no rights of her own.
+    /// A client with this token: `janetoken` is that of jane, of the groups dev and ops, who has no rights of her own; `viewtoken` that of viewer, of the group
+    /// viewers; `nodetoken` that of the node n.
     pub(crate) fn client_of(&self, address: SocketAddr, token: &str) -> Client {
         Client::secure(address, self.authority.clone(), token)
     }

@@ -11,8 +11,8 @@ use go::quote::quoted;
 use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
-use super::cache::Recent;
 use super::request_header::{extra_key, remove_prefixed, text, texts};
+use crate::recent::Recent;
 use crate::user::User;
 
 pub use modes::Mode;

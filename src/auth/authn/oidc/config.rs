@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use go::quote::quoted;
 use serde::Deserialize;
 use serde_json::Value;
-use thiserror::Error;
 
 use crate::authn::{Anonymous, x509};
+use crate::strict::NoConfiguration;
+use crate::strict::Shape::{self, Any, List, Object};
 
 /// Providers that there may be; kube-apiserver's number.
 const PROVIDERS_MAX: usize = 64;
@@ -16,20 +17,6 @@ const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "AuthenticationConfiguration";
 /// What expressions in CEL are told.
 const NO_CEL: &str = "CEL expressions are not supported";
-
-/// Why there is no configuration. One line.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum NoConfiguration {
-    /// It is of another kind or version.
-    #[error("no kind {} is registered for version {}: only AuthenticationConfiguration of {API_VERSION} is", quoted(.0), quoted(.1))]
-    Kind(String, String),
-    /// It has fields that nobody reads.
-    #[error("strict decoding error: {0}")]
-    Unknown(String),
-    /// A field is of another type.
-    #[error("{0}")]
-    Type(String),
-}
 
 /// `AuthenticationConfiguration` of `apiserver.config.k8s.io/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -142,15 +129,6 @@ pub struct UidMapping {
     pub expression: String,
 }
 
-/// Members that an object may have, and what is in them.
-enum Shape {
-    Any,
-    Object(&'static [(&'static str, Shape)]),
-    List(&'static Shape),
-}
-
-use Shape::{Any, List, Object};
-
 const MAPPING: Shape = Object(&[("claim", Any), ("prefix", Any), ("expression", Any)]);
 const RULE: Shape = Object(&[("claim", Any), ("requiredValue", Any), ("expression", Any), ("message", Any)]);
 const ISSUER: Shape = Object(&[
@@ -182,46 +160,13 @@ const CONFIGURATION: Shape = Object(&[
     ("anonymous", Object(&[("enabled", Any), ("conditions", List(&Object(&[("path", Any)])))])),
 ]);
 
-impl Shape {
-    /// Paths of members that are not in the shape.
-    fn unknown(&self, value: &Value, path: &str, found: &mut Vec<String>) {
-        match (self, value) {
-            (Object(members), Value::Object(object)) => {
-                for (name, value) in object {
-                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                    match members.iter().find(|(known, _)| known == name) {
-                        Some((_, shape)) => shape.unknown(value, &path, found),
-                        None => found.push(format!("unknown field {}", quoted(&path))),
-                    }
-                }
-            }
-            (List(shape), Value::Array(items)) => {
-                for (at, item) in items.iter().enumerate() {
-                    shape.unknown(item, &format!("{path}[{at}]"), found);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 impl AuthenticationConfiguration {
     /// Of the tree of a file, without looking at what its values say: see [`AuthenticationConfiguration::wrong`].
     ///
     /// # Errors
     /// When it is something else, or has fields that nobody reads.
     pub fn from_tree(tree: &Value) -> Result<AuthenticationConfiguration, NoConfiguration> {
-        let text = |member: &str| tree[member].as_str().unwrap_or_default();
-        if (text("kind"), text("apiVersion")) != (KIND, API_VERSION) {
-            return Err(NoConfiguration::Kind(text("kind").to_owned(), text("apiVersion").to_owned()));
-        }
-        let mut unknown = Vec::new();
-        CONFIGURATION.unknown(tree, "", &mut unknown);
-        if !unknown.is_empty() {
-            return Err(NoConfiguration::Unknown(unknown.join(", ")));
-        }
-        // As in Go null is as if the member were not there.
-        serde_json::from_value(without_nulls(tree.clone())).map_err(|error| NoConfiguration::Type(error.to_string()))
+        CONFIGURATION.read(tree, KIND, &[API_VERSION])
     }
 
     /// What is wrong with its values, in kube-apiserver's words and order. `disallowed` are the issuers of service accounts.
@@ -260,16 +205,6 @@ impl AuthenticationConfiguration {
             (true, []) => Anonymous::Yes,
             (true, conditions) => Anonymous::Paths(conditions.iter().map(|condition| condition.path.clone()).collect()),
         })
-    }
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            members.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, without_nulls(value))).collect()
-        }
-        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        other => other,
     }
 }
 

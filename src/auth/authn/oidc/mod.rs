@@ -15,8 +15,7 @@ use super::{Proof, Refusal, moment};
 use crate::user::User;
 
 pub use config::{
-    AnonymousConfig, AuthenticationConfiguration, ClaimMappings, ClaimValidationRule, Flags, Issuer, JwtAuthenticator, Mapping,
-    NoConfiguration, UidMapping,
+    AnonymousConfig, AuthenticationConfiguration, ClaimMappings, ClaimValidationRule, Flags, Issuer, JwtAuthenticator, Mapping, UidMapping,
 };
 pub use keys::{DISCOVERY_BYTES_MAX, ProviderKeys, discovery_url, keys_url};
 

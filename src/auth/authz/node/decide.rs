@@ -198,6 +198,6 @@ impl Question<'_> {
 
     /// Whether the field selector leaves only objects of this node.
     fn selects_own(&self) -> bool {
-        self.resource.fields.contains(&("spec.nodeName", self.node))
+        self.resource.selectors.wants("spec.nodeName", self.node)
     }
 }

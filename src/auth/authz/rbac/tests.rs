@@ -159,7 +159,7 @@ fn asks() -> Vec<(User, &'static str, Target<'static>)> {
                 for (group, resource, subresource, name) in
                     [("", "pods", "", "a"), ("apps", "pods", "log", ""), ("", "log", "log", "b"), ("apps", "pods", "*", "c")]
                 {
-                    let resource = Resource { namespace, group, version: "v1", resource, subresource, name, fields: &[] };
+                    let resource = Resource { namespace, group, version: "v1", resource, subresource, name, ..Resource::default() };
                     asks.push((user.clone(), verb, Target::Resource(resource)));
                 }
             }

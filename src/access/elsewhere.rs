@@ -1,0 +1,78 @@
+//! Asks webhooks, and the API server of the host cluster, whether somebody may (`--authorization-mode=Webhook`, `--authorization-kubeconfig`). What is asked and what
+//! answers mean is `auth/authz/webhook`'s affair.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use tokio::time::Instant;
+
+use crate::config::WebhookCall;
+use auth::authz::webhook::{Question, Webhook};
+use auth::authz::{Open, Verdict};
+use remote::{Backoff, Client, Kubeconfig, Limits, Questions, retried};
+
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Questions that one webhook is asked at once, and those of them that are about one user: who has many leaves room for others.
+const QUESTIONS_MAX: usize = 256;
+const QUESTIONS_OF_USER_MAX: usize = 32;
+/// How long one question may take with all its tries; kube-apiserver has the time of the request instead.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where webhooks are.
+#[derive(Default)]
+pub(super) struct Elsewhere(HashMap<String, Arc<Server>>);
+
+struct Server {
+    client: Client,
+    url: Uri,
+    questions: Questions<Question, String, Verdict>,
+}
+
+impl Elsewhere {
+    /// One more webhook, by its name.
+    ///
+    /// # Errors
+    /// One line: what is wrong with the file that says where it is.
+    pub(super) fn add(&mut self, call: &WebhookCall) -> Result<(), String> {
+        let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.to_string())?;
+        let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
+        let client = Client::of(&kubeconfig, limits).map_err(|what| format!("{} {}: {what}", call.flag, call.kubeconfig.display()))?;
+        let questions = Questions::new(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX);
+        let server = Server { client, url: kubeconfig.url(call.path), questions };
+        self.0.insert(call.settings.name.clone(), Arc::new(server));
+        Ok(())
+    }
+
+    /// The verdict of a webhook; when there is no answer, what its settings say.
+    pub(super) async fn ask(&self, open: &Open, user: &str) -> Verdict {
+        let (webhook, question) = (&open.webhook, &open.question);
+        let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return webhook.failed() };
+        let asked = server.questions.ask(question.clone(), user.to_owned(), || {
+            let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
+            async move { server.verdict(&webhook, &question).await }
+        });
+        asked.await.unwrap_or_else(|error| {
+            tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
+            webhook.failed()
+        })
+    }
+}
+
+impl Server {
+    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Verdict {
+        let review = Bytes::from(webhook.review(question));
+        let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, review.clone())).await;
+        let verdict = answer.map_err(|error| error.to_string()).and_then(|answer| match answer.failure() {
+            Some(why) => Err(why),
+            None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
+        });
+        verdict.unwrap_or_else(|error| {
+            tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            webhook.failed()
+        })
+    }
+}
