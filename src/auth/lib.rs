@@ -1,12 +1,13 @@
 //! Authentication (`authn`) and authorization (`authz`).
 //!
-//! It opens no socket and asks no clock: callers hand in headers, certificates, objects and the time.
+//! It opens no socket and asks no clock: callers hand in headers, certificates, objects and the time, and say when to look at files again (`reload`).
 
 pub mod authn;
 pub mod authz;
 mod names;
 mod recent;
 mod strict;
+pub mod reload;
 mod user;
 
 pub use strict::NoConfiguration;

@@ -1,6 +1,6 @@
 //! Tries every configured way to authenticate, in kube-apiserver's order (spec api-surface §12). Implements none of them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,7 +8,6 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
-use thiserror::Error;
 
 use super::cache::{self, Cache};
 use super::directory::Directory;
@@ -16,39 +15,17 @@ use super::jwt::TOKEN_BYTES_MAX;
 use super::keys::PublicKey;
 use super::request_header::{RequestHeaders, clear_standard};
 use super::service_account::Accounts;
-use super::x509::{Authorities, ClientCertificate, Proxy, Standing, handshake_verifier};
+use super::x509::{Authorities, ClientCertificate, Presented, Proxy, Standing, handshake_verifier};
 use super::{Anonymous, Ask, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
-
-/// Why the authenticators could not be set up. One line each, naming the flag.
-#[derive(Debug, Error)]
-pub enum AuthError {
-    /// A file could not be read.
-    #[error("{flag} {}: {error}", path.display())]
-    Read {
-        /// The flag that named the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// A file was read and makes no sense.
-    #[error("{flag} {}: {what}", path.display())]
-    Malformed {
-        /// The flag that named the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-}
+use crate::reload::{FileError, Named, Reload, Reloaded};
 
 /// Which authenticators there are.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `--client-ca-file`.
     pub client_ca_file: Option<PathBuf>,
+    /// The authority that is made for `--write-admin-kubeconfig`; believed besides.
+    pub own_ca_file: Option<PathBuf>,
     /// `--token-auth-file`.
     pub token_file: Option<PathBuf>,
     /// `--requestheader-client-ca-file`: then a proxy in front is believed.
@@ -84,9 +61,9 @@ pub struct AccountsConfig {
 #[derive(Debug)]
 pub struct Authenticator {
     proxies: Option<Proxies>,
-    authorities: Option<Authorities>,
-    tokens: tokens::Tokens,
-    accounts: Option<Accounts>,
+    authorities: Option<Reloaded<Authorities>>,
+    tokens: Reloaded<tokens::Tokens>,
+    accounts: Option<Reloaded<Accounts>>,
     bootstrap_tokens: bool,
     audiences: Vec<String>,
     anonymous: Anonymous,
@@ -97,7 +74,7 @@ pub struct Authenticator {
 /// The proxy in front.
 #[derive(Debug)]
 struct Proxies {
-    authorities: Authorities,
+    authorities: Reloaded<Authorities>,
     names: Vec<String>,
     headers: RequestHeaders,
 }
@@ -118,36 +95,37 @@ pub struct Context<'a> {
 }
 
 impl Authenticator {
-    /// Reads the files that `config` names, once.
+    /// Reads the files that `config` names.
     ///
     /// # Errors
     /// A file that cannot be read or parsed; the message is one line with the flag's name.
-    pub fn load(config: &Config) -> Result<Authenticator, AuthError> {
-        let authorities = |flag, path: &Option<PathBuf>| match path {
-            Some(path) => read(flag, path, Authorities::from_pem).map(Some),
-            None => Ok(None),
+    pub fn load(config: &Config) -> Result<Authenticator, FileError> {
+        let named = |flag, path: &Option<PathBuf>| path.clone().map(|path| Named { flag, path });
+        let authorities = |files: Vec<Named>| match files[..] {
+            [] => Ok(None),
+            _ => Reloaded::load(files, Authorities::of_files).map(Some),
         };
-        let tokens = match &config.token_file {
-            Some(path) => read("--token-auth-file", path, tokens::Tokens::from_csv)?,
-            None => tokens::Tokens::default(),
-        };
-        let accounts = match &config.accounts {
-            None => None,
-            Some(AccountsConfig { issuers, key_files, lookup }) => {
+        let clients = [named("--client-ca-file", &config.client_ca_file), named("--write-admin-kubeconfig", &config.own_ca_file)];
+        let tokens = named("--token-auth-file", &config.token_file).into_iter().collect();
+        let tokens = Reloaded::load(tokens, |files| tokens::Tokens::from_csv(&files.concat()).map_err(|what| (0, what)))?;
+        let accounts = config.accounts.as_ref().map(|accounts| {
+            let (config, audiences) = (accounts.clone(), config.audiences.clone());
+            let files = accounts.key_files.iter().map(|path| Named { flag: "--service-account-key-file", path: path.clone() });
+            Reloaded::load(files.collect(), move |files| {
                 let mut keys = Vec::new();
-                for path in key_files {
-                    keys.extend(read("--service-account-key-file", path, |pem| PublicKey::from_pem(pem).map_err(|e| e.to_string()))?);
+                for (number, pem) in files.iter().enumerate() {
+                    keys.extend(PublicKey::from_pem(pem).map_err(|error| (number, error.to_string()))?);
                 }
-                Some(Accounts { issuers: issuers.clone(), keys, audiences: config.audiences.clone(), lookup: *lookup })
-            }
-        };
+                Ok(Accounts { issuers: config.issuers.clone(), keys, audiences: audiences.clone(), lookup: config.lookup })
+            })
+        });
         let (names, headers) = (config.proxy_names.clone(), config.proxy_headers.clone());
-        let proxies = authorities("--requestheader-client-ca-file", &config.proxy_ca_file)?;
+        let proxies = authorities(named("--requestheader-client-ca-file", &config.proxy_ca_file).into_iter().collect())?;
         Ok(Authenticator {
             proxies: proxies.map(|authorities| Proxies { authorities, names, headers }),
-            authorities: authorities("--client-ca-file", &config.client_ca_file)?,
+            authorities: authorities(clients.into_iter().flatten().collect())?,
             tokens,
-            accounts,
+            accounts: accounts.transpose()?,
             bootstrap_tokens: config.bootstrap_tokens,
             audiences: config.audiences.clone(),
             anonymous: config.anonymous.clone(),
@@ -156,25 +134,51 @@ impl Authenticator {
         })
     }
 
+    /// What is made of files.
+    pub fn reloads(&self) -> impl Iterator<Item = &dyn Reload> {
+        let proxies = self.proxies.iter().map(|proxies| &proxies.authorities as &dyn Reload);
+        let authorities = self.authorities.iter().map(|authorities| authorities as &dyn Reload);
+        let accounts = self.accounts.iter().map(|accounts| accounts as &dyn Reload);
+        proxies.chain(authorities).chain([&self.tokens as &dyn Reload]).chain(accounts)
+    }
+
     /// The keys that tokens of service accounts may be signed with.
     #[must_use]
-    pub fn account_keys(&self) -> &[PublicKey] {
-        self.accounts.as_ref().map_or(&[], |accounts| &accounts.keys)
+    pub fn account_keys(&self) -> Vec<PublicKey> {
+        self.accounts.as_ref().map_or(Vec::new(), |accounts| accounts.now().keys.clone())
     }
 
     /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
     /// handshake. `None` when no authority is configured: then no certificate is asked for.
     pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
         let proxies = self.proxies.as_ref().map(|proxies| &proxies.authorities);
-        let all: Vec<&Authorities> = self.authorities.iter().chain(proxies).collect();
+        let all: Vec<Arc<Authorities>> = self.authorities.iter().chain(proxies).map(Reloaded::now).collect();
         handshake_verifier(&all)
     }
 
-    /// Judges the chain that a handshake brought, once per connection.
-    pub fn certificate(&self, chain: Option<&[CertificateDer<'_>]>, now: SystemTime) -> ClientCertificate {
-        let Some([leaf, rest @ ..]) = chain else { return ClientCertificate::ABSENT };
-        let standing = self.authorities.as_ref().map_or(Standing::Absent, |authorities| authorities.judge(leaf, rest, now));
-        let judge = |proxies: &Proxies| proxies.authorities.judge_proxy(&proxies.names, leaf, rest, now);
+    /// How often the authorities of certificates have changed.
+    pub fn authorities_generation(&self) -> u64 {
+        let proxies = self.proxies.as_ref().map(|proxies| &proxies.authorities);
+        self.authorities.iter().chain(proxies).map(Reloaded::generation).sum()
+    }
+
+    /// Judges the chain that a handshake brought.
+    pub fn presented(&self, chain: Option<&[CertificateDer<'_>]>, now: SystemTime) -> Presented {
+        let chain: Vec<_> = chain.unwrap_or_default().iter().map(|certificate| certificate.clone().into_owned()).collect();
+        let generation = self.authorities_generation();
+        Presented::new(generation, self.certificate(&chain, now), chain)
+    }
+
+    /// What the certificate of a connection is worth: judged anew when the authorities have changed.
+    pub fn judged(&self, presented: &Presented, now: SystemTime) -> Arc<ClientCertificate> {
+        let generation = self.authorities_generation();
+        presented.judged(generation, |chain| self.certificate(chain, now))
+    }
+
+    fn certificate(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> ClientCertificate {
+        let [leaf, rest @ ..] = chain else { return ClientCertificate::ABSENT };
+        let standing = self.authorities.as_ref().map_or(Standing::Absent, |authorities| authorities.now().judge(leaf, rest, now));
+        let judge = |proxies: &Proxies| proxies.authorities.now().judge_proxy(&proxies.names, leaf, rest, now);
         ClientCertificate { standing, proxy: self.proxies.as_ref().map_or(Proxy::Absent, judge) }
     }
 
@@ -274,7 +278,7 @@ impl Authenticator {
     /// Remembers for ten seconds whose token it is, when somebody else knew.
     pub fn remember(&self, token: &str, audiences: &[String], proof: &Proof, now: SystemTime) {
         let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
-        self.cache.put(cache::key(token, audiences), proof, now);
+        self.cache.put(self.cache_key(token, audiences), proof, now);
     }
 
     /// For which of the audiences that are asked for credentials are that say nothing about audiences, as those of OpenID providers: for those of the API. `None`
@@ -284,20 +288,26 @@ impl Authenticator {
         Some(intersection(&self.audiences, asked)).filter(|shared| asked.is_empty() || !shared.is_empty())
     }
 
+    /// Under which a token is remembered as long as the keys are the same.
+    fn cache_key(&self, token: &str, audiences: Option<&[String]>) -> cache::Key {
+        cache::key(token, audiences, self.accounts.as_ref().map_or(0, Reloaded::generation))
+    }
+
     /// Asks all that know tokens.
     fn token(&self, token: &[u8], audiences: Option<&[String]>, directory: &dyn Directory, now: SystemTime) -> Result<Proof, Refusal> {
         let Some(text) = std::str::from_utf8(token).ok().filter(|text| text.len() <= TOKEN_BYTES_MAX) else {
             return Err(Refusal::default());
         };
         let shared = self.shared_audiences(audiences);
-        if let Some(user) = shared.as_ref().and_then(|_| self.tokens.user(token)) {
+        if let Some(user) = shared.as_ref().and_then(|_| self.tokens.now().user(token)) {
             return Ok(Proof { user, audiences: shared.unwrap_or_default(), ..Proof::default() });
         }
-        let key = cache::key(text, audiences);
+        // Before the keys are looked at: what the old ones vouched for is not found under the new ones.
+        let key = self.cache_key(text, audiences);
         if let Some(proof) = self.cache.get(&key, now) {
             return Ok(proof);
         }
-        let accounts = self.accounts.as_ref();
+        let accounts = self.accounts.as_ref().map(Reloaded::now);
         let (found, refusal) = match accounts.map_or(Ok(None), |accounts| accounts.judge(text, audiences, directory, now)) {
             Ok(found) => (found, Refusal::default()),
             Err(refusal) => (None, refusal),
@@ -315,11 +325,6 @@ impl Authenticator {
 fn elsewhere(token: &[u8], refusal: Option<Refusal>) -> Ask {
     let token = String::from_utf8_lossy(token).into_owned();
     Ask::Elsewhere(Elsewhere { token, refusal: refusal.unwrap_or_default() })
-}
-
-fn read<T>(flag: &'static str, path: &Path, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<T, AuthError> {
-    let bytes = std::fs::read(path).map_err(|error| AuthError::Read { flag, path: path.to_owned(), error })?;
-    parse(&bytes).map_err(|what| AuthError::Malformed { flag, path: path.to_owned(), what })
 }
 
 /// The token of `Authorization: Bearer TOKEN`, as kube-apiserver reads it: first header only, scheme in any case, text after a second space ignored.

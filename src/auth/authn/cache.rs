@@ -38,9 +38,10 @@ struct Kept {
     at: SystemTime,
 }
 
-/// Tells tokens and the audiences that they are asked about apart.
-pub(super) fn key(token: &str, audiences: Option<&[String]>) -> Key {
+/// Tells tokens, the audiences that they are asked about, and the generations of the keys that vouch for them apart.
+pub(super) fn key(token: &str, audiences: Option<&[String]>, generation: u64) -> Key {
     let mut digest = Sha256::new();
+    digest.update(generation.to_be_bytes());
     let mut add = |text: &str| {
         digest.update(text.len().to_be_bytes());
         digest.update(text);
@@ -92,11 +93,11 @@ mod tests {
     #[test]
     fn a_token_is_remembered_for_ten_seconds() {
         let cache = Cache::default();
-        let (a, b) = (key("a", None), key("b", None));
+        let (a, b) = (key("a", None, 0), key("b", None, 0));
         cache.put(a, &Proof::default(), at(0));
         assert!(cache.get(&a, at(9_999)).is_some() && cache.get(&a, at(10_000)).is_none() && cache.get(&b, at(0)).is_none());
         cache.put(b, &Proof::default(), at(9_000));
-        cache.put(key("c", None), &Proof::default(), at(10_500));
+        cache.put(key("c", None, 0), &Proof::default(), at(10_500));
         assert!(cache.get(&b, at(18_999)).is_some(), "the old half is still there");
         assert!(cache.get(&a, at(0) - Duration::from_secs(5)).is_none(), "the clock was set back");
     }
@@ -104,24 +105,24 @@ mod tests {
     #[test]
     fn a_token_is_not_remembered_past_its_end() {
         let cache = Cache::default();
-        cache.put(key("a", None), &Proof { expires: Some(at(500)), ..Proof::default() }, at(0));
-        assert!(cache.get(&key("a", None), at(500)).is_some() && cache.get(&key("a", None), at(501)).is_none());
+        cache.put(key("a", None, 0), &Proof { expires: Some(at(500)), ..Proof::default() }, at(0));
+        assert!(cache.get(&key("a", None, 0), at(500)).is_some() && cache.get(&key("a", None, 0), at(501)).is_none());
     }
 
     #[test]
     fn memory_has_a_limit() {
         let cache = Cache::default();
         for token in 0..3 * TOKENS_MAX {
-            cache.put(key(&token.to_string(), None), &Proof::default(), at(0));
+            cache.put(key(&token.to_string(), None, 0), &Proof::default(), at(0));
         }
         let inner = cache.lock();
         assert!(inner.recent.len() <= TOKENS_MAX);
     }
 
     #[test]
-    fn audiences_are_part_of_the_question() {
-        let of = |audiences: &[&str]| key("a", Some(&audiences.iter().map(|audience| (*audience).to_owned()).collect::<Vec<_>>()));
-        let keys = [key("a", None), of(&["b"]), of(&["b", "c"]), of(&["bc"]), of(&["c", "b"]), key("ab", None)];
+    fn audiences_and_generations_are_part_of_the_question() {
+        let of = |audiences: &[&str]| key("a", Some(&audiences.iter().map(|audience| (*audience).to_owned()).collect::<Vec<_>>()), 0);
+        let keys = [key("a", None, 0), key("a", None, 1), of(&["b"]), of(&["b", "c"]), of(&["bc"]), of(&["c", "b"]), key("ab", None, 0)];
         for (i, one) in keys.iter().enumerate() {
             assert!(!keys[..i].contains(one), "{i}");
         }

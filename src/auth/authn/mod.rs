@@ -30,14 +30,14 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::user::User;
 
 pub use anonymous::Anonymous;
-pub use authenticator::{AccountsConfig, AuthError, Authenticator, Config, Context};
+pub use authenticator::{AccountsConfig, Authenticator, Config, Context};
 pub use directory::{Directory, Empty, Kind, Object};
 pub use impersonation::{Forbidden, Impersonated, Impersonation, Mode, Question, impersonates};
 pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
 pub use request_header::RequestHeaders;
 pub use service_account::{Accounts, Issued, Issuer, LastUse, TokenRequest, TokenRequestError};
-pub use x509::{ClientCertificate, Standing};
+pub use x509::{ClientCertificate, Presented, Standing};
 
 /// What a request proved about its client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]

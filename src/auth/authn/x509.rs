@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -15,6 +16,7 @@ use x509_parser::der_parser::oid::Oid;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
 use super::service_account::CREDENTIAL_ID;
+use crate::reload::Wrong;
 use crate::user::User;
 
 /// The attribute of a subject that is the user's uid.
@@ -57,6 +59,37 @@ pub(super) enum Proxy {
     Untrusted(String),
 }
 
+/// The certificates that a client has sent in its handshake, with the last judgement about them.
+#[derive(Debug)]
+pub struct Presented {
+    chain: Vec<CertificateDer<'static>>,
+    judged: ArcSwap<(u64, Arc<ClientCertificate>)>,
+}
+
+impl Presented {
+    /// Judged when the authorities had this generation.
+    pub(super) fn new(generation: u64, certificate: ClientCertificate, chain: Vec<CertificateDer<'static>>) -> Presented {
+        Presented { chain, judged: ArcSwap::from_pointee((generation, Arc::new(certificate))) }
+    }
+
+    /// None was sent.
+    #[must_use]
+    pub fn none() -> Presented {
+        Presented::new(0, ClientCertificate::ABSENT, Vec::new())
+    }
+
+    /// What it is worth with the authorities of this generation.
+    pub(super) fn judged(&self, generation: u64, judge: impl FnOnce(&[CertificateDer<'_>]) -> ClientCertificate) -> Arc<ClientCertificate> {
+        let judged = self.judged.load();
+        if judged.0 == generation {
+            return Arc::clone(&judged.1);
+        }
+        let certificate = Arc::new(judge(&self.chain));
+        self.judged.store(Arc::new((generation, Arc::clone(&certificate))));
+        certificate
+    }
+}
+
 impl ClientCertificate {
     /// No certificate.
     pub const ABSENT: ClientCertificate = ClientCertificate { standing: Standing::Absent, proxy: Proxy::Absent };
@@ -94,6 +127,14 @@ impl Authorities {
         Ok(Authorities { verifier })
     }
 
+    /// Of all certificates in these files.
+    pub(super) fn of_files(files: &[Vec<u8>]) -> Result<Authorities, Wrong> {
+        for (number, pem) in files.iter().enumerate() {
+            Authorities::from_pem(pem).map_err(|what| (number, what))?;
+        }
+        Authorities::from_pem(&files.join(&b"\n"[..])).map_err(|what| (0, what))
+    }
+
     /// Chain, dates and the client-authentication usage by webpki; then the names.
     pub(super) fn judge(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Standing {
         match self.verify(leaf, rest, now) {
@@ -123,7 +164,7 @@ impl Authorities {
 }
 
 /// What a handshake asks when there are authorities: see [`AnyCertificate`].
-pub(super) fn handshake_verifier(authorities: &[&Authorities]) -> Option<Arc<dyn ClientCertVerifier>> {
+pub(super) fn handshake_verifier(authorities: &[Arc<Authorities>]) -> Option<Arc<dyn ClientCertVerifier>> {
     let judge = Arc::clone(&authorities.first()?.verifier);
     let hints = authorities.iter().flat_map(|one| one.verifier.root_hint_subjects()).cloned().collect();
     Some(Arc::new(AnyCertificate { judge, hints }))

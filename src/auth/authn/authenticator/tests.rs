@@ -12,7 +12,7 @@ use crate::user::{AUTHENTICATED, User};
 
 fn authenticator() -> Authenticator {
     let tokens = tokens::Tokens::from_csv(b"admintoken,admin,1,\"system:masters,ops\"\n").expect("valid");
-    Authenticator { tokens, ..Authenticator::load(&Config::default()).expect("no files") }
+    Authenticator { tokens: Reloaded::of(tokens), ..Authenticator::load(&Config::default()).expect("no files") }
 }
 
 /// The one that was recorded.
@@ -30,10 +30,10 @@ fn recorded_one() -> Authenticator {
     let authorities =
         || Authorities::from_pem(rcgen::generate_simple_self_signed([]).expect("made").cert.pem().as_bytes()).expect("an authority");
     Authenticator {
-        tokens,
-        accounts: Some(Accounts { issuers, keys, audiences, lookup: true }),
-        proxies: Some(Proxies { authorities: authorities(), names: Vec::new(), headers: proxy_headers }),
-        authorities: Some(authorities()),
+        tokens: Reloaded::of(tokens),
+        accounts: Some(Reloaded::of(Accounts { issuers, keys, audiences, lookup: true })),
+        proxies: Some(Proxies { authorities: Reloaded::of(authorities()), names: Vec::new(), headers: proxy_headers }),
+        authorities: Some(Reloaded::of(authorities())),
         ..Authenticator::load(&config).expect("no files")
     }
 }
@@ -132,7 +132,7 @@ fn keys_are_read_from_all_files() {
     let key_files = recorded::KEYS.map(|name| file(name, &recorded::file(&format!("{name}.pub")))).to_vec();
     let with = |key_files| Config { accounts: Some(AccountsConfig { key_files, ..AccountsConfig::default() }), ..Config::default() };
     let loaded = Authenticator::load(&with(key_files)).expect("valid");
-    assert_eq!(loaded.accounts.map(|accounts| accounts.keys), Some(recorded::keys()));
+    assert_eq!(loaded.account_keys(), recorded::keys());
     let error = Authenticator::load(&with(vec![file("empty", b"")])).expect_err("no key").to_string();
     assert!(error.ends_with(": data does not contain any valid RSA or ECDSA public keys"), "{error}");
 }
@@ -282,4 +282,105 @@ fn a_good_token_is_not_looked_at_again_for_ten_seconds() {
         matches!(authenticator.review(token, &[], directory, now + Duration::from_secs(after)), Ask::Identity(Identity::User(_)))
     };
     assert!(!is_known(&Empty, 0) && is_known(&Recorded, 0) && is_known(&Empty, 9) && !is_known(&Empty, 10));
+}
+
+/// What the files of a running server have in them.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    }
+}
+
+/// Looks until what is there now has been seen twice; what is wrong.
+fn look(authenticator: &Authenticator) -> Vec<String> {
+    let look = || authenticator.reloads().filter_map(|one| one.look().err()).map(|error| error.to_string()).collect();
+    let first: Vec<String> = look();
+    assert_eq!(first, Vec::<String>::new(), "it may be half of something");
+    look()
+}
+
+#[test]
+fn a_certificate_is_judged_anew_when_its_authority_changes() {
+    use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+    let authority = || {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        (params.self_signed(&key).expect("signed").pem(), Issuer::new(params, key))
+    };
+    let ((old, issuer), (new, _)) = (authority(), authority());
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.distinguished_name.push(DnType::CommonName, "jane");
+    let leaf = params.signed_by(&KeyPair::generate().expect("a key"), &issuer).expect("signed").der().clone();
+    let (files, now) = (Files(tempfile::tempdir().expect("a folder")), SystemTime::now());
+    let config = Config {
+        client_ca_file: Some(files.put("ca", &new)),
+        own_ca_file: Some(files.put("own", &old)),
+        proxy_ca_file: Some(files.put("proxies", &new)),
+        ..Config::default()
+    };
+    let authenticator = Authenticator::load(&config).expect("valid");
+    let presented = authenticator.presented(Some(&[leaf]), now);
+    let is_jane = || matches!(&authenticator.judged(&presented, now).standing, Standing::Trusted { user, .. } if user.name == "jane");
+    assert!(is_jane(), "both files count");
+    let before = authenticator.judged(&presented, now);
+    assert!(Arc::ptr_eq(&before, &authenticator.judged(&presented, now)), "nothing has changed");
+    files.put("own", "garbage");
+    assert_eq!(look(&authenticator), [format!("--write-admin-kubeconfig {}: no certificate in it", files.0.path().join("own").display())]);
+    assert!(is_jane(), "the old one stays");
+    files.put("own", &new);
+    assert_eq!(look(&authenticator), Vec::<String>::new());
+    assert!(!is_jane() && authenticator.judged(&presented, now).untrusted().is_some());
+    files.put("proxies", &old);
+    assert_eq!(look(&authenticator), Vec::<String>::new());
+    assert!(matches!(authenticator.judged(&presented, now).proxy, Proxy::Trusted(_)));
+    files.put("ca", &old);
+    assert_eq!(look(&authenticator), Vec::<String>::new());
+    assert!(is_jane());
+}
+
+#[test]
+fn tokens_are_worth_what_the_files_of_now_say() {
+    let files = Files(tempfile::tempdir().expect("a folder"));
+    let key = |name: &str| recorded::file(&format!("{name}.pub"));
+    let token = recorded::all()["reviews"][0]["token"].as_str().expect("a text");
+    let all: Vec<u8> = recorded::KEYS.iter().flat_map(|name| key(name)).collect();
+    let accounts = AccountsConfig { issuers: recorded::issuers(), key_files: vec![files.put("keys", &all)], lookup: true };
+    let config = Config {
+        token_file: Some(files.put("tokens", "one,jane,1\n")),
+        accounts: Some(accounts),
+        audiences: recorded::issuers(),
+        ..Config::default()
+    };
+    let authenticator = Authenticator::load(&config).expect("valid");
+    let now = UNIX_EPOCH + Duration::from_secs(recorded::all()["now"].as_u64().expect("a number"));
+    let is_known = |token: &str| matches!(authenticator.review(token, &[], &Recorded, now), Ask::Identity(Identity::User(_)));
+    assert!(is_known("one") && !is_known("two") && is_known(token));
+    files.put("tokens", "two,jane\n");
+    assert!(look(&authenticator)[0].ends_with("record 1 must have at least 3 columns (token, user name, user uid), found 2"));
+    assert!(is_known("one") && !is_known("two"));
+    files.put("tokens", "two,jane,1\n");
+    // None of these has signed it; that it was good a moment ago is worth nothing.
+    let other: Vec<u8> = recorded::KEYS.iter().filter(|name| key_id(&key(name)) != signer(token)).flat_map(|name| key(name)).collect();
+    files.put("keys", &other);
+    assert_eq!(look(&authenticator), Vec::<String>::new());
+    assert!(!is_known("one") && is_known("two") && !is_known(token));
+    assert!(authenticator.account_keys().len() < recorded::KEYS.len());
+    files.put("keys", &all);
+    assert_eq!(look(&authenticator), Vec::<String>::new());
+    assert!(is_known(token));
+}
+
+fn key_id(pem: &[u8]) -> String {
+    PublicKey::from_pem(pem).expect("a key")[0].kid().to_owned()
+}
+
+/// The `kid` of a token.
+fn signer(token: &str) -> String {
+    crate::authn::jwt::Token::parse(token).expect("a token").kid().to_owned()
 }

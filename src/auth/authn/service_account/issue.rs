@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{TokenRequest, TokenRequestError, USER_PREFIX, seconds};
 use crate::authn::keys::SigningKey;
+use crate::reload::Reloaded;
 
 /// The expiration that kubelets ask for; a token of a Pod with it lives longer and tells when it should have been renewed.
 const EXTENDED_FROM_SECONDS: i64 = 3607;
@@ -17,7 +18,7 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 #[derive(Debug)]
 pub struct Issuer {
     /// `--service-account-signing-key-file`.
-    pub key: SigningKey,
+    pub key: Reloaded<SigningKey>,
     /// The first `--service-account-issuer`.
     pub name: String,
     /// `--api-audiences`, or all issuers.
@@ -56,7 +57,7 @@ impl Issuer {
             && request.audiences.iter().all(|audience| self.audiences.contains(audience));
         let claims =
             self.claims(request, id, now, if is_extended { EXTENDED_SECONDS } else { seconds }, is_extended.then_some(now + seconds));
-        let token = self.key.sign(&claims).map_err(TokenRequestError::Sign)?;
+        let token = self.key.now().sign(&claims).map_err(TokenRequestError::Sign)?;
         let mut answer = request.tree.clone();
         let moment = |seconds: i64| {
             let mut text = Vec::new();
@@ -115,8 +116,12 @@ mod tests {
     use crate::authn::recorded::{self, Recorded};
     use crate::authn::service_account::Accounts;
 
+    fn key(name: &str) -> Reloaded<SigningKey> {
+        Reloaded::of(SigningKey::from_pem(&recorded::file(name)).expect("a key"))
+    }
+
     fn issuer() -> Issuer {
-        let key = SigningKey::from_pem(&recorded::file("rsa.pem")).expect("a key");
+        let key = key("rsa.pem");
         Issuer { key, name: recorded::issuers()[0].clone(), audiences: recorded::issuers(), expiration_max: Duration::ZERO, extends: true }
     }
 
@@ -202,7 +207,7 @@ mod tests {
         let tree = json!({"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "placed"}}});
         let request = TokenRequest::check(&tree, "default", "robot", &recorded::issuers(), &Recorded).expect("fine");
         for name in recorded::KEYS {
-            let key = SigningKey::from_pem(&recorded::file(&format!("{name}.pem"))).expect("a key");
+            let key = key(&format!("{name}.pem"));
             let issued = Issuer { key, ..issuer() }.issue(&request, "1", UNIX_EPOCH).expect("signed");
             let accounts = Accounts { issuers: recorded::issuers(), keys: recorded::keys(), audiences: recorded::issuers(), lookup: true };
             let proof = accounts.judge(text(&issued.answer["status"]["token"]), None, &Recorded, UNIX_EPOCH).expect("believed");
