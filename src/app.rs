@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use thiserror::Error;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -25,6 +25,7 @@ mod alone;
 mod backend;
 mod files;
 mod issuer;
+mod reload;
 mod signals;
 
 pub use alone::run_store;
@@ -45,11 +46,13 @@ use crate::write::{
     Writer,
     permit::{Permission, Permit},
 };
-use auth::authn::{AuthError, Authenticator, Impersonation};
+use auth::authn::{Authenticator, Impersonation};
+use auth::reload::FileError;
 use backend::Backend;
 use codec::Blocks;
 use etcd;
 use kube::Offer;
+use reload::Reloads;
 use signals::Signals;
 use store::StoreError;
 use watch::cache::{ring::RingLimits, view::Fed};
@@ -63,15 +66,12 @@ const READY_AT_LATEST: Duration = Duration::from_secs(60);
 /// Why the server did not start, or did not go on; one line each.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The authenticators.
+    /// A file of the authenticators or authorizers, or with the key that signs tokens.
     #[error(transparent)]
-    Auth(#[from] AuthError),
-    /// The authorizers.
+    File(#[from] FileError),
+    /// A file in the data directory that cannot be made.
     #[error("{0}")]
-    Authorization(String),
-    /// The key that signs tokens.
-    #[error("{0}")]
-    Issuer(String),
+    Made(String),
     /// A listener.
     #[error(transparent)]
     Listener(#[from] ListenerError),
@@ -115,8 +115,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     config.connections.count_max = connections;
     config.warnings.extend(few);
     let backend = Backend::open(&config)?;
-    issuer::prepare(&mut config).map_err(StartError::Issuer)?;
-    let token_issuer = issuer::issuer(&config.issuer).map_err(StartError::Issuer)?;
+    issuer::prepare(&mut config).map_err(StartError::Made)?;
+    let token_issuer = issuer::issuer(&config.issuer)?;
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
     let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
@@ -156,7 +156,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     let permit = Arc::new(Permit::default());
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
-    let access = Arc::new(Access::new(&config.authorization).map_err(StartError::Authorization)?);
+    let access = Arc::new(Access::new(&config.authorization)?);
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
     let has_roles = Arc::<AtomicBool>::default();
     let controllers = Controllers {
@@ -172,7 +172,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         advertised: advertised::find(&config.listeners),
     };
     let controllers = tokio::spawn(controllers.run(told));
-    let discovery = issuer::discovery(&config, authenticator.account_keys());
+    let address = config.listeners.secure.as_ref().map(|listener| listener.address);
+    let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: Reader::new(etcd, &prefix),
@@ -183,7 +184,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         inflight: Inflight::new(config.inflight),
         impersonation: Impersonation::default(),
         issuer: token_issuer,
-        discovery,
+        discovery: ArcSwapOption::new(discovery.map(Arc::new)),
         metrics,
         strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),
@@ -195,6 +196,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         store_failed: OnceLock::new(),
     });
     tokio::spawn(readiness(api.clone(), resources));
+    let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address };
+    tokio::spawn(reloads.follow());
     let (stop, stopped) = sync::watch::channel(false);
     for (listener, address) in listeners.addresses() {
         tracing::info!(?listener, %address, "serving");

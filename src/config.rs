@@ -14,6 +14,7 @@ mod gates;
 mod pages;
 mod secure;
 mod store;
+mod tls;
 mod tokens;
 
 pub use args::LogFormat;
@@ -22,6 +23,7 @@ pub use authorization::{Authorization, Mode, WebhookCall};
 pub use gates::Gates;
 pub use secure::{Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
+pub use tls::NamedPair;
 pub use tokens::TokenIssuer;
 
 /// What the command line asks for.

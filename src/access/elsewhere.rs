@@ -36,11 +36,11 @@ impl Elsewhere {
     /// One more webhook, by its name.
     ///
     /// # Errors
-    /// One line: what is wrong with the file that says where it is.
+    /// What is wrong with the file that says where it is.
     pub(super) fn add(&mut self, call: &WebhookCall) -> Result<(), String> {
-        let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.to_string())?;
+        let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
-        let client = Client::of(&kubeconfig, limits).map_err(|what| format!("{} {}: {what}", call.flag, call.kubeconfig.display()))?;
+        let client = Client::of(&kubeconfig, limits)?;
         let questions = Questions::new(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX);
         let server = Server { client, url: kubeconfig.url(call.path), questions };
         self.0.insert(call.settings.name.clone(), Arc::new(server));

@@ -24,6 +24,7 @@ use auth::authz::node::NodeGraph;
 use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use auth::authz::webhook::Webhook;
 use auth::authz::{AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
+use auth::reload::{FileError, Reload, Reloaded};
 use auth::{MASTERS, User};
 use directory::Cached;
 use elsewhere::Elsewhere;
@@ -40,7 +41,7 @@ const ASKED_AT_ONCE: usize = 16;
 
 /// The authorizers, in the order of the flag. Shared by all requests.
 pub struct Access {
-    authorizers: ArcSwap<Authorizers>,
+    authorizers: Reloaded<Authorizers>,
     rbac: Arc<Following<RbacIndex>>,
     node: Option<Arc<Following<NodeGraph>>>,
     /// None when streams go on whatever is taken away.
@@ -108,30 +109,32 @@ impl<I: Index> Authorizer for Following<I> {
 }
 
 impl Access {
-    /// The authorizers of these modes. Members of `system:masters` are allowed before any of them is asked.
+    /// The authorizers that the flags name. Members of `system:masters` are allowed before any of them is asked.
     ///
     /// # Errors
-    /// One line: what is wrong with the file that says where a webhook is.
-    pub fn new(config: &Authorization) -> Result<Self, String> {
+    /// What is wrong with a file that says who is asked, or where a webhook is.
+    pub fn new(config: &Authorization) -> Result<Self, FileError> {
         let rbac = Arc::<Following<RbacIndex>>::default();
         let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
-        Ok(Self {
-            authorizers: ArcSwap::from_pointee(Authorizers::new(&config.modes, &rbac, node.as_ref())?),
-            rbac,
-            node,
-            streams: config.ends_watches.then(Arc::default),
-            changed: Notify::new(),
-        })
+        let authorizers = {
+            let (config, rbac, node) = (config.clone(), rbac.clone(), node.clone());
+            Reloaded::load(config.files(), move |contents| {
+                let modes = config.modes_of(contents).map_err(|what| (0, what))?;
+                Authorizers::new(&modes, &rbac, node.as_ref()).map_err(|what| (0, what))
+            })?
+        };
+        Ok(Self { authorizers, rbac, node, streams: config.ends_watches.then(Arc::default), changed: Notify::new() })
     }
 
-    /// Asks these from now on.
-    ///
-    /// # Errors
-    /// As of [`Access::new`]; then nothing has changed.
-    pub fn reload(&self, modes: &[Mode]) -> Result<(), String> {
-        self.authorizers.store(Arc::new(Authorizers::new(modes, &self.rbac, self.node.as_ref())?));
+    /// The files that say who is asked.
+    #[must_use]
+    pub fn files(&self) -> &dyn Reload {
+        &self.authorizers
+    }
+
+    /// Those who are asked have changed: all open streams are judged again.
+    pub fn reloaded(&self) {
         self.changed.notify_one();
-        Ok(())
     }
 
     /// Follows the objects that authorizers decide by until the process ends.
@@ -195,12 +198,12 @@ impl Access {
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.
     #[must_use]
     pub fn allows_all(&self, user: &User) -> bool {
-        self.authorizers.load().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
+        self.authorizers.now().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
     }
 
     /// Answers questions about this user from memory, or after asking webhooks. `work` asks; it may run several times, and the last outcome counts.
     pub async fn ask<T>(&self, user: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
-        self.authorizers.load_full().ask(user, |asking| work(asking)).await
+        self.authorizers.now().ask(user, |asking| work(asking)).await
     }
 
     /// The same where nothing can wait. When a webhook has to be asked, this thread waits for it, and others take over what else it has to do.
@@ -234,6 +237,6 @@ impl Access {
     /// What a user may do in a namespace.
     #[must_use]
     pub fn rules_for(&self, user: &User, namespace: &str) -> Rules {
-        self.authorizers.load().chain.asking(now()).rules_for(user, namespace)
+        self.authorizers.now().chain.asking(now()).rules_for(user, namespace)
     }
 }

@@ -3,10 +3,12 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use auth::authn::{Discovery, Issuer, PublicKey, SigningKey};
+use auth::reload::{FileError, Named, Reloaded};
 
 use crate::config::{Config, TokenIssuer};
 
@@ -50,19 +52,17 @@ fn make(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// One line with the flag and the file.
-pub(super) fn issuer(config: &TokenIssuer) -> Result<Option<Issuer>, String> {
-    let Some(path) = &config.key_file else { return Ok(None) };
-    let wrong = |why: String| format!("--service-account-signing-key-file {}: {why}", path.display());
-    let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let key = SigningKey::from_pem(&pem).map_err(|error| wrong(error.to_string()))?;
+pub(super) fn issuer(config: &TokenIssuer) -> Result<Option<Issuer>, FileError> {
+    let Some(path) = config.key_file.clone() else { return Ok(None) };
+    let key = |files: &[Vec<u8>]| SigningKey::from_pem(&files.concat()).map_err(|error| (0, error.to_string()));
+    let key = Reloaded::load(vec![Named { flag: "--service-account-signing-key-file", path }], key)?;
     let (name, audiences) = (config.name.clone(), config.audiences.clone());
     Ok(Some(Issuer { key, name, audiences, expiration_max: config.expiration_max, extends: config.extends }))
 }
 
 /// Where others find the keys; none, with a line in the log, when this issuer cannot be discovered.
-pub(super) fn discovery(config: &Config, keys: &[PublicKey]) -> Option<Discovery> {
-    let address = config.listeners.secure.as_ref()?.address.to_string();
-    match Discovery::new(&config.issuer.name, config.issuer.keys_url.as_deref(), &address, keys) {
+pub(super) fn discovery(issuer: &TokenIssuer, address: SocketAddr, keys: &[PublicKey]) -> Option<Discovery> {
+    match Discovery::new(&issuer.name, issuer.keys_url.as_deref(), &address.to_string(), keys) {
         Ok(discovery) => Some(discovery),
         Err(why) => {
             tracing::warn!(%why, "service account tokens cannot be verified by others: /.well-known/openid-configuration is not served");

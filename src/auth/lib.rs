@@ -6,8 +6,8 @@ pub mod authn;
 pub mod authz;
 mod names;
 mod recent;
-mod strict;
 pub mod reload;
+mod strict;
 mod user;
 
 pub use strict::NoConfiguration;

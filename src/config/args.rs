@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::tls::{NamedPair, named_pair};
 use go::duration;
 
 /// The program's command line.
@@ -107,12 +108,24 @@ pub(super) struct ServeArgs {
     /// Port of the TLS listener, often 6443; 0 = off
     #[arg(long, default_value_t = 0, value_name = "PORT", help_heading = "Listeners")]
     pub(super) secure_port: u16,
-    /// PEM file with the certificate of the TLS listener, followed by its intermediates
+    /// PEM file with the certificate of the TLS listener, followed by its intermediates. This and all other files of the TLS listener are read again when they
+    /// change
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_cert_file: Option<PathBuf>,
     /// PEM file with the private key of --tls-cert-file
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// A certificate and its key for clients that ask for these names: foo.crt,foo.key:*.foo.com,foo.com; without names, those of the certificate count.
+    /// An IP address is for clients that come to it and ask for no name. A name counts before a wildcard, the flag's names before a certificate's.
+    /// May be given several times; the first one counts
+    #[arg(long, value_parser = named_pair, value_name = "CERT,KEY[:NAME,...]", help_heading = "Listeners")]
+    pub(super) tls_sni_cert_key: Vec<NamedPair>,
+    /// Lowest version of TLS: VersionTLS12 or VersionTLS13 [default: VersionTLS12]
+    #[arg(long, value_name = "VERSION", help_heading = "Listeners")]
+    pub(super) tls_min_version: Option<String>,
+    /// Cipher suites of TLS 1.2, by Go's names, comma separated; those of TLS 1.3 are always on [default: all that are supported]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Listeners")]
+    pub(super) tls_cipher_suites: Vec<String>,
     /// Directives of the header Strict-Transport-Security on the TLS listener, comma separated: max-age=SECONDS, includeSubDomains, preload
     /// [default: no header]
     #[arg(long, value_delimiter = ',', value_name = "DIRECTIVE,...", help_heading = "Listeners")]
@@ -128,7 +141,7 @@ pub(super) struct ServeArgs {
     /// PEM file with the authorities that sign client certificates; CN becomes the user, each O a group
     #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// CSV file with bearer tokens: token,user,uid[,"group1,group2"]; read once at the start
+    /// CSV file with bearer tokens: token,user,uid[,"group1,group2"]
     #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
     pub(super) token_auth_file: Option<PathBuf>,
     /// PEM files with the keys that verify service account tokens, comma separated: public keys, private keys or certificates

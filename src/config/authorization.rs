@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use auth::authz::config::{AuthorizationConfiguration, Configured};
 use auth::authz::webhook::{Settings, Version};
+use auth::reload::Named;
 use go::yaml::reader;
 
 use super::args::ServeArgs;
@@ -90,18 +91,31 @@ impl Authorization {
         Ok(Authorization { modes, file: args.authorization_config.clone(), anonymous, ends_watches: args.end_forbidden_watches })
     }
 
-    /// What the file says now. What is decided from memory must still be there, in any order.
+    /// The files that decide who is asked: that of the configuration, or that of the webhook.
+    #[must_use]
+    pub fn files(&self) -> Vec<Named> {
+        let of_webhook = |mode: &Mode| match mode {
+            Mode::Webhook(call) => Some(Named { flag: call.flag, path: call.kubeconfig.clone() }),
+            _ => None,
+        };
+        match &self.file {
+            Some(file) => vec![Named { flag: CONFIG, path: file.clone() }],
+            None => self.modes.iter().filter_map(of_webhook).collect(),
+        }
+    }
+
+    /// Whom to ask when [`Authorization::files`] have these contents. What decides from memory must still be there, in any order.
     ///
     /// # Errors
-    /// One line: what is wrong with the file.
-    pub fn reread(&self) -> Result<Option<Vec<Mode>>, String> {
-        let Some(file) = &self.file else { return Ok(None) };
-        let modes = from_file(file)?;
+    /// What is wrong with the file.
+    pub fn modes_of(&self, contents: &[Vec<u8>]) -> Result<Vec<Mode>, String> {
+        let (Some(_), [text, ..]) = (&self.file, contents) else { return Ok(self.modes.clone()) };
+        let modes = read(text)?;
         let is_kept = |mode: &Mode| matches!(mode, Mode::Webhook(_)) || modes.contains(mode);
         if self.modes.iter().all(is_kept) {
-            Ok(Some(modes))
+            Ok(modes)
         } else {
-            Err(format!("{CONFIG} {}: authorizers other than webhooks cannot be removed without a restart", file.display()))
+            Err("authorizers other than webhooks cannot be removed without a restart".to_owned())
         }
     }
 }
@@ -188,14 +202,17 @@ fn host(args: &ServeArgs, kubeconfig: &Path) -> Vec<Mode> {
 /// Of `--authorization-config`.
 fn from_file(file: &Path) -> Result<Vec<Mode>, String> {
     let wrong = |what: String| format!("{CONFIG} {}: {what}", file.display());
-    let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    let tree = reader::parse(&text).map_err(|error| wrong(error.to_string()))?.value;
-    let configuration = AuthorizationConfiguration::from_tree(&tree).map_err(|error| wrong(error.to_string()))?;
+    read(&std::fs::read(file).map_err(|error| wrong(error.to_string()))?).map_err(wrong)
+}
+
+fn read(text: &[u8]) -> Result<Vec<Mode>, String> {
+    let tree = reader::parse(text).map_err(|error| error.to_string())?.value;
+    let configuration = AuthorizationConfiguration::from_tree(&tree).map_err(|error| error.to_string())?;
     let mode = |configured: Configured| match configured {
         Configured::Memory(name) => memory(&name).unwrap_or(Mode::AlwaysDeny),
         Configured::Webhook { settings, kubeconfig, timeout } => {
             Mode::Webhook(WebhookCall { settings, flag: CONFIG, kubeconfig: kubeconfig.into(), path: "", timeout })
         }
     };
-    Ok(configuration.authorizers().map_err(wrong)?.into_iter().map(mode).collect())
+    Ok(configuration.authorizers()?.into_iter().map(mode).collect())
 }

@@ -4,11 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use http::HeaderValue;
+use rustls::CipherSuite;
 
 use auth::authn;
 
 use super::args::ServeArgs;
 use super::both;
+use super::tls::{NamedPair, only_tls13, suites};
 
 #[derive(Clone, Debug)]
 pub struct SecureListener {
@@ -18,6 +20,12 @@ pub struct SecureListener {
     pub cert_file: PathBuf,
     /// PEM file: private key.
     pub key_file: PathBuf,
+    /// Further certificates, for some names.
+    pub named: Vec<NamedPair>,
+    /// Whether TLS 1.2 is refused.
+    pub only_tls13: bool,
+    /// The suites of TLS 1.2 that may be used; none: all that there are.
+    pub suites: Option<Vec<CipherSuite>>,
     /// The header `Strict-Transport-Security` of its answers.
     pub strict_transport: Option<HeaderValue>,
     /// What the Service `default/kubernetes` says; none where nobody else could reach the listener.
@@ -37,13 +45,10 @@ pub struct Advertised {
 pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Option<SecureListener>, String> {
     let files = both("--tls-cert-file", args.tls_cert_file.clone(), "--tls-private-key-file", args.tls_private_key_file.clone())?;
     let strict_transport = strict_transport(&args.strict_transport_security_directives)?;
+    let (only_tls13, suites) = (only_tls13(args.tls_min_version.as_deref())?, suites(&args.tls_cipher_suites)?);
     let service = first_of(&args.service_cluster_ip_range)?;
     match (args.secure_port, files) {
-        (0, None) if strict_transport.is_some() || args.advertise_address.is_some() => {
-            Err("--strict-transport-security-directives and --advertise-address are for the TLS listener: give --secure-port too"
-                .to_owned())
-        }
-        (0, None) => Ok(None),
+        (0, None) => unused(args).map_or(Ok(None), |flag| Err(format!("{flag} is for the TLS listener: give --secure-port too"))),
         (0, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
         (_, None) => Err("--secure-port needs --tls-cert-file and --tls-private-key-file".to_owned()),
         (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() => {
@@ -55,11 +60,26 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
                 address: SocketAddr::new(args.bind_address, port),
                 cert_file,
                 key_file,
+                named: args.tls_sni_cert_key.clone(),
+                only_tls13,
+                suites,
                 strict_transport,
                 advertised,
             }))
         }
     }
+}
+
+/// A flag that does nothing without the listener.
+fn unused(args: &ServeArgs) -> Option<&'static str> {
+    let given = [
+        ("--strict-transport-security-directives", args.strict_transport_security_directives.iter().any(|directive| !directive.is_empty())),
+        ("--advertise-address", args.advertise_address.is_some()),
+        ("--tls-sni-cert-key", !args.tls_sni_cert_key.is_empty()),
+        ("--tls-min-version", args.tls_min_version.is_some()),
+        ("--tls-cipher-suites", !args.tls_cipher_suites.is_empty()),
+    ];
+    given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
 }
 
 /// kube-apiserver's rules and words.

@@ -73,8 +73,27 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--strict-transport-security-directives=max-age=1,,preload"], "empty value in strict-transport-security-directives"),
         (&[LOCAL, "--strict-transport-security-directives=max-age=1=2"], NO_DIRECTIVE),
         (&[LOCAL, "--strict-transport-security-directives=max-age=1,Preload"], NO_DIRECTIVE),
-        (&[LOCAL, "--strict-transport-security-directives=preload"], FOR_TLS),
-        (&[LOCAL, "--advertise-address=192.0.2.7"], FOR_TLS),
+        (
+            &[LOCAL, "--strict-transport-security-directives=preload"],
+            "--strict-transport-security-directives is for the TLS listener: give --secure-port too",
+        ),
+        (&[LOCAL, "--advertise-address=192.0.2.7"], "--advertise-address is for the TLS listener: give --secure-port too"),
+        (&[LOCAL, "--tls-min-version=VersionTLS13"], "--tls-min-version is for the TLS listener: give --secure-port too"),
+        (&[LOCAL, "--tls-min-version=VersionTLS9"], "--tls-min-version: unknown tls version \"VersionTLS9\""),
+        (
+            &[LOCAL, "--tls-min-version=VersionTLS11"],
+            "--tls-min-version: VersionTLS11 is not supported, because it is not secure; there are VersionTLS12 and VersionTLS13",
+        ),
+        (&[LOCAL, "--tls-cipher-suites=TLS_X"], "--tls-cipher-suites: Cipher suite TLS_X not supported or doesn't exist"),
+        (
+            &[LOCAL, "--tls-cipher-suites=TLS_RSA_WITH_AES_128_GCM_SHA256"],
+            "--tls-cipher-suites: TLS_RSA_WITH_AES_128_GCM_SHA256 is not supported here, because it is not secure; there are only suites with GCM or \
+             CHACHA20",
+        ),
+        (
+            &[LOCAL, "--tls-sni-cert-key=c"],
+            "invalid value 'c' for '--tls-sni-cert-key <CERT,KEY[:NAME,...]>': expected comma separated certificate and key file paths",
+        ),
         (&[LOCAL, "--service-cluster-ip-range=10.0.0.0"], "--service-cluster-ip-range: \"10.0.0.0\" is not a valid cidr"),
         (&[LOCAL, "--service-cluster-ip-range=10.0.0.0/33"], "--service-cluster-ip-range: \"10.0.0.0/33\" is not a valid cidr"),
         (
@@ -89,7 +108,6 @@ fn every_error_is_one_line_that_names_the_flag() {
 
 const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see \
                             https://tools.ietf.org/html/rfc6797#section-6.1 for more information";
-const FOR_TLS: &str = "--strict-transport-security-directives and --advertise-address are for the TLS listener: give --secure-port too";
 
 /// The TLS listener with these flags besides.
 fn secure(flags: &[&str]) -> SecureListener {
@@ -237,6 +255,9 @@ fn each_knob_is_reachable() {
         "--etcd-prefix=/x",
         "--bind-address=::1",
         "--client-ca-file=ca",
+        "--tls-sni-cert-key=c,k",
+        "--tls-min-version=VersionTLS13",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         "--min-request-timeout=5",
         "--request-timeout=5s",
         "--shutdown-timeout=5s",

@@ -35,6 +35,7 @@ pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization) ->
     }
     authn::Config {
         client_ca_file: args.client_ca_file.clone(),
+        own_ca_file: None,
         token_file: args.token_auth_file.clone(),
         proxy_ca_file: args.requestheader_client_ca_file.clone(),
         proxy_names: args.requestheader_allowed_names.clone(),

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::{
     Router,
     body::Body,
@@ -82,7 +82,7 @@ pub struct Api {
     /// Who issues tokens of service accounts; nobody without a key.
     pub issuer: Option<Issuer>,
     /// Where the keys of those tokens are told.
-    pub discovery: Option<Discovery>,
+    pub discovery: ArcSwapOption<Discovery>,
     /// Metric families.
     pub metrics: Arc<Metrics>,
     /// What browsers are told at the TLS listener.
@@ -194,9 +194,11 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => {
             let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(&request));
+            let now = SystemTime::now();
+            let certificate = api.authenticator.judged(&conn.certificate, now);
             let resources = api.resources.load();
             let directory = Cached::new(&resources, api.reader.prefix());
-            let context = Context { path: &path, certificate: &conn.certificate, is_socket, directory: &directory, now: SystemTime::now() };
+            let context = Context { path: &path, certificate: &certificate, is_socket, directory: &directory, now };
             match api.authenticator.identify(request.headers_mut(), &context) {
                 Ask::Identity(identity) => identity,
                 // Nobody else is asked yet.
@@ -299,7 +301,7 @@ async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, *endpoint, check.as_deref(), &line.query)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&resources).into())),
-        Route::Discovery(document) => match &api.discovery {
+        Route::Discovery(document) => match &*api.discovery.load() {
             Some(discovery) => whole(reply.discovery(discovery, *document)),
             None => whole(reply.page_not_found()),
         },

@@ -19,21 +19,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
-pub use super::tls::TlsError;
 use super::{
     budget::{Account, Budget},
     connection,
     connections::{Connections, Seat},
     progress::Streams,
-    tls,
+    tls::Tls,
 };
 use crate::{
     config,
     telemetry::{Metrics, contained},
 };
-use auth::authn::{Authenticator, ClientCertificate, Standing};
+use auth::authn::{Authenticator, Presented, Standing};
+use auth::reload::FileError;
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -51,7 +50,7 @@ pub enum ListenerKind {
 }
 
 /// What is known about a connection; shared by its requests.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ConnInfo {
     /// The other end.
     pub peer: SocketAddr,
@@ -59,8 +58,8 @@ pub struct ConnInfo {
     pub local: SocketAddr,
     /// Which listener it came through.
     pub listener: ListenerKind,
-    /// The certificate of its handshake, already judged.
-    pub certificate: ClientCertificate,
+    /// The certificate of its handshake.
+    pub certificate: Presented,
     /// What it has not read of its answers.
     pub(super) unread: Arc<Account>,
     /// What has come of its requests' bodies.
@@ -94,12 +93,13 @@ pub enum ListenerError {
     },
     /// Certificate or key.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] FileError),
 }
 
 /// Bound, not yet served: errors show before anything else starts.
 pub struct Listeners {
     listeners: Vec<Listener>,
+    tls: Option<Arc<Tls>>,
     authenticator: Arc<Authenticator>,
     metrics: Arc<Metrics>,
 }
@@ -107,7 +107,7 @@ pub struct Listeners {
 struct Listener {
     socket: std::net::TcpListener,
     local: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Listeners {
@@ -116,10 +116,10 @@ impl Listeners {
     /// # Errors
     /// A busy port, a refused address, an unreadable certificate: one line each.
     pub fn bind(wanted: &config::Listeners, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Listeners, ListenerError> {
-        let mut listeners = Vec::new();
+        let (mut listeners, mut tls) = (Vec::new(), None);
         if let Some(listener) = &wanted.secure {
-            let acceptor = TlsAcceptor::from(tls::server_config(listener, &authenticator)?);
-            listeners.push(Listener::bind("--secure-port", listener.address, Some(acceptor))?);
+            tls = Some(Arc::new(Tls::load(listener, &authenticator)?));
+            listeners.push(Listener::bind("--secure-port", listener.address, tls.clone())?);
         }
         if let Some(port) = wanted.insecure_port {
             listeners.push(Listener::bind("--insecure-port", SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), None)?);
@@ -129,7 +129,12 @@ impl Listeners {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Listeners { listeners, authenticator, metrics })
+        Ok(Listeners { listeners, tls, authenticator, metrics })
+    }
+
+    /// What the TLS listener speaks with.
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
     }
 
     /// Where the listeners are.
@@ -178,7 +183,7 @@ impl Listeners {
 }
 
 impl Listener {
-    fn bind(flag: &'static str, address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<Listener, ListenerError> {
+    fn bind(flag: &'static str, address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Listener, ListenerError> {
         let listen = || -> io::Result<Listener> {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
             socket.set_reuse_address(true)?;
@@ -217,7 +222,7 @@ struct Shared<F> {
 
 impl<F> Shared<F> {
     /// What requests are told of a new connection.
-    fn info(&self, ends: Ends, listener: ListenerKind, certificate: ClientCertificate, seat: Arc<Seat>) -> Arc<ConnInfo> {
+    fn info(&self, ends: Ends, listener: ListenerKind, certificate: Presented, seat: Arc<Seat>) -> Arc<ConnInfo> {
         let Ends { peer, local } = ends;
         let (unread, bodies, stop) = (self.unread.account(), self.bodies.account(), self.stop.clone());
         Arc::new(ConnInfo { peer, local, listener, certificate, unread, bodies, seat, stop, silence_max: self.limits.header_timeout })
@@ -225,7 +230,7 @@ impl<F> Shared<F> {
 }
 
 /// The accept loop of one socket, and then its drain.
-async fn accept<F, Fut, B>(socket: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Shared<F>>, shutdown: Duration) -> usize
+async fn accept<F, Fut, B>(socket: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared<F>>, shutdown: Duration) -> usize
 where
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
@@ -295,7 +300,7 @@ struct Ends {
 
 /// One accepted connection: TCP_NODELAY (design §8: Nagle costs 40 ms), handshake, judgement of the certificate, service. A handshake that takes too long
 /// is a stranger's whose time is over.
-async fn welcome<F, Fut, B>(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, shared: Arc<Shared<F>>, seat: Arc<Seat>)
+async fn welcome<F, Fut, B>(stream: TcpStream, peer: SocketAddr, tls: Option<Arc<Tls>>, shared: Arc<Shared<F>>, seat: Arc<Seat>)
 where
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
@@ -306,13 +311,13 @@ where
     let ends = Ends { peer, local };
     let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;
     let service = service.clone();
-    let Some(acceptor) = tls else {
-        let info = shared.info(ends, ListenerKind::Plain, ClientCertificate::ABSENT, seat);
+    let Some(tls) = tls else {
+        let info = shared.info(ends, ListenerKind::Plain, Presented::none(), seat);
         return connection::serve(stream, builder, limits, info, service).await;
     };
     let mut stop = stop.clone();
     let handshake = tokio::select! {
-        handshake = acceptor.accept(stream) => handshake,
+        handshake = tls.acceptor(local.ip()).accept(stream) => handshake,
         _ = stop.wait_for(|stopped| *stopped) => return,
     };
     drop(stop);
@@ -320,14 +325,16 @@ where
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
     };
-    let certificate = authenticator.certificate(stream.get_ref().1.peer_certificates(), SystemTime::now());
+    let now = SystemTime::now();
+    let presented = authenticator.presented(stream.get_ref().1.peer_certificates(), now);
+    let certificate = authenticator.judged(&presented, now);
     if let Some(why) = certificate.untrusted() {
         tracing::info!(%peer, why, "client certificate is not trusted");
     }
     if let Standing::Trusted { user, .. } = &certificate.standing {
         seat.certified(&user.name);
     }
-    let info = shared.info(ends, ListenerKind::Secure, certificate, seat);
+    let info = shared.info(ends, ListenerKind::Secure, presented, seat);
     connection::serve(stream, builder, limits, info, service).await;
 }
 

@@ -32,6 +32,6 @@ pub mod resource;
 pub mod respond;
 mod reviews;
 pub mod status;
-mod tls;
+pub mod tls;
 mod token_request;
 mod websocket;

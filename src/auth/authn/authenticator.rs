@@ -17,6 +17,7 @@ use super::request_header::{RequestHeaders, clear_standard};
 use super::service_account::Accounts;
 use super::x509::{Authorities, ClientCertificate, Presented, Proxy, Standing, handshake_verifier};
 use super::{Anonymous, Ask, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
+use crate::recent::Key;
 use crate::reload::{FileError, Named, Reload, Reloaded};
 
 /// Which authenticators there are.
@@ -289,7 +290,7 @@ impl Authenticator {
     }
 
     /// Under which a token is remembered as long as the keys are the same.
-    fn cache_key(&self, token: &str, audiences: Option<&[String]>) -> cache::Key {
+    fn cache_key(&self, token: &str, audiences: Option<&[String]>) -> Key {
         cache::key(token, audiences, self.accounts.as_ref().map_or(0, Reloaded::generation))
     }
 

@@ -63,6 +63,9 @@ impl Papers {
             address: "127.0.0.1:0".parse().expect("an address"),
             cert_file: path("server.pem"),
             key_file: path("server.key"),
+            named: Vec::new(),
+            only_tls13: false,
+            suites: None,
             strict_transport: None,
             advertised: None,
         }
@@ -139,13 +142,15 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
     let (stop, stopped) = watch::channel(false);
     let (heard, asked) = watch::channel(0);
     let metrics = Metrics::new();
-    let listeners = Listeners { listeners: vec![listener], authenticator: Arc::clone(&authenticator), metrics: Arc::clone(&metrics) };
+    let listeners =
+        Listeners { listeners: vec![listener], tls: None, authenticator: Arc::clone(&authenticator), metrics: Arc::clone(&metrics) };
     let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
         let identity = match info.listener {
             ListenerKind::Plain => Identity::Local,
             ListenerKind::Secure => {
-                let context =
-                    Context { path: "/", certificate: &info.certificate, is_socket: false, directory: &Empty, now: SystemTime::now() };
+                let now = SystemTime::now();
+                let certificate = authenticator.judged(&info.certificate, now);
+                let context = Context { path: "/", certificate: &certificate, is_socket: false, directory: &Empty, now };
                 match authenticator.identify(&mut request.headers().clone(), &context) {
                     Ask::Identity(identity) => identity,
                     Ask::Elsewhere(_) => Identity::None,

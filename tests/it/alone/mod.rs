@@ -16,6 +16,7 @@ mod large;
 mod metrics;
 mod odd;
 mod refusals;
+mod reload;
 mod restart;
 mod secure;
 mod shards;

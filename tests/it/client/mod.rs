@@ -10,7 +10,11 @@ use std::{io, net::SocketAddr, sync::Arc, sync::Mutex};
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
+use rustls::{
+    ClientConfig, ConfigBuilder, RootCertStore,
+    client::WantsClientCert,
+    pki_types::{CertificateDer, PrivateKeyDer},
+};
 
 pub(crate) use socket::{Frame as SocketFrame, Handshake, Socket};
 pub(crate) use watch::{Frame, Watch, item_of};
@@ -66,14 +70,21 @@ impl Client {
 
     /// Of a server behind TLS whose certificate `authority` (DER) signed, with a bearer token; without one if it is empty.
     pub(crate) fn secure(address: SocketAddr, authority: CertificateDer<'static>, token: &str) -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add(authority).expect("the test made this certificate");
-        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("the provider has TLS 1.2 and 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Self::new(address, Some(Arc::new(tls)), Some(token.to_owned()).filter(|token| !token.is_empty()))
+        Self::new(
+            address,
+            Some(Arc::new(trusting(authority).with_no_client_auth())),
+            Some(token.to_owned()).filter(|token| !token.is_empty()),
+        )
+    }
+
+    /// HTTPS with a certificate and its key, which show who it is.
+    pub(crate) fn certified(
+        address: SocketAddr,
+        authority: CertificateDer<'static>,
+        own: (CertificateDer<'static>, PrivateKeyDer<'static>),
+    ) -> Self {
+        let tls = trusting(authority).with_client_auth_cert(vec![own.0], own.1).expect("a pair");
+        Self::new(address, Some(Arc::new(tls)), None)
     }
 
     fn new(address: SocketAddr, tls: Option<Arc<ClientConfig>>, token: Option<String>) -> Self {
@@ -171,6 +182,16 @@ impl Client {
 pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
     let pairs: Vec<String> = parameters.iter().map(|(k, v)| format!("{k}={}", utf8_percent_encode(v, ESCAPED))).collect();
     format!("?{}", pairs.join("&"))
+}
+
+/// One that trusts this authority.
+fn trusting(authority: CertificateDer<'static>) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority).expect("the test made this certificate");
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has TLS 1.2 and 1.3")
+        .with_root_certificates(roots)
 }
 
 #[cfg(test)]

@@ -1,0 +1,75 @@
+//! Looks at the files of the TLS listener again and again: what has changed in them counts without a restart, and no connection breaks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::issuer;
+use crate::config::TokenIssuer;
+use crate::http::{api::Api, tls::Tls};
+use auth::reload::Reload;
+
+/// Between two looks. What has changed counts at the second look that sees it.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is made of files.
+pub(super) struct Reloads {
+    pub(super) api: Arc<Api>,
+    pub(super) tls: Option<Arc<Tls>>,
+    /// Of tokens, as others find it.
+    pub(super) issuer: TokenIssuer,
+    pub(super) address: Option<SocketAddr>,
+}
+
+impl Reloads {
+    /// Looks until the process ends.
+    pub(super) async fn follow(self) {
+        let this = Arc::new(self);
+        loop {
+            sleep(LOOK_INTERVAL).await;
+            let look = Arc::clone(&this);
+            // A disk may take its time.
+            if let Err(error) = spawn_blocking(move || look.look()).await {
+                tracing::error!(%error, "files are not looked at any more");
+                return;
+            }
+        }
+    }
+
+    fn look(&self) {
+        let authenticator = &self.api.authenticator;
+        let tls = self.tls.iter().flat_map(|tls| tls.reloads());
+        if has_changed(self.api.access.files()) {
+            self.api.access.reloaded();
+        }
+        let issuer = self.api.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);
+        // Who verifies knows a new key before it signs.
+        let changed = authenticator.reloads().chain(tls).chain(issuer).filter(|one| has_changed(*one)).count();
+        if changed == 0 {
+            return;
+        }
+        if let Some(tls) = &self.tls {
+            tls.renew(authenticator);
+        }
+        let discovery = self.address.and_then(|address| issuer::discovery(&self.issuer, address, &authenticator.account_keys()));
+        self.api.discovery.store(discovery.map(Arc::new));
+    }
+}
+
+fn has_changed(one: &dyn Reload) -> bool {
+    match one.look() {
+        Ok(false) => false,
+        Ok(true) => {
+            let files: Vec<String> = one.files().iter().map(|file| format!("{} {}", file.flag, file.path.display())).collect();
+            tracing::info!(files = files.join(", "), "files have changed and are in force");
+            true
+        }
+        Err(error) => {
+            tracing::error!(%error, "a file has changed and is wrong: what was read before stays in force");
+            false
+        }
+    }
+}

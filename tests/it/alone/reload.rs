@@ -1,0 +1,193 @@
+//! Files of the TLS listener that change while the server runs: what is right counts on the next request, what is wrong is told once, and no stream breaks.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use super::{Alone, Failure, Outcome, asked};
+use crate::{client::Client, live::free_address};
+
+/// How long a change may take to count, on a busy machine; 2 s on an idle one.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Several looks of the server at its files.
+const SOME_LOOKS: Duration = Duration::from_secs(4);
+
+const NAMESPACE: &str = "/api/v1/namespaces/default";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Signs certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key.
+struct Pair {
+    certificate: CertificateDer<'static>,
+    cert: String,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new() -> Result<Self, Failure> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "an authority");
+        Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
+    }
+
+    fn sign(&self, usage: ExtendedKeyUsagePurpose) -> Result<Pair, Failure> {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()])?;
+        params.distinguished_name.push(DnType::CommonName, "jane");
+        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.0)?;
+        Ok(Pair { certificate: certificate.der().clone(), cert: certificate.pem(), key })
+    }
+
+    fn der(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+}
+
+impl Pair {
+    fn of_client(self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        (self.certificate, PrivatePkcs8KeyDer::from(self.key.serialize_der()).into())
+    }
+}
+
+/// A server whose files are in a folder, as a Secret is mounted: links that lead through `..data`.
+struct Mounted {
+    server: Alone,
+    address: SocketAddr,
+    folder: PathBuf,
+    files: BTreeMap<&'static str, String>,
+    version: usize,
+}
+
+impl Mounted {
+    async fn start(dir: &Path, files: BTreeMap<&'static str, String>) -> Result<Self, Failure> {
+        let (folder, address) = (dir.join("mounted"), free_address()?);
+        fs::create_dir(&folder)?;
+        for name in files.keys() {
+            symlink(Path::new("..data").join(name), folder.join(name))?;
+        }
+        mount(&folder, 0, &files)?;
+        let mut flags = vec![format!("--secure-port={}", address.port()), "--bind-address=127.0.0.1".to_owned()];
+        for (flag, name) in [
+            ("--tls-cert-file", "tls.crt"),
+            ("--tls-private-key-file", "tls.key"),
+            ("--client-ca-file", "ca.crt"),
+            ("--token-auth-file", "tokens.csv"),
+        ] {
+            flags.push(format!("{flag}={}", folder.join(name).display()));
+        }
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        Ok(Self { server: Alone::start_with(dir, &flags).await?, address, folder, files, version: 0 })
+    }
+
+    /// Another version of the folder, with one file changed.
+    fn put(&mut self, name: &'static str, text: &str) -> Outcome {
+        self.files.insert(name, text.to_owned());
+        self.version += 1;
+        mount(&self.folder, self.version, &self.files)
+    }
+
+    /// How often the log has these words.
+    fn told(&self, words: &str) -> Result<usize, Failure> {
+        Ok(fs::read_to_string(&self.server.log)?.matches(words).count())
+    }
+}
+
+fn mount(folder: &Path, version: usize, files: &BTreeMap<&'static str, String>) -> Outcome {
+    let data = format!("..version{version}");
+    fs::create_dir(folder.join(&data))?;
+    for (name, text) in files {
+        fs::write(folder.join(&data).join(name), text)?;
+    }
+    symlink(&data, folder.join("..part"))?;
+    Ok(fs::rename(folder.join("..part"), folder.join("..data"))?)
+}
+
+/// The status of a request; none when there was no handshake.
+async fn status(client: &Client) -> Option<u16> {
+    client.fetch(NAMESPACE).await.ok().map(|answer| answer.status)
+}
+
+async fn until(client: &Client, wanted: Option<u16>) -> Outcome {
+    let there = async {
+        while status(client).await != wanted {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(PATIENCE, there).await.map_err(|_| format!("never was {wanted:?}").into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_count_when_they_change() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let (old, new) = (Authority::new()?, Authority::new()?);
+    let (served, serves_next) = (old.sign(ExtendedKeyUsagePurpose::ServerAuth)?, new.sign(ExtendedKeyUsagePurpose::ServerAuth)?);
+    let files = [
+        ("tls.crt", served.cert),
+        ("tls.key", served.key.serialize_pem()),
+        ("ca.crt", old.0.pem()),
+        ("tokens.csv", "first,admin,1,system:masters\n".to_owned()),
+    ];
+    let mut site = Mounted::start(dir.path(), files.into()).await?;
+    let address = site.address;
+    let by_token = |authority: &Authority, token: &str| Client::secure(address, authority.der(), token);
+    let (first, second) = (by_token(&old, "first"), by_token(&old, "second"));
+    let jane = Client::certified(address, old.der(), old.sign(ExtendedKeyUsagePurpose::ClientAuth)?.of_client());
+    let next_jane = Client::certified(address, old.der(), new.sign(ExtendedKeyUsagePurpose::ClientAuth)?.of_client());
+    for (client, wanted) in [(&first, 200), (&second, 401), (&jane, 200), (&next_jane, 401)] {
+        assert_eq!(status(client).await, Some(wanted));
+    }
+    let mut watch =
+        jane.watch(&format!("{MAPS}?watch=1&resourceVersion=0")).await?.map_err(|answer| format!("no watch: {}", answer.status))?;
+
+    // What is wrong is told once, and changes nothing.
+    site.put("tokens.csv", "second,admin")?;
+    site.put("ca.crt", "no certificate")?;
+    sleep(SOME_LOOKS).await;
+    assert_eq!((status(&first).await, status(&second).await, status(&jane).await), (Some(200), Some(401), Some(200)));
+    let file = |name: &str| site.folder.join(name).display().to_string();
+    for line in [
+        format!("--token-auth-file {}: record 1 must have at least 3 columns (token, user name, user uid), found 2", file("tokens.csv")),
+        format!("--client-ca-file {}: no certificate in it", file("ca.crt")),
+    ] {
+        assert_eq!(site.told(&line)?, 1, "{line}");
+    }
+
+    // Tokens and authorities: on connections that are open, too.
+    site.put("tokens.csv", "second,admin,1,system:masters\n")?;
+    until(&second, Some(200)).await?;
+    assert_eq!(status(&first).await, Some(401));
+    site.put("ca.crt", &new.0.pem())?;
+    until(&next_jane, Some(200)).await?;
+    assert_eq!(status(&jane).await, Some(401));
+
+    // The certificate before its key: both are waited for.
+    let (before, after) = (by_token(&old, "second"), by_token(&new, "second"));
+    site.put("tls.crt", &serves_next.cert)?;
+    sleep(SOME_LOOKS).await;
+    assert_eq!((status(&before).await, status(&after).await), (Some(200), None));
+    site.put("tls.key", &serves_next.key.serialize_pem())?;
+    until(&after, Some(200)).await?;
+    assert_eq!(status(&by_token(&old, "second")).await, None);
+    assert_eq!(status(&before).await, Some(200), "a connection stays what it is");
+    assert_eq!(site.told("files have changed and are in force")?, 3);
+
+    asked(&site.server.client(), ("POST", MAPS), Some(&json!({"metadata": {"name": "a"}})), 201).await?;
+    let event = timeout(PATIENCE, watch.next_line()).await.map_err(|_| "the watch is silent")??.ok_or("the watch has ended")?;
+    assert!(String::from_utf8_lossy(&event).contains("ADDED"));
+    Ok(())
+}
