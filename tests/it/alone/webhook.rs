@@ -189,7 +189,8 @@ async fn the_file_of_authorizers_is_read_again() -> Outcome {
     let before = hook.count();
     std::fs::write(&file, "kind: Pod")?;
     sleep(Duration::from_secs(3)).await;
-    assert_eq!((status(&jane, PODS).await?, hook.count()), (200, before + 1));
+    assert_eq!(status(&jane, PODS).await?, 200);
+    assert!(hook.count() > before, "the webhook is still asked");
     // Without the webhook nobody allows it, and the watch that lived on it ends.
     write(json!([rbac]))?;
     let began = Instant::now();
