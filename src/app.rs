@@ -9,7 +9,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -20,11 +20,13 @@ use tokio::{
 };
 use tower::ServiceExt;
 
+mod admin;
 mod advertised;
 mod alone;
 mod backend;
 mod files;
 mod issuer;
+mod owner_file;
 mod reload;
 mod signals;
 
@@ -116,6 +118,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     config.warnings.extend(few);
     let backend = Backend::open(&config)?;
     issuer::prepare(&mut config).map_err(StartError::Made)?;
+    let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
+    admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
     let token_issuer = issuer::issuer(&config.issuer)?;
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
@@ -196,7 +200,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         store_failed: OnceLock::new(),
     });
     tokio::spawn(readiness(api.clone(), resources));
-    let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address };
+    let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());
     let (stop, stopped) = sync::watch::channel(false);
     for (listener, address) in listeners.addresses() {

@@ -21,7 +21,7 @@ pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use authorization::{Authorization, Mode, WebhookCall};
 pub use gates::Gates;
-pub use secure::{Advertised, SecureListener};
+pub use secure::{Admin, Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
 pub use tls::NamedPair;
 pub use tokens::TokenIssuer;

@@ -1,21 +1,16 @@
 //! The key that signs tokens of service accounts: from its file, or made in the data directory at the first start, so that `kubectl create token` works at
 //! once.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use auth::authn::{Discovery, Issuer, PublicKey, SigningKey};
 use auth::reload::{FileError, Named, Reloaded};
 
+use super::owner_file;
 use crate::config::{Config, TokenIssuer};
 
 /// File of the key in the data directory.
 const KEY_FILE: &str = "service-account.key";
-/// Only its owner may read it.
-const KEY_MODE: u32 = 0o600;
 
 /// Makes the key if there should be one and is none, and tells the authenticators of it.
 ///
@@ -27,25 +22,14 @@ pub(super) fn prepare(config: &mut Config) -> Result<(), String> {
     };
     let path = embedded.data_dir.join(KEY_FILE);
     if !path.exists() {
-        make(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let pem = SigningKey::generate_pem().map_err(|error| format!("{}: {error}", path.display()))?;
+        owner_file::write(&path, &pem).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some(accounts) = config.auth.accounts.as_mut().filter(|accounts| accounts.key_files.is_empty()) {
         accounts.key_files.push(path.clone());
     }
     config.issuer.key_file = Some(path);
     Ok(())
-}
-
-fn make(path: &Path) -> Result<(), String> {
-    let pem = SigningKey::generate_pem().map_err(|error| error.to_string())?;
-    // Whole or not at all: a half key would keep every later start from starting.
-    let part = path.with_extension("part");
-    let mut options = OpenOptions::new();
-    let written = options.write(true).create(true).truncate(true).mode(KEY_MODE).open(&part).and_then(|mut file| {
-        file.write_all(pem.as_bytes())?;
-        file.sync_all()
-    });
-    written.and_then(|()| std::fs::rename(&part, path)).map_err(|error| error.to_string())
 }
 
 /// Who issues tokens; none without a key.

@@ -2,18 +2,21 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::issuer;
-use crate::config::TokenIssuer;
+use super::{admin, issuer};
+use crate::config::{Admin, TokenIssuer};
 use crate::http::{api::Api, tls::Tls};
 use auth::reload::Reload;
 
 /// Between two looks. What has changed counts at the second look that sees it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Between two looks at the end of the certificates that the server makes for itself.
+const RENEW_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
 /// What is made of files.
 pub(super) struct Reloads {
@@ -22,24 +25,30 @@ pub(super) struct Reloads {
     /// Of tokens, as others find it.
     pub(super) issuer: TokenIssuer,
     pub(super) address: Option<SocketAddr>,
+    pub(super) admin: Option<Admin>,
 }
 
 impl Reloads {
     /// Looks until the process ends.
     pub(super) async fn follow(self) {
         let this = Arc::new(self);
+        let mut renewed = Instant::now();
         loop {
             sleep(LOOK_INTERVAL).await;
+            let is_due = renewed.elapsed() >= RENEW_INTERVAL;
+            if is_due {
+                renewed = Instant::now();
+            }
             let look = Arc::clone(&this);
             // A disk may take its time.
-            if let Err(error) = spawn_blocking(move || look.look()).await {
+            if let Err(error) = spawn_blocking(move || look.look(is_due)).await {
                 tracing::error!(%error, "files are not looked at any more");
                 return;
             }
         }
     }
 
-    fn look(&self) {
+    fn look(&self, is_due: bool) {
         let authenticator = &self.api.authenticator;
         let tls = self.tls.iter().flat_map(|tls| tls.reloads());
         if has_changed(self.api.access.files()) {
@@ -48,6 +57,13 @@ impl Reloads {
         let issuer = self.api.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);
         // Who verifies knows a new key before it signs.
         let changed = authenticator.reloads().chain(tls).chain(issuer).filter(|one| has_changed(*one)).count();
+        // The kubeconfig follows a certificate that is given; one that is made anew is found at the next look.
+        if (changed > 0 || is_due)
+            && let Some(admin) = &self.admin
+            && let Err(error) = admin::keep(admin, SystemTime::now())
+        {
+            tracing::error!(%error, "the administrator's certificates are not renewed");
+        }
         if changed == 0 {
             return;
         }

@@ -35,7 +35,7 @@ impl Signals {
                     if self.on_terminal {
                         return "SIGHUP";
                     }
-                    tracing::info!("SIGHUP is ignored: certificates, tokens and flags are read only at the start");
+                    tracing::info!("SIGHUP is ignored: flags are read at the start, certificates and tokens when their files change");
                 }
             }
         }

@@ -115,6 +115,10 @@ pub(super) struct ServeArgs {
     /// PEM file with the private key of --tls-cert-file
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// File to write, with credentials of an administrator for kubectl. Certificates for it and for the TLS listener are made in the data directory of the
+    /// embedded store, and renewed there. With --tls-cert-file, that certificate is served, and the kubeconfig trusts what is in that file
+    #[arg(long, value_name = "FILE", help_heading = "Listeners")]
+    pub(super) write_admin_kubeconfig: Option<PathBuf>,
     /// A certificate and its key for clients that ask for these names: foo.crt,foo.key:*.foo.com,foo.com; without names, those of the certificate count.
     /// An IP address is for clients that come to it and ask for no name. A name counts before a wildcard, the flag's names before a certificate's.
     /// May be given several times; the first one counts

@@ -1,7 +1,7 @@
 //! The TLS listener: where it is, what it tells browsers, and how the clients inside of a cluster find it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 use rustls::CipherSuite;
@@ -9,8 +9,16 @@ use rustls::CipherSuite;
 use auth::authn;
 
 use super::args::ServeArgs;
-use super::both;
 use super::tls::{NamedPair, only_tls13, suites};
+use super::{both, store::embedded};
+
+/// The authority of `--write-admin-kubeconfig` in the data directory, and what it signs. Each file has a certificate and its key.
+pub(super) const AUTHORITY_FILE: &str = "ca.pem";
+const SERVER_FILE: &str = "server.pem";
+const ADMIN_FILE: &str = "admin.pem";
+
+/// What clients inside of a cluster call the server.
+const CLUSTER_NAMES: [&str; 4] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
 #[derive(Clone, Debug)]
 pub struct SecureListener {
@@ -28,8 +36,29 @@ pub struct SecureListener {
     pub suites: Option<Vec<CipherSuite>>,
     /// The header `Strict-Transport-Security` of its answers.
     pub strict_transport: Option<HeaderValue>,
+    /// What is made for an administrator; nothing without `--write-admin-kubeconfig`.
+    pub admin: Option<Admin>,
     /// What the Service `default/kubernetes` says; none where nobody else could reach the listener.
     pub advertised: Option<Advertised>,
+}
+
+/// `--write-admin-kubeconfig`: what is made in the data directory and beside it.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// The kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// The authority that signs the others; the server believes it.
+    pub authority_file: PathBuf,
+    /// Whether the certificate of the server is made too.
+    pub makes_certificate: bool,
+    /// The certificate of the server, made or given.
+    pub cert_file: PathBuf,
+    /// The certificate of the administrator.
+    pub client_file: PathBuf,
+    /// Names and addresses of the server.
+    pub names: Vec<String>,
+    /// Where the kubeconfig leads.
+    pub server: SocketAddr,
 }
 
 /// How clients inside of a cluster find the TLS listener.
@@ -50,11 +79,20 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
     match (args.secure_port, files) {
         (0, None) => unused(args).map_or(Ok(None), |flag| Err(format!("{flag} is for the TLS listener: give --secure-port too"))),
         (0, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
-        (_, None) => Err("--secure-port needs --tls-cert-file and --tls-private-key-file".to_owned()),
-        (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() => {
-            Err("--secure-port needs an authenticator: --client-ca-file or --token-auth-file".to_owned())
+        (_, _) if args.write_admin_kubeconfig.is_some() && !args.etcd_servers.is_empty() => {
+            Err("--write-admin-kubeconfig keeps its keys in the directory of the embedded store: give no --etcd-servers".to_owned())
         }
-        (port, Some((cert_file, key_file))) => {
+        (_, None) if args.write_admin_kubeconfig.is_none() => {
+            Err("--secure-port needs --tls-cert-file and --tls-private-key-file, or --write-admin-kubeconfig".to_owned())
+        }
+        (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() && auth.own_ca_file.is_none() => {
+            Err("--secure-port needs an authenticator: --client-ca-file, --token-auth-file or --write-admin-kubeconfig".to_owned())
+        }
+        (port, files) => {
+            let makes_certificate = files.is_none();
+            let made = || embedded(args).data_dir.join(SERVER_FILE);
+            let (cert_file, key_file) = files.unwrap_or_else(|| (made(), made()));
+            let admin = admin(args, service, makes_certificate, &cert_file);
             let advertised = advertised(args, service, warnings);
             Ok(Some(SecureListener {
                 address: SocketAddr::new(args.bind_address, port),
@@ -64,10 +102,35 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
                 only_tls13,
                 suites,
                 strict_transport,
+                admin,
                 advertised,
             }))
         }
     }
+}
+
+fn admin(args: &ServeArgs, service: IpAddr, makes_certificate: bool, cert_file: &Path) -> Option<Admin> {
+    let kubeconfig = args.write_admin_kubeconfig.clone()?;
+    let dir = embedded(args).data_dir;
+    let local = |like: IpAddr| if like.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
+    let server = if args.bind_address.is_unspecified() { local(args.bind_address) } else { args.bind_address };
+    let addresses = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), server, service];
+    let mut names: Vec<String> = Vec::new();
+    for address in addresses.into_iter().chain(args.advertise_address).map(|address| address.to_string()) {
+        if !names.contains(&address) {
+            names.push(address);
+        }
+    }
+    names.extend(["localhost"].into_iter().chain(CLUSTER_NAMES).map(str::to_owned));
+    Some(Admin {
+        kubeconfig,
+        authority_file: dir.join(AUTHORITY_FILE),
+        makes_certificate,
+        cert_file: cert_file.to_owned(),
+        client_file: dir.join(ADMIN_FILE),
+        names,
+        server: SocketAddr::new(server, args.secure_port),
+    })
 }
 
 /// A flag that does nothing without the listener.
@@ -75,6 +138,7 @@ fn unused(args: &ServeArgs) -> Option<&'static str> {
     let given = [
         ("--strict-transport-security-directives", args.strict_transport_security_directives.iter().any(|directive| !directive.is_empty())),
         ("--advertise-address", args.advertise_address.is_some()),
+        ("--write-admin-kubeconfig", args.write_admin_kubeconfig.is_some()),
         ("--tls-sni-cert-key", !args.tls_sni_cert_key.is_empty()),
         ("--tls-min-version", args.tls_min_version.is_some()),
         ("--tls-cipher-suites", !args.tls_cipher_suites.is_empty()),

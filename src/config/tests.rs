@@ -48,9 +48,12 @@ fn every_error_is_one_line_that_names_the_flag() {
         (&[LOCAL, "--etcd-prefix=/"], "--etcd-prefix: \"/\" names no prefix"),
         (&[REMOTE], "no listener is open: the plain one is off because etcd uses TLS; give --secure-port, or --insecure-port"),
         (&[LOCAL, "--insecure-port=0"], "no listener is open: give --insecure-port or --secure-port"),
-        (&[LOCAL, "--secure-port=6443"], "--secure-port needs --tls-cert-file and --tls-private-key-file"),
+        (&[LOCAL, "--secure-port=6443"], "--secure-port needs --tls-cert-file and --tls-private-key-file, or --write-admin-kubeconfig"),
         (&[LOCAL, "--tls-cert-file=c", "--tls-private-key-file=k"], "--tls-cert-file is given, but --secure-port is not"),
-        (&[LOCAL, TLS[0], TLS[1], TLS[2]], "--secure-port needs an authenticator: --client-ca-file or --token-auth-file"),
+        (
+            &[LOCAL, TLS[0], TLS[1], TLS[2]],
+            "--secure-port needs an authenticator: --client-ca-file, --token-auth-file or --write-admin-kubeconfig",
+        ),
         (&[LOCAL, "--token-auth-file=t"], "--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too"),
         (
             &[LOCAL, "--authorization-mode=Webhook"],
@@ -78,6 +81,11 @@ fn every_error_is_one_line_that_names_the_flag() {
             "--strict-transport-security-directives is for the TLS listener: give --secure-port too",
         ),
         (&[LOCAL, "--advertise-address=192.0.2.7"], "--advertise-address is for the TLS listener: give --secure-port too"),
+        (&["--write-admin-kubeconfig=a"], "--write-admin-kubeconfig is for the TLS listener: give --secure-port too"),
+        (
+            &[LOCAL, TLS[0], "--write-admin-kubeconfig=a"],
+            "--write-admin-kubeconfig keeps its keys in the directory of the embedded store: give no --etcd-servers",
+        ),
         (&[LOCAL, "--tls-min-version=VersionTLS13"], "--tls-min-version is for the TLS listener: give --secure-port too"),
         (&[LOCAL, "--tls-min-version=VersionTLS9"], "--tls-min-version: unknown tls version \"VersionTLS9\""),
         (
@@ -113,6 +121,30 @@ const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allo
 fn secure(flags: &[&str]) -> SecureListener {
     let all: Vec<&str> = TLS.iter().chain(flags).copied().collect();
     serve(&all).expect("valid").listeners.secure.expect("it is open")
+}
+
+#[test]
+fn an_administrator_gets_what_works_at_once() {
+    let listener = |flags: &[&str]| {
+        let all = [&["--secure-port=6443", "--write-admin-kubeconfig=admin.conf", "--data-dir=d"], flags].concat();
+        let config = serve(&all).expect("valid");
+        assert_eq!(config.auth.own_ca_file, Some("d/ca.pem".into()));
+        config.listeners.secure.expect("it is open")
+    };
+    let own = listener(&[]);
+    let admin = own.admin.expect("asked for");
+    assert_eq!((own.cert_file, own.key_file), ("d/server.pem".into(), "d/server.pem".into()));
+    assert_eq!((admin.server.to_string().as_str(), admin.makes_certificate), ("127.0.0.1:6443", true));
+    let cluster = "localhost kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local";
+    assert_eq!(admin.names.join(" "), format!("127.0.0.1 ::1 10.0.0.1 {cluster}"));
+    let other = listener(&["--bind-address=fd00::7", "--advertise-address=192.0.2.7", "--service-cluster-ip-range=10.96.0.0/12"]);
+    let admin = other.admin.expect("asked for");
+    assert_eq!(admin.server.to_string(), "[fd00::7]:6443");
+    assert_eq!(admin.names.join(" "), format!("127.0.0.1 ::1 fd00::7 10.96.0.1 192.0.2.7 {cluster}"));
+    let given = listener(&["--tls-cert-file=c", "--tls-private-key-file=k"]);
+    let admin = given.admin.expect("asked for");
+    assert_eq!((given.cert_file, admin.cert_file, admin.makes_certificate), ("c".into(), "c".into(), false));
+    assert_eq!(listener(&["--bind-address=::"]).admin.expect("asked for").server.to_string(), "[::1]:6443");
 }
 
 #[test]

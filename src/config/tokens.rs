@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use auth::authn::{self, AccountsConfig, Anonymous, RequestHeaders};
 
-use super::Authorization;
 use super::args::ServeArgs;
+use super::secure::AUTHORITY_FILE;
+use super::{Authorization, store::embedded};
 
 /// Who issues tokens of service accounts.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization) ->
     }
     authn::Config {
         client_ca_file: args.client_ca_file.clone(),
-        own_ca_file: None,
+        own_ca_file: args.write_admin_kubeconfig.is_some().then(|| embedded(args).data_dir.join(AUTHORITY_FILE)),
         token_file: args.token_auth_file.clone(),
         proxy_ca_file: args.requestheader_client_ca_file.clone(),
         proxy_names: args.requestheader_allowed_names.clone(),

@@ -67,6 +67,7 @@ impl Papers {
             only_tls13: false,
             suites: None,
             strict_transport: None,
+            admin: None,
             advertised: None,
         }
     }

@@ -6,6 +6,7 @@
 //! | `WATCHCACHE_RMW_SECONDS` | how long fifty clients read, change and write; 5 without it |
 
 mod access;
+mod admin;
 mod backlog;
 mod counters;
 mod definitions;
@@ -61,7 +62,7 @@ impl Alone {
     }
 
     /// The same with further flags.
-    async fn start_with(dir: &Path, flags: &[&str]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    pub(crate) async fn start_with(dir: &Path, flags: &[&str]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         Self::start_on(dir, flags, &[]).await
     }
 

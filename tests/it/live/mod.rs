@@ -19,6 +19,7 @@ mod clients;
 mod controllers;
 mod crossing;
 pub(crate) mod floor;
+mod kubeconfig;
 mod kubectl;
 mod objects;
 mod pace;

@@ -1,0 +1,46 @@
+//! Files that only their owner may read.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Only the owner may read and write.
+const MODE: u32 = 0o600;
+
+/// Writes it whole or not at all: half a key would keep every later start from starting.
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut part = OsString::from(path);
+    part.push(".part");
+    // One that is there is of a start that was cut off.
+    if let Err(error) = fs::remove_file(&part)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&part)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&part, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_replaced_and_only_its_owner_reads_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.key");
+        fs::write(dir.path().join("a.key.part"), "half").expect("written");
+        fs::write(&path, "old").expect("written");
+        write(&path, "new").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "new");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, MODE);
+        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 1);
+        assert!(write(&dir.path().join("none/a.key"), "new").is_err());
+    }
+}
