@@ -2,6 +2,7 @@
 
 mod bodies;
 mod crowds;
+mod handshakes;
 mod http2;
 
 use std::convert::Infallible;
