@@ -179,6 +179,18 @@ impl Claims {
         date(self.get(name))
     }
 
+    /// Whether the claims that every token has are of their types; Go tells of dates and audiences first.
+    pub(super) fn check_registered(&self) -> Result<(), String> {
+        self.audiences()?;
+        for name in ["exp", "iat", "nbf"] {
+            self.date(name)?;
+        }
+        for name in ["iss", "jti", "sub"] {
+            self.text(name)?;
+        }
+        Ok(())
+    }
+
     /// `aud`: one text or a list of them.
     pub(super) fn audiences(&self) -> Result<Vec<String>, String> {
         match self.members.get("aud") {

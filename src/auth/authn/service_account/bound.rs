@@ -26,10 +26,15 @@ struct Private<'a> {
     warn_after: Option<i64>,
 }
 
+/// Whether the claims of bound tokens are of their types.
+pub(super) fn check_types(claims: &Claims) -> Result<(), Refusal> {
+    private(claims)?;
+    Ok(())
+}
+
 /// Checks what the claims say of times and objects, in kube-apiserver's order.
 pub(super) fn check(claims: &Claims, directory: &dyn Directory, now: i64) -> Result<Proof, Refusal> {
     let (id, private) = (claims.text("jti")?, private(claims)?);
-    claims.text("sub")?;
     let expires = check_times(claims, now)?;
     let Private { namespace, account: Reference { name, uid }, .. } = private;
     let found = account(directory, namespace, name)?;

@@ -27,6 +27,14 @@ pub struct LastUse {
     pub patch: String,
 }
 
+/// Whether the claims of legacy tokens are of their types.
+pub(super) fn check_types(claims: &Claims) -> Result<(), Refusal> {
+    for name in ["service-account.name", "service-account.uid", "secret.name", "namespace"] {
+        claims.text(&format!("kubernetes.io/serviceaccount/{name}"))?;
+    }
+    Ok(())
+}
+
 /// Checks claims, Secret and account, in kube-apiserver's order.
 pub(super) fn check(claims: &Claims, token: &str, directory: &dyn Directory, lookup: bool, now: i64) -> Result<Proof, Refusal> {
     let claim = |name: &str| claims.text(&format!("kubernetes.io/serviceaccount/{name}"));

@@ -68,6 +68,13 @@ impl Accounts {
         }
         let kid = token.kid();
         let claims = token.vouched(self.keys.iter().filter(|key| kid.is_empty() || key.kid() == kid))?;
+        // As Go, which reads all claims before it looks at one.
+        claims.check_registered()?;
+        if is_legacy {
+            legacy::check_types(claims)?;
+        } else {
+            bound::check_types(claims)?;
+        }
         let own = claims.audiences()?;
         let own = if own.is_empty() { &self.audiences } else { &own };
         let asked = audiences.unwrap_or(&self.audiences);
