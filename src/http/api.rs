@@ -147,6 +147,10 @@ async fn keep_to_tls(State(directives): State<HeaderValue>, request: Request, ne
 async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let line = Arc::new(RequestLine::parse(request.uri()));
     let mut reply = Reply::new(request.method(), request.headers(), line.query.first("pretty"));
+    // Told before anybody is known.
+    if let Err(PathError::NoRequestInfo(text)) = &line.route {
+        return whole(reply.no_request_info(text.clone()));
+    }
     let is_watch = line.is_watch();
     // A watch is exempt from the request's time.
     if is_watch {

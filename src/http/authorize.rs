@@ -9,6 +9,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use http::Method;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -25,12 +26,15 @@ use go::quote::quoted;
 pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let user = caller(&request);
     let line = arrived(&request).line;
-    if api.access.allows_all(&user) || is_always_open(&line.route) {
+    if api.access.allows_all(&user) || is_always_open(request.method(), &line.route) {
         return next.run(request).await;
+    }
+    let Arrived { at, limit, reply, .. } = arrived(&request);
+    if Instant::now() >= at + limit {
+        return whole(reply.timed_out());
     }
     let info = request_info(request.method(), request.uri().path(), &line.query);
     let asked = info.attributes(&user);
-    let Arrived { at, limit, reply, .. } = arrived(&request);
     let Ok(verdict) = timeout_at(at + limit, api.access.decide(&asked)).await else { return whole(reply.timed_out()) };
     if verdict.decision != Decision::Allow {
         return whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string())));
@@ -62,8 +66,8 @@ pub(super) fn rights(api: &Api, request: &Request) -> Rights {
 }
 
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
-pub(super) fn is_always_open<E>(route: &Result<Route, E>) -> bool {
-    matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
+pub(super) fn is_always_open<E>(method: &Method, route: &Result<Route, E>) -> bool {
+    *method == Method::GET && matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
 }
 
 impl Status {
@@ -99,7 +103,6 @@ pub(super) fn refusal(asked: &Attributes<'_>, reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use auth::User;
-    use http::Method;
 
     use super::*;
     use go::url::Query;

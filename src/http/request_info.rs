@@ -56,7 +56,7 @@ impl Reader {
         }
         self.0.resource = rest[0].to_owned();
         self.0.name = rest.get(1).copied().unwrap_or_default().to_owned();
-        if !matches!(self.0.verb.as_str(), "watch" | "proxy") {
+        if self.0.verb != "proxy" {
             self.0.subresource = rest.get(2).copied().unwrap_or_default().to_owned();
         }
         if self.0.name.is_empty() && !by_path {
@@ -140,7 +140,8 @@ mod tests {
             ("GET /api/v1/pods?watch=0", "list -/v1/-/pods/-/-"),
             ("GET /api/v1/pods?watch=1&limit=x", "watch -/v1/-/pods/-/-"),
             ("GET /api/v1/watch/namespaces/other/pods", "watch -/v1/other/pods/-/-"),
-            ("GET /api/v1/watch/pods/a/b", "watch -/v1/-/pods/-/a"),
+            ("GET /api/v1/watch/pods/a/b", "watch -/v1/-/pods/b/a"),
+            ("GET /api/v1/proxy/pods/a/b", "proxy -/v1/-/pods/-/a"),
             ("GET /api/v1/namespaces/other/pods?fieldSelector=metadata.name%3Dfoo", "list -/v1/other/pods/-/foo"),
             ("GET /api/v1/namespaces/other/pods?fieldSelector=metadata.name%3Da%2Fb", "list -/v1/other/pods/-/-"),
             ("GET /api/v1/namespaces/other/pods?fieldSelector=metadata.name!%3Dfoo", "list -/v1/other/pods/-/-"),

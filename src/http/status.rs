@@ -111,9 +111,9 @@ impl Status {
 
     /// 403 of an authorizer about an object or, without a resource, a path (spec api-surface §13.2).
     pub fn forbidden_of(group: &str, resource: &str, name: &str, why: &str) -> Status {
-        let message = match (resource, name) {
-            ("", _) => format!("forbidden: {why}"),
-            (_, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
+        let message = match (group, resource, name) {
+            ("", "", _) => format!("forbidden: {why}"),
+            (_, _, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
             _ => format!("{} {} is forbidden: {why}", qualified(group, resource), quoted(name)),
         };
         let details = Details { name: name.to_owned(), group: group.to_owned(), kind: resource.to_owned(), ..Details::default() };
