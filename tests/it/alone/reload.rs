@@ -14,8 +14,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::{Alone, Failure, Outcome, asked};
-use crate::{client::Client, live::free_address};
+use super::{Alone, Failure, Outcome, asked, secure::start};
+use crate::{
+    client::Client,
+    live::{free_address, peers::Site},
+};
 
 /// How long a change may take to count, on a busy machine; 2 s on an idle one.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -190,4 +193,37 @@ async fn files_count_when_they_change() -> Outcome {
     let event = timeout(PATIENCE, watch.next_line()).await.map_err(|_| "the watch is silent")??.ok_or("the watch has ended")?;
     assert!(String::from_utf8_lossy(&event).contains("ADDED"));
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_key_of_tokens_can_be_another() -> Outcome {
+    const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let key = dir.path().join("tokens.key");
+    fs::write(&key, KeyPair::generate()?.serialize_pem())?;
+    let flag = format!("--service-account-signing-key-file={}", key.display());
+    let server = start(dir.path(), &site, listener, &[&flag]).await?;
+    let admin = site.client(listener);
+    asked(&admin, ("POST", ACCOUNTS), Some(&json!({"metadata": {"name": "robot"}})), 201).await?;
+    let token = async || -> Result<Client, Failure> {
+        let answer = asked(&admin, ("POST", &format!("{ACCOUNTS}/robot/token")), Some(&json!({})), 201).await?;
+        Ok(site.client_of(listener, answer["status"]["token"].as_str().ok_or("no token")?))
+    };
+    let status = async |client: &Client| -> Result<u16, Failure> { Ok(client.fetch("/apis").await?.status) };
+    let keys = async || asked(&admin, ("GET", "/openid/v1/jwks"), None, 200).await;
+    let (old, before) = (token().await?, keys().await?);
+    assert_eq!(status(&old).await?, 200);
+    fs::write(&key, KeyPair::generate()?.serialize_pem())?;
+    let changed = async {
+        while keys().await? == before {
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok::<_, Failure>(())
+    };
+    timeout(PATIENCE, changed).await.map_err(|_| "the keys stay")??;
+    // It was good a moment ago.
+    assert_eq!(status(&old).await?, 401);
+    assert_eq!(status(&token().await?).await?, 200);
+    server.kill()
 }
