@@ -29,7 +29,7 @@ use auth::{MASTERS, User};
 use directory::Cached;
 use elsewhere::Elsewhere;
 use follow::{Index, follow};
-pub use streams::{Permission, Refused};
+pub use streams::{Permission, Refused, StillCounts};
 use streams::{Stream, Streams};
 
 /// Between two looks at all streams: changes that come in a row are one.
@@ -189,10 +189,18 @@ impl Access {
         }
     }
 
+    /// Files may have taken credentials away: ends the streams that rest on these.
+    pub fn check_credentials(&self) {
+        let ended = self.streams.as_ref().map_or(0, |streams| streams.check());
+        if ended > 0 {
+            tracing::info!(streams = ended, "ended watches whose certificates or tokens do not count any longer");
+        }
+    }
+
     /// Files a stream that this request begins, so that it ends when the right to it is taken away.
     #[must_use]
-    pub fn open_stream(&self, user: Arc<User>, info: Arc<RequestInfo>) -> Option<Permission> {
-        self.streams.as_ref().map(|streams| streams.open(user, info))
+    pub fn open_stream(&self, user: Arc<User>, info: Arc<RequestInfo>, still_counts: Option<StillCounts>) -> Option<Permission> {
+        self.streams.as_ref().map(|streams| streams.open(user, info, still_counts))
     }
 
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.

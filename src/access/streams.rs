@@ -24,16 +24,21 @@ struct Filed {
 pub(super) struct Stream {
     user: Arc<User>,
     info: Arc<RequestInfo>,
+    /// Whether what proved the user still counts; none when no file may take it away.
+    still_counts: Option<StillCounts>,
     refused: OnceLock<Refused>,
     waker: AtomicWaker,
 }
+
+/// Asks whether a credential still counts.
+pub type StillCounts = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Why a stream is allowed no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The authorizers say no, for this reason; it may be empty.
     Forbidden(String),
-    /// The account that opened it is no more.
+    /// The account that opened it, or what proved who opened it, is no more.
     Unauthorized,
 }
 
@@ -46,13 +51,16 @@ pub struct Permission {
 
 impl Streams {
     /// Files a stream.
-    pub(super) fn open(self: &Arc<Self>, user: Arc<User>, info: Arc<RequestInfo>) -> Permission {
-        let stream = Arc::new(Stream { user: user.clone(), info, refused: OnceLock::new(), waker: AtomicWaker::new() });
+    pub(super) fn open(self: &Arc<Self>, user: Arc<User>, info: Arc<RequestInfo>, still_counts: Option<StillCounts>) -> Permission {
+        let stream = Stream { user: user.clone(), info, still_counts, refused: OnceLock::new(), waker: AtomicWaker::new() };
+        let stream = Arc::new(stream);
         let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         filed.next += 1;
         let number = filed.next;
         filed.users.entry(user).or_default().insert(number, stream.clone());
         drop(filed);
+        // A file may have changed while the request was on its way here.
+        stream.check();
         Permission { stream, number, streams: self.clone() }
     }
 
@@ -64,6 +72,11 @@ impl Streams {
     /// Ends the streams of users who are no more; how many.
     pub(super) fn expel(&self, is_gone: impl Fn(&User) -> bool) -> usize {
         self.all(is_gone).iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
+    }
+
+    /// Ends the streams whose credentials do not count any longer; how many.
+    pub(super) fn check(&self) -> usize {
+        self.open_ones().iter().map(|stream| stream.check()).sum()
     }
 
     /// The streams of these users.
@@ -83,6 +96,14 @@ impl Stream {
     /// Ends it if it is not allowed any longer; 1 if it ended so.
     pub(super) fn judge(&self, verdict: &Verdict) -> usize {
         if verdict.decision == Decision::Allow { 0 } else { self.end(Refused::Forbidden(verdict.reason.to_string())) }
+    }
+
+    /// Ends it if what proved its user does not count any longer; 1 if it ended so.
+    fn check(&self) -> usize {
+        match &self.still_counts {
+            Some(still_counts) if !still_counts() => self.end(Refused::Unauthorized),
+            _ => 0,
+        }
     }
 
     /// Ends it; 1 if it had not ended before.
@@ -120,6 +141,7 @@ impl Drop for Permission {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
 
     use super::*;
@@ -131,7 +153,7 @@ mod tests {
         let streams = Arc::new(Streams::default());
         let open = |name: &str| {
             let user = Arc::new(User { name: name.to_owned(), ..User::default() });
-            streams.open(user, Arc::new(RequestInfo { path: "/x".to_owned(), ..RequestInfo::default() }))
+            streams.open(user, Arc::new(RequestInfo { path: "/x".to_owned(), ..RequestInfo::default() }), None)
         };
         let (jane, joe) = (open("jane"), open("joe"));
         let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
@@ -149,5 +171,22 @@ mod tests {
         assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe));
         assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+    }
+
+    #[test]
+    fn a_stream_ends_when_what_proved_its_user_is_taken_away() {
+        let (streams, counts) = (Arc::new(Streams::default()), Arc::new(AtomicBool::new(true)));
+        let open = |still_counts| streams.open(Arc::default(), Arc::default(), still_counts);
+        let still_counts = || -> Option<StillCounts> {
+            let counts = counts.clone();
+            Some(Box::new(move || counts.load(Ordering::Relaxed)))
+        };
+        let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
+        let (lasting, other) = (open(None), open(still_counts()));
+        assert_eq!((streams.check(), refused(&other)), (0, None));
+        counts.store(false, Ordering::Relaxed);
+        assert_eq!((streams.check(), refused(&other), refused(&lasting)), (1, Some(Refused::Unauthorized), None));
+        assert_eq!(streams.check(), 0, "it is told once");
+        assert_eq!(refused(&open(still_counts())), Some(Refused::Unauthorized), "it was taken away before the stream was known");
     }
 }

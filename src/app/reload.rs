@@ -70,6 +70,7 @@ impl Reloads {
         if let Some(tls) = &self.tls {
             tls.renew(authenticator);
         }
+        self.api.access.check_credentials();
         let discovery = self.address.and_then(|address| issuer::discovery(&self.issuer, address, &authenticator.account_keys()));
         self.api.discovery.store(discovery.map(Arc::new));
     }

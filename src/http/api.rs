@@ -51,7 +51,7 @@ use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
-use auth::authn::{Ask, Authenticator, Context, Discovery, Elsewhere, Identity, Impersonation, Issuer, Proof, Question};
+use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Elsewhere, Identity, Impersonation, Issuer, Proof, Question};
 use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
@@ -228,7 +228,7 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         }
         Identity::None | Identity::Invalid(_) => return whole(reply().status(&Status::unauthorized())),
     };
-    let Proof { user, expires, warning, .. } = proof;
+    let Proof { user, expires, credential, warning, .. } = proof;
     let user = match Impersonation::wanted(request.headers_mut()) {
         Ok(None) => user,
         Ok(Some(wanted)) => {
@@ -242,7 +242,7 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         }
         Err(message) => return whole(arrived(&request).reply.status(&Status::bad_request(message))),
     };
-    request.extensions_mut().insert(Caller { user, expires });
+    request.extensions_mut().insert(Caller { user, expires, credential });
     let mut response = next.run(request).await;
     if let Some(warning) = warning {
         warn(response.headers_mut(), &[warning.to_owned()]);
@@ -279,6 +279,7 @@ fn about<'q>(info: &'q RequestInfo, user: &'q User, question: &'q Question) -> A
 struct Caller {
     user: Arc<User>,
     expires: Option<SystemTime>,
+    credential: Credential,
 }
 
 /// Who comes through the plain listener: an administrator of this machine, under the name that kube-apiserver's plain port gave.
@@ -464,6 +465,11 @@ pub(super) fn caller(request: &Request) -> Arc<User> {
 /// Until when what proves who asks counts.
 pub(super) fn expiry(request: &Request) -> Option<SystemTime> {
     request.extensions().get::<Caller>().and_then(|caller| caller.expires)
+}
+
+/// What proves who asks.
+pub(super) fn credential(request: &Request) -> Credential {
+    request.extensions().get::<Caller>().map(|caller| caller.credential.clone()).unwrap_or_default()
 }
 
 pub(super) fn connection(request: &Request) -> Arc<ConnInfo> {

@@ -13,12 +13,13 @@ use http::Method;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    api::{Api, Arrived, arrived, caller, expiry, whole},
+    api::{Api, Arrived, arrived, caller, connection, credential, expiry, whole},
     path::{Health, Route},
     request_info::request_info,
     status::Status,
 };
-use crate::access::Permission;
+use crate::access::{Permission, StillCounts};
+use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target};
 use go::quote::quoted;
 
@@ -27,6 +28,10 @@ pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request,
     let user = caller(&request);
     let line = arrived(&request).line;
     if api.access.allows_all(&user) || is_always_open(request.method(), &line.route) {
+        if line.is_watch() && credential(&request) != Credential::Lasting {
+            let info = request_info(request.method(), request.uri().path(), &line.query);
+            request.extensions_mut().insert(Asked(Arc::new(info)));
+        }
         return next.run(request).await;
     }
     let Arrived { at, limit, reply, .. } = arrived(&request);
@@ -60,9 +65,16 @@ pub(super) struct Rights {
 /// What the watch lives on that this request begins.
 pub(super) fn rights(api: &Api, request: &Request) -> Rights {
     let asked = request.extensions().get::<Asked>();
-    let permission = asked.and_then(|Asked(info)| api.access.open_stream(caller(request), info.clone()));
+    let permission = asked.and_then(|Asked(info)| api.access.open_stream(caller(request), info.clone(), still_counts(api, request)));
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     Rights { permission, expires: left.and_then(|left| Instant::now().checked_add(left)) }
+}
+
+/// Asks whether what proves who asks still counts; none when it always does.
+fn still_counts(api: &Api, request: &Request) -> Option<StillCounts> {
+    let credential = Some(credential(request)).filter(|credential| *credential != Credential::Lasting)?;
+    let (authenticator, connection) = (api.authenticator.clone(), connection(request));
+    Some(Box::new(move || authenticator.still_counts(&credential, &connection.certificate, SystemTime::now())))
 }
 
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.

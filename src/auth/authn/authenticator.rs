@@ -16,7 +16,7 @@ use super::keys::PublicKey;
 use super::request_header::{RequestHeaders, clear_standard};
 use super::service_account::Accounts;
 use super::x509::{Authorities, ClientCertificate, Presented, Proxy, Standing, handshake_verifier};
-use super::{Anonymous, Ask, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
+use super::{Anonymous, Ask, Credential, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
 use crate::recent::Key;
 use crate::reload::{FileError, Named, Reload, Reloaded};
 
@@ -176,6 +176,16 @@ impl Authenticator {
         presented.judged(generation, |chain| self.certificate(chain, now))
     }
 
+    /// Whether a credential is worth what it was, or a file has taken that away. `presented` is the certificate of the connection that it came on.
+    pub fn still_counts(&self, credential: &Credential, presented: &Presented, now: SystemTime) -> bool {
+        match credential {
+            Credential::Lasting => true,
+            Credential::Certificate => matches!(self.judged(presented, now).standing, Standing::Trusted { .. }),
+            Credential::Proxy => matches!(self.judged(presented, now).proxy, Proxy::Trusted(_)),
+            Credential::Token(known) => self.tokens.now().user(&known.0).as_ref() == Some(&known.1),
+        }
+    }
+
     fn certificate(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> ClientCertificate {
         let [leaf, rest @ ..] = chain else { return ClientCertificate::ABSENT };
         let standing = self.authorities.as_ref().map_or(Standing::Absent, |authorities| authorities.now().judge(leaf, rest, now));
@@ -207,7 +217,7 @@ impl Authenticator {
         match (&context.certificate.proxy, &self.proxies) {
             (Proxy::Trusted(expires), Some(proxies)) if now <= *expires => {
                 if let Some(user) = proxies.headers.user(headers) {
-                    return known(Proof { expires: Some(*expires), ..Proof::of(user) });
+                    return known(Proof { expires: Some(*expires), credential: Credential::Proxy, ..Proof::of(user) });
                 }
             }
             (Proxy::Trusted(_), _) => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
@@ -216,7 +226,8 @@ impl Authenticator {
         }
         match &context.certificate.standing {
             Standing::Trusted { user, expires } if now <= *expires => {
-                return known(Proof { user: Arc::clone(user), expires: Some(*expires), ..Proof::default() });
+                let (user, expires) = (Arc::clone(user), Some(*expires));
+                return known(Proof { user, expires, credential: Credential::Certificate, ..Proof::default() });
             }
             Standing::Trusted { .. } => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
             Standing::Untrusted(why) => refuse(&mut refusal, why.clone().into()),
@@ -300,8 +311,10 @@ impl Authenticator {
             return Err(Refusal::default());
         };
         let shared = self.shared_audiences(audiences);
-        if let Some(user) = shared.as_ref().and_then(|_| self.tokens.now().user(token)) {
-            return Ok(Proof { user, audiences: shared.unwrap_or_default(), ..Proof::default() });
+        let digest = tokens::digest(token);
+        if let Some(user) = shared.as_ref().and_then(|_| self.tokens.now().user(&digest)) {
+            let credential = Credential::Token(Box::new((digest, Arc::clone(&user))));
+            return Ok(Proof { user, audiences: shared.unwrap_or_default(), credential, ..Proof::default() });
         }
         // Before the keys are looked at: what the old ones vouched for is not found under the new ones.
         let key = self.cache_key(text, audiences);

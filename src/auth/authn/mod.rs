@@ -61,12 +61,28 @@ pub struct Proof {
     pub audiences: Vec<String>,
     /// After this the credential is worth nothing, also for what began before.
     pub expires: Option<SystemTime>,
+    /// What proved it, if a file may take that away.
+    pub credential: Credential,
     /// What the client is warned of.
     pub warning: Option<&'static str>,
     /// What the audit log notes: name and value.
     pub annotation: Option<(&'static str, String)>,
     /// The legacy token that was used.
     pub last_use: Option<LastUse>,
+}
+
+/// What proves who somebody is, as far as files may take it away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Credential {
+    /// No file does.
+    #[default]
+    Lasting,
+    /// The certificate of the connection, as a client's.
+    Certificate,
+    /// The same, as the proxy's.
+    Proxy,
+    /// A token of the token file: its digest, and whose it was.
+    Token(Box<([u8; 32], Arc<User>)>),
 }
 
 impl Proof {

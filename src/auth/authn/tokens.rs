@@ -35,16 +35,15 @@ impl Tokens {
             let groups = more.first().map(|groups| groups.split(',').filter(|g| !g.is_empty()).map(str::to_owned).collect());
             let user = User { name: name.clone(), uid: uid.clone(), groups: groups.unwrap_or_default(), extra: Vec::new() };
             let user = Arc::new(user.authenticated());
-            let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+            let digest = digest(token.as_bytes());
             tokens.entries.retain(|(known, _)| *known != digest);
             tokens.entries.push((digest, user));
         }
         Ok(tokens)
     }
 
-    /// The user of this token. Looks at every entry whatever matches, so that time tells nothing.
-    pub(super) fn user(&self, token: &[u8]) -> Option<Arc<User>> {
-        let digest: [u8; 32] = Sha256::digest(token).into();
+    /// The user of the token with this digest. Looks at every entry whatever matches, so that time tells nothing.
+    pub(super) fn user(&self, digest: &[u8; 32]) -> Option<Arc<User>> {
         let mut found = u64::MAX;
         for (index, (known, _)) in self.entries.iter().enumerate() {
             found.conditional_assign(&(index as u64), known.as_slice().ct_eq(digest.as_slice()));
@@ -52,6 +51,11 @@ impl Tokens {
         let (_, user) = self.entries.get(usize::try_from(found).ok()?)?;
         Some(Arc::clone(user))
     }
+}
+
+/// What a token is known by.
+pub(super) fn digest(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
 }
 
 /// CSV as Go's `encoding/csv` reads it: quoted fields may hold commas, newlines and doubled quotes; empty lines are skipped.
@@ -121,7 +125,7 @@ mod tests {
     #[test]
     fn reads_quotes_and_groups() {
         let tokens = Tokens::from_csv(b"t1,alice,1\r\n\n\"t,\"\"2\",\"bob\",2,\"a,,b\"\n,skipped,3\nt1,carol,4,\"\"").expect("valid");
-        let user = |token: &[u8]| tokens.user(token).map(|user| (user.name.clone(), user.groups.join(" ")));
+        let user = |token: &[u8]| tokens.user(&digest(token)).map(|user| (user.name.clone(), user.groups.join(" ")));
         assert_eq!(user(b"t1"), Some(("carol".into(), "system:authenticated".into())));
         assert_eq!(user(b"t,\"2"), Some(("bob".into(), "a b system:authenticated".into())));
         assert_eq!(user(b""), None);

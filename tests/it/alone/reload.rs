@@ -1,4 +1,5 @@
-//! Files of the TLS listener that change while the server runs: what is right counts on the next request, what is wrong is told once, and no stream breaks.
+//! Files of the TLS listener that change while the server runs: what is right counts on the next request, what is wrong is told once, and only those
+//! streams end whose credentials are taken away.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +12,12 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::{Alone, Failure, Outcome, asked, secure::start};
 use crate::{
-    client::Client,
+    client::{Client, Watch},
     live::{free_address, peers::Site},
 };
 
@@ -24,6 +25,9 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Several looks of the server at its files.
 const SOME_LOOKS: Duration = Duration::from_secs(4);
+
+/// A line of the token file that is always there.
+const STAYS: &str = "stays,operator,2,system:masters\n";
 
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -134,6 +138,15 @@ async fn until(client: &Client, wanted: Option<u16>) -> Outcome {
     timeout(PATIENCE, there).await.map_err(|_| format!("never was {wanted:?}").into())
 }
 
+/// A watch ends with 401.
+async fn ends(watch: &mut Watch) -> Outcome {
+    let last = timeout(PATIENCE, watch.next_line()).await.map_err(|_| "the watch goes on")??.ok_or("no ERROR")?;
+    let last: Value = serde_json::from_slice(&last)?;
+    assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(401)));
+    assert!(timeout(PATIENCE, watch.next_line()).await??.is_none(), "it has ended");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_count_when_they_change() -> Outcome {
     let dir = tempfile::tempdir()?;
@@ -143,7 +156,7 @@ async fn files_count_when_they_change() -> Outcome {
         ("tls.crt", served.cert),
         ("tls.key", served.key.serialize_pem()),
         ("ca.crt", old.0.pem()),
-        ("tokens.csv", "first,admin,1,system:masters\n".to_owned()),
+        ("tokens.csv", format!("first,admin,1,system:masters\n{STAYS}")),
     ];
     let mut site = Mounted::start(dir.path(), files.into()).await?;
     let address = site.address;
@@ -154,8 +167,10 @@ async fn files_count_when_they_change() -> Outcome {
     for (client, wanted) in [(&first, 200), (&second, 401), (&jane, 200), (&next_jane, 401)] {
         assert_eq!(status(client).await, Some(wanted));
     }
-    let mut watch =
-        jane.watch(&format!("{MAPS}?watch=1&resourceVersion=0")).await?.map_err(|answer| format!("no watch: {}", answer.status))?;
+    let watch = async |client: &Client| -> Result<Watch, Failure> {
+        Ok(client.watch(&format!("{MAPS}?watch=1")).await?.map_err(|answer| format!("no watch: {}", answer.status))?)
+    };
+    let (mut of_first, mut of_jane, mut stays) = (watch(&first).await?, watch(&jane).await?, watch(&by_token(&old, "stays")).await?);
 
     // What is wrong is told once, and changes nothing.
     site.put("tokens.csv", "second,admin")?;
@@ -171,12 +186,14 @@ async fn files_count_when_they_change() -> Outcome {
     }
 
     // Tokens and authorities: on connections that are open, too.
-    site.put("tokens.csv", "second,admin,1,system:masters\n")?;
+    site.put("tokens.csv", &format!("second,admin,1,system:masters\n{STAYS}"))?;
     until(&second, Some(200)).await?;
     assert_eq!(status(&first).await, Some(401));
+    ends(&mut of_first).await?;
     site.put("ca.crt", &new.0.pem())?;
     until(&next_jane, Some(200)).await?;
     assert_eq!(status(&jane).await, Some(401));
+    ends(&mut of_jane).await?;
 
     // The certificate before its key: both are waited for.
     let (before, after) = (by_token(&old, "second"), by_token(&new, "second"));
@@ -190,7 +207,7 @@ async fn files_count_when_they_change() -> Outcome {
     assert_eq!(site.told("files have changed and are in force")?, 3);
 
     asked(&site.server.client(), ("POST", MAPS), Some(&json!({"metadata": {"name": "a"}})), 201).await?;
-    let event = timeout(PATIENCE, watch.next_line()).await.map_err(|_| "the watch is silent")??.ok_or("the watch has ended")?;
+    let event = timeout(PATIENCE, stays.next_line()).await.map_err(|_| "the watch is silent")??.ok_or("the watch has ended")?;
     assert!(String::from_utf8_lossy(&event).contains("ADDED"));
     Ok(())
 }

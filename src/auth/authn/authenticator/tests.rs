@@ -332,13 +332,19 @@ fn a_certificate_is_judged_anew_when_its_authority_changes() {
     assert!(Arc::ptr_eq(&before, &authenticator.judged(&presented, now)), "nothing has changed");
     files.put("own", "garbage");
     assert_eq!(look(&authenticator), [format!("--write-admin-kubeconfig {}: no certificate in it", files.0.path().join("own").display())]);
-    assert!(is_jane(), "the old one stays");
+    let counts = |credential: &Credential| authenticator.still_counts(credential, &presented, now);
+    assert!(is_jane() && counts(&Credential::Certificate) && !counts(&Credential::Proxy), "the old one stays");
     files.put("own", &new);
     assert_eq!(look(&authenticator), Vec::<String>::new());
-    assert!(!is_jane() && authenticator.judged(&presented, now).untrusted().is_some());
+    assert!(
+        !is_jane()
+            && !counts(&Credential::Certificate)
+            && counts(&Credential::Lasting)
+            && authenticator.judged(&presented, now).untrusted().is_some()
+    );
     files.put("proxies", &old);
     assert_eq!(look(&authenticator), Vec::<String>::new());
-    assert!(matches!(authenticator.judged(&presented, now).proxy, Proxy::Trusted(_)));
+    assert!(counts(&Credential::Proxy) && !counts(&Credential::Certificate));
     files.put("ca", &old);
     assert_eq!(look(&authenticator), Vec::<String>::new());
     assert!(is_jane());
@@ -361,9 +367,15 @@ fn tokens_are_worth_what_the_files_of_now_say() {
     let now = UNIX_EPOCH + Duration::from_secs(recorded::all()["now"].as_u64().expect("a number"));
     let is_known = |token: &str| matches!(authenticator.review(token, &[], &Recorded, now), Ask::Identity(Identity::User(_)));
     assert!(is_known("one") && !is_known("two") && is_known(token));
+    let Ask::Identity(Identity::User(proof)) = authenticator.review("one", &[], &Empty, now) else { panic!("it is known") };
+    let counts = || authenticator.still_counts(&proof.credential, &Presented::none(), now);
+    assert!(counts());
     files.put("tokens", "two,jane\n");
     assert!(look(&authenticator)[0].ends_with("record 1 must have at least 3 columns (token, user name, user uid), found 2"));
     assert!(is_known("one") && !is_known("two"));
+    files.put("tokens", "one,joe,1\n");
+    assert_eq!(look(&authenticator), Vec::<String>::new());
+    assert!(is_known("one") && !counts(), "it is another's");
     files.put("tokens", "two,jane,1\n");
     // None of these has signed it; that it was good a moment ago is worth nothing.
     let other: Vec<u8> = recorded::KEYS.iter().filter(|name| key_id(&key(name)) != signer(token)).flat_map(|name| key(name)).collect();
