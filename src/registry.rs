@@ -122,11 +122,8 @@ impl Registry {
         let Some(handle) = self.cachers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
         let mut seen = None;
         loop {
-            let changed = handle.published.changed();
-            if let Some((store, keys)) = handle.published.known().written_since(&mut seen) {
-                self.follow(move |definitions| definitions.follow(&store, keys)).await;
-            }
-            changed.await;
+            let (store, keys) = handle.published.next(&mut seen).await;
+            self.follow(move |definitions| definitions.follow(&store, keys)).await;
         }
     }
 

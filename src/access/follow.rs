@@ -75,21 +75,18 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
     let mut seen = None;
     let mut known = BTreeSet::new();
     loop {
-        let changed = resource.handle.published.changed();
-        if let Some((store, keys)) = resource.handle.published.known().written_since(&mut seen) {
-            // Without knowing what was written, all is looked at, and what was there before too.
-            let keys = keys.unwrap_or_else(|| store.scan(b"", b"").map(|object| object.key.clone()).chain(known.iter().cloned()).collect());
-            update(index, &resource, &store, &keys);
-            told.notify_one();
-            for key in keys {
-                if store.find(&key).is_some() {
-                    known.insert(key)
-                } else {
-                    known.remove(&key)
-                };
-            }
+        let (store, keys) = resource.handle.published.next(&mut seen).await;
+        // Without knowing what was written, all is looked at, and what was there before too.
+        let keys = keys.unwrap_or_else(|| store.scan(b"", b"").map(|object| object.key.clone()).chain(known.iter().cloned()).collect());
+        update(index, &resource, &store, &keys);
+        told.notify_one();
+        for key in keys {
+            if store.find(&key).is_some() {
+                known.insert(key)
+            } else {
+                known.remove(&key)
+            };
         }
-        changed.await;
     }
 }
 

@@ -20,6 +20,10 @@ use etcd::RangeRequest;
 use kube::definition::{Names, Step, Taken, next};
 use model::Object;
 use queue::{After, Queue};
+use watch::cache::view::Known;
+
+/// How long is waited for the definitions to be loaded before that is asked anew.
+const READY_LOOK: Duration = Duration::from_secs(10);
 
 /// Pause between two lines of the log about definitions whose status cannot be written.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -31,6 +35,8 @@ pub(super) async fn run(controllers: &Controllers) {
     let mut queue = Queue::default();
     let mut complained: Option<Instant> = None;
     loop {
+        // One that nobody writes becomes ready without a new snapshot.
+        while published.wait_until(Known::is_ready, READY_LOOK).await.is_err() {}
         let changed = published.changed();
         queue.follow(&published.known(), Instant::now());
         // All names are known before any is given away.

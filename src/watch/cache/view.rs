@@ -130,6 +130,9 @@ impl Fed {
     }
 }
 
+/// How long [`Published::next`] waits for a snapshot to become ready before it asks anew.
+const READY_LOOK: Duration = Duration::from_secs(10);
+
 /// `handed` of a resource whose load is under way: nothing may be inferred from `fed`.
 const WITHHELD: u64 = u64::MAX;
 
@@ -162,10 +165,10 @@ impl Known {
         self.revision >= self.view.ready_at
     }
 
-    /// What is there if it is ready and not what was seen before, with the keys that were written since, if that is known. `seen` is then this snapshot.
-    pub fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
+    /// What is there if it is not what was seen before, with the keys that were written since, if that is known. `seen` is then this snapshot.
+    fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
         let now = (self.view.epoch, self.view.applied);
-        if !self.is_ready() || *seen == Some(now) {
+        if *seen == Some(now) {
             return None;
         }
         let before = seen.replace(now);
@@ -244,6 +247,23 @@ impl Published {
     /// Ends when a snapshot is published after this call, polled or not. Asks etcd for nothing.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+
+    /// The next snapshot that is ready and was not seen, with the keys that were written since the one before, if that is known. `seen` begins with none.
+    pub async fn next(&self, seen: &mut Option<(Epoch, Revision)>) -> (Store, Option<BTreeSet<Bytes>>) {
+        loop {
+            let changed = self.changed();
+            let known = self.known();
+            if !known.is_ready() {
+                // A resource that nobody writes becomes ready without a new snapshot, when the feed has passed.
+                let _ = self.wait_until(Known::is_ready, READY_LOOK).await;
+                continue;
+            }
+            if let Some(found) = known.written_since(seen) {
+                return found;
+            }
+            changed.await;
+        }
     }
 
     /// Waits until the snapshot is known up to `revision`.

@@ -109,3 +109,28 @@ async fn nobody_gives_what_he_has_not() -> Outcome {
     server.kill()?;
     Ok(())
 }
+
+/// What was written before a restart counts after it, though nothing is written then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_outlive_a_restart() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    for nth in 0..3 {
+        let listener = free_address()?;
+        let server = start(dir.path(), &site, listener, &["--warm-start-revisions", ["10000", "10", "0"][nth]]).await?;
+        let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+        if nth == 0 {
+            let role = json!({"metadata": {"name": "pods"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]});
+            asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
+            asked(&admin, ("POST", &format!("{RBAC}/namespaces/default/rolebindings")), Some(&binding("jane-pods", "pods")), 201).await?;
+            // Of other resources, so that those of RBAC rest.
+            for count in 0..20 {
+                let map = json!({"metadata": {"name": format!("m{count}")}});
+                asked(&admin, ("POST", "/api/v1/namespaces/default/configmaps"), Some(&map), 201).await?;
+            }
+        }
+        timeout(Duration::from_secs(5), until(&jane, PODS, 200)).await.map_err(|_| format!("start {nth}: no right"))??;
+        server.kill()?;
+    }
+    Ok(())
+}
