@@ -40,6 +40,7 @@ use crate::http::{
     inflight::Inflight,
     listen::{ListenerError, Listeners},
 };
+use crate::providers::{Providers, ProvidersError, Sources};
 use crate::read::serve::Reader;
 use crate::registry::{Parts, Registry, ServedResources};
 use crate::source::driver::{Driver, SourceConfig};
@@ -71,6 +72,9 @@ pub enum StartError {
     /// A file of the authenticators or authorizers, or with the key that signs tokens.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Whom to ask whose a token is.
+    #[error(transparent)]
+    Providers(#[from] ProvidersError),
     /// A file in the data directory that cannot be made.
     #[error("{0}")]
     Made(String),
@@ -121,8 +125,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
     admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
     let token_issuer = issuer::issuer(&config.issuer)?;
+    let sources = Sources::read(&config.providers)?;
+    if let Some(anonymous) = sources.anonymous() {
+        config.auth.anonymous = anonymous;
+    }
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
+    let providers = Providers::start(sources, authenticator.clone(), metrics.clone())?;
     let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
@@ -184,6 +193,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         blocks: Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX))),
         writer,
         authenticator,
+        providers,
         access,
         inflight: Inflight::new(config.inflight),
         impersonation: Impersonation::default(),

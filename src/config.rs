@@ -12,6 +12,7 @@ mod args;
 mod authorization;
 mod gates;
 mod pages;
+mod providers;
 mod secure;
 mod store;
 mod tls;
@@ -21,6 +22,7 @@ pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use authorization::{Authorization, Mode, WebhookCall};
 pub use gates::Gates;
+pub use providers::{HostCluster, Oidc, Providers, TokenReviewVersion, TokenWebhook};
 pub use secure::{Admin, Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
 pub use tls::NamedPair;
@@ -46,6 +48,8 @@ pub struct Config {
     pub listeners: Listeners,
     /// How clients on the TLS listener prove who they are.
     pub auth: authn::Config,
+    /// Whom to ask whose a token is that nobody here knows.
+    pub providers: Providers,
     /// Who issues tokens of service accounts.
     pub issuer: TokenIssuer,
     /// What they may do then.
@@ -232,7 +236,8 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
     let authorization = Authorization::check(&args)?;
     let etcd = etcd(&args)?;
-    let auth = tokens::authenticators(&args, &authorization);
+    let providers = providers::providers(&args)?;
+    let auth = tokens::authenticators(&args, &authorization, &providers);
     let issuer = tokens::issuer(&args, etcd.servers.is_empty());
     let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
     if listeners.secure.is_some() {
@@ -248,6 +253,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         etcd,
         listeners,
         auth,
+        providers,
         issuer,
         authorization,
         inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },

@@ -15,6 +15,7 @@ pub mod cacher;
 pub mod config;
 pub mod controllers;
 pub mod http;
+pub mod providers;
 pub mod read;
 pub mod registry;
 pub mod source;

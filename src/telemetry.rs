@@ -1,5 +1,6 @@
 //! Metric families under kube-apiserver's names (spec list-watch §8), and the log. Other rooms get handles; nothing here knows what they do.
 
+mod authentication;
 mod family;
 mod log;
 mod panics;
@@ -46,6 +47,7 @@ pub struct Metrics {
     registry: Registry,
     process: process::Process,
     families: Families,
+    authentication_config: authentication::AuthenticationConfig,
     /// All families that have labels.
     labelled: Vec<Box<dyn Family>>,
     /// `watchcache_watch_filters_bytes`: different filters that watches hold; set when it is asked for.
@@ -147,6 +149,7 @@ impl Metrics {
         let registry = Registry::new();
         let catalogue = Catalogue { registry: &registry, labelled: RefCell::default() };
         let families = Families::new(&catalogue);
+        let authentication_config = authentication::AuthenticationConfig::new(&catalogue);
         let watch_filters_bytes = catalogue.add(IntGauge::new(
             "watchcache_watch_filters_bytes",
             "Bytes of the different filters (scope and selectors) that watches hold, each counted once however many watches have it.",
@@ -184,6 +187,7 @@ impl Metrics {
         Arc::new(Metrics {
             process,
             families,
+            authentication_config,
             labelled,
             watch_filters_bytes,
             unknown_keys,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::mem;
 
 /// A digest.
-pub(crate) type Key = [u8; 32];
+pub type Key = [u8; 32];
 
 /// What was used lately. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
 #[derive(Debug)]

@@ -213,6 +213,57 @@ pub(super) struct ServeArgs {
         help_heading = "Authentication and authorization"
     )]
     pub(super) requestheader_extra_headers_prefix: Vec<String>,
+    /// URL of an OpenID provider whose tokens are accepted: the claim `iss`; https only
+    #[arg(long, value_name = "URL", help_heading = "Authentication and authorization")]
+    pub(super) oidc_issuer_url: Option<String>,
+    /// Client id that the tokens of the OpenID provider must be for: the claim `aud`
+    #[arg(long, value_name = "ID", help_heading = "Authentication and authorization")]
+    pub(super) oidc_client_id: Option<String>,
+    /// PEM file with the authorities that sign the OpenID provider's certificate [default: the system's authorities]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) oidc_ca_file: Option<PathBuf>,
+    /// Claim with the user's name [default: sub]
+    #[arg(long, value_name = "CLAIM", help_heading = "Authentication and authorization")]
+    pub(super) oidc_username_claim: Option<String>,
+    /// Text before each user's name; - for none [default: the issuer and #, none for the claim email]
+    #[arg(long, value_name = "TEXT", help_heading = "Authentication and authorization")]
+    pub(super) oidc_username_prefix: Option<String>,
+    /// Claim with the user's groups: a text or a list of texts [default: no groups]
+    #[arg(long, value_name = "CLAIM", help_heading = "Authentication and authorization")]
+    pub(super) oidc_groups_claim: Option<String>,
+    /// Text before each group
+    #[arg(long, value_name = "TEXT", help_heading = "Authentication and authorization")]
+    pub(super) oidc_groups_prefix: Option<String>,
+    /// Claim that tokens must have, with its value; may be given several times
+    #[arg(long, value_name = "CLAIM=VALUE", help_heading = "Authentication and authorization")]
+    pub(super) oidc_required_claim: Vec<String>,
+    /// Algorithms that tokens of the OpenID provider may be signed with, comma separated: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512
+    /// [default: RS256]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Authentication and authorization")]
+    pub(super) oidc_signing_algs: Vec<String>,
+    /// File with an AuthenticationConfiguration (apiserver.config.k8s.io/v1): OpenID providers, instead of the --oidc-* flags, and who needs no credentials,
+    /// instead of --anonymous-auth; read again when it changes. CEL expressions are not supported
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) authentication_config: Option<PathBuf>,
+    /// Kubeconfig file of a cluster that this server extends: it is asked, with a TokenReview, whose a bearer token is that nobody here knows, and its
+    /// ConfigMap kube-system/extension-apiserver-authentication says which client certificates and proxies are believed
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) authentication_kubeconfig: Option<PathBuf>,
+    /// Whether the ConfigMap of --authentication-kubeconfig is not read
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
+    pub(super) authentication_skip_lookup: bool,
+    /// Whether the server starts when the ConfigMap of --authentication-kubeconfig cannot be read
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
+    pub(super) authentication_tolerate_lookup_failure: bool,
+    /// Kubeconfig file of a webhook that is asked, with a TokenReview, whose a bearer token is that nobody here knows
+    #[arg(long, value_name = "FILE", help_heading = "Authentication and authorization")]
+    pub(super) authentication_token_webhook_config_file: Option<PathBuf>,
+    /// Version of the TokenReview that the webhook gets and answers: v1 or v1beta1
+    #[arg(long, default_value = "v1beta1", value_name = "VERSION", help_heading = "Authentication and authorization")]
+    pub(super) authentication_token_webhook_version: String,
+    /// How long answers of the webhook are kept (Go duration)
+    #[arg(long, default_value = "2m", value_parser = duration::parse, value_name = "DURATION", help_heading = "Authentication and authorization")]
+    pub(super) authentication_token_webhook_cache_ttl: Duration,
     /// Authorizers of the TLS listener in the order in which they are asked, comma separated: Node, RBAC, Webhook, AlwaysAllow, AlwaysDeny [default: RBAC]
     #[arg(long, value_delimiter = ',', value_name = "MODE,...", help_heading = "Authentication and authorization")]
     pub(super) authorization_mode: Vec<String>,
@@ -241,9 +292,9 @@ pub(super) struct ServeArgs {
     /// Whether a watch ends with an ERROR event (403) when the user loses the right to it; kube-apiserver lets the watch go on
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
     pub(super) end_forbidden_watches: bool,
-    /// Whether clients without credentials are the user system:anonymous in the group system:unauthenticated; never with AlwaysAllow
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
-    pub(super) anonymous_auth: bool,
+    /// Whether clients without credentials are the user system:anonymous in the group system:unauthenticated; never with AlwaysAllow [default: true]
+    #[arg(long, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "true|false", help_heading = "Authentication and authorization")]
+    pub(super) anonymous_auth: Option<bool>,
 
     /// Shortest duration of a watch without timeoutSeconds, in seconds; each gets a random duration from this to twice this
     #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]

@@ -87,7 +87,7 @@ impl Authorization {
             return Err("--authorization-always-allow-paths is for --authorization-kubeconfig".to_owned());
         }
         // Who is allowed everything should at least be known.
-        let anonymous = args.anonymous_auth && !modes.contains(&Mode::AlwaysAllow);
+        let anonymous = args.anonymous_auth.unwrap_or(true) && !modes.contains(&Mode::AlwaysAllow);
         Ok(Authorization { modes, file: args.authorization_config.clone(), anonymous, ends_watches: args.end_forbidden_watches })
     }
 

@@ -7,7 +7,7 @@ use auth::authn::{self, AccountsConfig, Anonymous, RequestHeaders};
 
 use super::args::ServeArgs;
 use super::secure::AUTHORITY_FILE;
-use super::{Authorization, store::embedded};
+use super::{Authorization, Providers, store::embedded};
 
 /// Who issues tokens of service accounts.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct TokenIssuer {
 }
 
 /// The authenticators of the TLS listener.
-pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization) -> authn::Config {
+pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization, providers: &Providers) -> authn::Config {
     let mut key_files = args.service_account_key_file.clone();
     if key_files.is_empty() {
         key_files.extend(args.service_account_signing_key_file.clone());
@@ -50,7 +50,7 @@ pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization) ->
         bootstrap_tokens: args.enable_bootstrap_token_auth,
         audiences: audiences(args),
         anonymous: if authorization.anonymous { Anonymous::Yes } else { Anonymous::No },
-        asks_elsewhere: false,
+        asks_elsewhere: providers.any(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    net::IpAddr,
     sync::{
         Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -20,7 +21,7 @@ use axum::{
 use bytes::Bytes;
 use http::{
     HeaderValue, Method, StatusCode,
-    header::{CACHE_CONTROL, IF_NONE_MATCH, STRICT_TRANSPORT_SECURITY},
+    header::{AUTHORIZATION, CACHE_CONTROL, IF_NONE_MATCH, STRICT_TRANSPORT_SECURITY},
 };
 use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -47,11 +48,12 @@ use super::{
 };
 use crate::access::{Access, directory::Cached};
 use crate::config::{Gates, Times};
+use crate::providers::{Providers, QUESTION_TIME_MAX};
 use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
-use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Elsewhere, Identity, Impersonation, Issuer, Proof, Question};
+use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonation, Issuer, Proof, Question};
 use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
@@ -73,6 +75,8 @@ pub struct Api {
     pub writer: Arc<Writer>,
     /// Who is who.
     pub authenticator: Arc<Authenticator>,
+    /// Whom to ask who somebody is.
+    pub providers: Arc<Providers>,
     /// Who may do what.
     pub access: Arc<Access>,
     /// How many requests there may be.
@@ -196,19 +200,17 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
     let conn = connection(&request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
-        ListenerKind::Secure => {
-            let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(&request));
-            let now = SystemTime::now();
-            let certificate = api.authenticator.judged(&conn.certificate, now);
-            let resources = api.resources.load();
-            let directory = Cached::new(&resources, api.reader.prefix());
-            let context = Context { path: &path, certificate: &certificate, is_socket, directory: &directory, now };
-            match api.authenticator.identify(request.headers_mut(), &context) {
-                Ask::Identity(identity) => identity,
-                // Nobody else is asked yet.
-                Ask::Elsewhere(elsewhere) => Identity::Invalid(elsewhere.refusal),
+        ListenerKind::Secure => match api.ask(&mut request, &conn) {
+            Ask::Identity(identity) => identity,
+            Ask::Elsewhere(elsewhere) => {
+                conn.seat.asked_about(QUESTION_TIME_MAX);
+                let identity = api.providers.whose(elsewhere, &[], conn.peer.ip()).await;
+                if matches!(identity, Identity::User(_)) {
+                    request.headers_mut().remove(AUTHORIZATION);
+                }
+                identity
             }
-        }
+        },
     };
     let reply = || arrived(&request).reply;
     let proof = match identity {
@@ -425,17 +427,35 @@ impl Api {
         reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
     }
 
-    /// Whose bearer token it is, when it is for one of these audiences.
+    /// What memory tells of who sent a request on the TLS listener.
+    fn ask(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
+        let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(request));
+        let now = SystemTime::now();
+        let certificate = self.authenticator.judged(&conn.certificate, now);
+        let resources = self.resources.load();
+        let directory = Cached::new(&resources, self.reader.prefix());
+        let context = Context { path: &path, certificate: &certificate, is_socket, directory: &directory, now };
+        self.authenticator.identify(request.headers_mut(), &context)
+    }
+
+    /// Whose bearer token it is, when it is for one of these audiences; `client` is who asks.
     ///
     /// # Errors
     /// Why it is nobody's.
-    pub(super) fn review_token(&self, token: &str, audiences: &[String]) -> Result<Proof, String> {
-        let resources = self.resources.load();
-        let directory = Cached::new(&resources, self.reader.prefix());
-        match self.authenticator.review(token, audiences, &directory, SystemTime::now()) {
-            Ask::Identity(Identity::User(proof)) => Ok(proof),
-            Ask::Identity(Identity::Invalid(refusal)) | Ask::Elsewhere(Elsewhere { refusal, .. }) => Err(refusal.to_string()),
-            Ask::Identity(Identity::None | Identity::Local) => Err(String::new()),
+    pub(super) async fn review_token(&self, token: &str, audiences: &[String], client: IpAddr) -> Result<Proof, String> {
+        let asked = {
+            let resources = self.resources.load();
+            let directory = Cached::new(&resources, self.reader.prefix());
+            self.authenticator.review(token, audiences, &directory, SystemTime::now())
+        };
+        let identity = match asked {
+            Ask::Identity(identity) => identity,
+            Ask::Elsewhere(elsewhere) => self.providers.whose(elsewhere, audiences, client).await,
+        };
+        match identity {
+            Identity::User(proof) => Ok(proof),
+            Identity::Invalid(refusal) => Err(refusal.to_string()),
+            Identity::None | Identity::Local => Err(String::new()),
         }
     }
 

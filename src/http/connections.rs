@@ -395,6 +395,13 @@ impl Seat {
         }
     }
 
+    /// Somebody else is asked whose it is: a stranger may wait this long for the answer.
+    pub(super) fn asked_about(&self, time: Duration) {
+        if self.is_strangers() {
+            self.connections.table().extend(self.id, Instant::now() + time);
+        }
+    }
+
     /// The connection is to end: what is answered already may still be sent.
     pub(super) fn leave(&self, reason: Reason) {
         if self.leaving.set(reason).is_ok() {

@@ -8,6 +8,7 @@ use super::{
     accept::Asked,
     api::{Api, Arrived, arrived, caller, connection, not_found, whole},
     incoming::{NoBody, Whole},
+    listen::ConnInfo,
     mutate::{syntax, warn},
     path::ResourcePath,
     resource::sent,
@@ -50,7 +51,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         let kind = (&*review.group, &*review.version, &*review.kind);
         let asked = api.writer.decode(kind, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
         let asked = in_namespace(asked, path.namespace.as_deref())?;
-        answer(api, review, &user, asked).await.map(Some)
+        answer(api, review, &user, asked, &conn).await.map(Some)
     };
     let answered = answered.await;
     let response = match answered {
@@ -79,13 +80,13 @@ fn in_namespace(mut object: Value, namespace: Option<&str>) -> Result<Value, Sta
     Ok(object)
 }
 
-async fn answer(api: &Api, review: &Review, user: &User, mut object: Value) -> Result<Value, Status> {
+async fn answer(api: &Api, review: &Review, user: &User, mut object: Value, conn: &ConnInfo) -> Result<Value, Status> {
     let status = match &*review.kind {
         "SelfSubjectReview" => {
             object["metadata"] = json!({"creationTimestamp": api.writer.now()});
             json!({"userInfo": user_info(user)})
         }
-        "TokenReview" => token(api, &object["spec"])?,
+        "TokenReview" => token(api, &object["spec"], conn).await?,
         "SelfSubjectRulesReview" => {
             let namespace = object["spec"]["namespace"].as_str().unwrap_or_default();
             if namespace.is_empty() {
@@ -129,13 +130,14 @@ async fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value
 }
 
 /// Whose token it is.
-fn token(api: &Api, spec: &Value) -> Result<Value, Status> {
+async fn token(api: &Api, spec: &Value, conn: &ConnInfo) -> Result<Value, Status> {
     let token = spec["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-    Ok(match api.review_token(token, &audiences.collect::<Vec<_>>()) {
+    let audiences: Vec<String> = audiences.collect();
+    Ok(match api.review_token(token, &audiences, conn.peer.ip()).await {
         Ok(proof) => {
             let mut status = json!({"authenticated": true, "user": user_info(&proof.user)});
             if !proof.audiences.is_empty() {

@@ -1,11 +1,12 @@
 //! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
 //!
 //! [`Kubeconfig`] says where a server is and who we are there, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
-//! [`Questions`] asks a question once for all that wait for its answer. Knows no token, no user and no resource.
+//! [`Questions`] asks a question once for all that wait for its answer, and [`Kept`] remembers answers. Knows no token, no user and no resource.
 
 mod backoff;
 mod client;
 mod credentials;
+mod kept;
 mod kubeconfig;
 mod questions;
 #[cfg(any(test, feature = "testing"))]
@@ -14,6 +15,7 @@ mod trust;
 
 pub use backoff::{Backoff, retried};
 pub use client::{Answer, CallError, Client, Limits};
+pub use kept::Kept;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use questions::{Questions, TooMany};
 pub use trust::Trust;

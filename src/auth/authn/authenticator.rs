@@ -143,6 +143,12 @@ impl Authenticator {
         proxies.chain(authorities).chain([&self.tokens as &dyn Reload]).chain(accounts)
     }
 
+    /// The audiences of the API.
+    #[must_use]
+    pub fn audiences(&self) -> &[String] {
+        &self.audiences
+    }
+
     /// The keys that tokens of service accounts may be signed with.
     #[must_use]
     pub fn account_keys(&self) -> Vec<PublicKey> {
@@ -238,8 +244,8 @@ impl Authenticator {
                 Ok(proof) => return known(proof),
                 Err(other) => refuse(&mut refusal, other),
             }
-            if self.asks_elsewhere {
-                return elsewhere(token, refusal);
+            if let Some(elsewhere) = self.elsewhere(token, &refusal) {
+                return elsewhere;
             }
         }
         if context.is_socket {
@@ -253,9 +259,9 @@ impl Authenticator {
                     }
                     Err(other) => {
                         refuse(&mut refusal, other);
-                        if self.asks_elsewhere {
+                        if let Some(elsewhere) = self.elsewhere(&offer.token, &refusal) {
                             headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
-                            return elsewhere(&offer.token, refusal);
+                            return elsewhere;
                         }
                     }
                 },
@@ -282,9 +288,17 @@ impl Authenticator {
         };
         match self.token(token, audiences, directory, now) {
             Ok(proof) => Ask::Identity(Identity::User(proof)),
-            Err(refusal) if self.asks_elsewhere => elsewhere(token, Some(refusal)),
-            Err(refusal) => Ask::Identity(Identity::Invalid(refusal)),
+            Err(refusal) => {
+                let refusal = Some(refusal);
+                self.elsewhere(token, &refusal).unwrap_or_else(|| Ask::Identity(Identity::Invalid(refusal.unwrap_or_default())))
+            }
         }
+    }
+
+    /// That somebody else must be asked, if there is anybody, and the token is one that can be asked about.
+    fn elsewhere(&self, token: &[u8], refusal: &Option<Refusal>) -> Option<Ask> {
+        let token = std::str::from_utf8(token).ok().filter(|token| self.asks_elsewhere && token.len() <= TOKEN_BYTES_MAX)?.to_owned();
+        Some(Ask::Elsewhere(Elsewhere { token, refusal: refusal.clone().unwrap_or_default() }))
     }
 
     /// Remembers for ten seconds whose token it is, when somebody else knew.
@@ -334,11 +348,6 @@ impl Authenticator {
         self.cache.put(key, &proof, now);
         Ok(proof)
     }
-}
-
-fn elsewhere(token: &[u8], refusal: Option<Refusal>) -> Ask {
-    let token = String::from_utf8_lossy(token).into_owned();
-    Ask::Elsewhere(Elsewhere { token, refusal: refusal.unwrap_or_default() })
 }
 
 /// The token of `Authorization: Bearer TOKEN`, as kube-apiserver reads it: first header only, scheme in any case, text after a second space ignored.

@@ -39,7 +39,8 @@ struct Kept {
 }
 
 /// Tells tokens, the audiences that they are asked about, and the generations of the keys that vouch for them apart.
-pub(super) fn key(token: &str, audiences: Option<&[String]>, generation: u64) -> Key {
+#[must_use]
+pub fn key(token: &str, audiences: Option<&[String]>, generation: u64) -> Key {
     let mut digest = Sha256::new();
     digest.update(generation.to_be_bytes());
     let mut add = |text: &str| {

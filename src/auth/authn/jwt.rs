@@ -32,12 +32,27 @@ pub enum Algorithm {
     Es384,
     /// ECDSA on P-521 with SHA-512.
     Es512,
+    /// RSASSA-PSS with SHA-256.
+    Ps256,
+    /// RSASSA-PSS with SHA-384.
+    Ps384,
+    /// RSASSA-PSS with SHA-512.
+    Ps512,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 6] =
-        [Algorithm::Rs256, Algorithm::Rs384, Algorithm::Rs512, Algorithm::Es256, Algorithm::Es384, Algorithm::Es512];
+    pub const ALL: [Algorithm; 9] = [
+        Algorithm::Rs256,
+        Algorithm::Rs384,
+        Algorithm::Rs512,
+        Algorithm::Es256,
+        Algorithm::Es384,
+        Algorithm::Es512,
+        Algorithm::Ps256,
+        Algorithm::Ps384,
+        Algorithm::Ps512,
+    ];
 
     /// As the header names it.
     #[must_use]
@@ -49,6 +64,9 @@ impl Algorithm {
             Algorithm::Es256 => "ES256",
             Algorithm::Es384 => "ES384",
             Algorithm::Es512 => "ES512",
+            Algorithm::Ps256 => "PS256",
+            Algorithm::Ps384 => "PS384",
+            Algorithm::Ps512 => "PS512",
         }
     }
 }
@@ -58,6 +76,8 @@ impl Algorithm {
 pub(super) struct Token<'t> {
     /// Header and claims as they were signed.
     signed: &'t str,
+    /// What the header calls its algorithm.
+    alg: String,
     /// None when it is one that we do not read, or when the header has a critical extension that we do not know: then no key vouches for it.
     algorithm: Option<Algorithm>,
     /// Which key signed; empty when the header does not say.
@@ -85,9 +105,11 @@ impl<'t> Token<'t> {
         }
         let text_of = |name| header.text(name).map_err(|_| Unreadable);
         let name = text_of("alg")?;
+        let alg = name.to_owned();
         let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name);
         Ok(Token {
             signed,
+            alg,
             algorithm: algorithm.filter(|_| has_no_unknown_extension(&header.members)),
             kid: text_of("kid")?.to_owned(),
             claims: Claims::parse(&decode(claims)?).ok_or(Unreadable)?,
@@ -104,7 +126,13 @@ impl<'t> Token<'t> {
         &self.kid
     }
 
-    pub(super) fn algorithm(&self) -> Option<Algorithm> {
+    /// The name of its algorithm, be it one that we read or not.
+    pub(super) fn alg(&self) -> &str {
+        &self.alg
+    }
+
+    #[cfg(test)]
+    fn algorithm(&self) -> Option<Algorithm> {
         self.algorithm
     }
 
@@ -355,7 +383,7 @@ mod tests {
         let algorithm = |header: &str| Token::parse(&token(header, "{}")).expect("readable").algorithm();
         assert_eq!(algorithm(r#"{"alg":"ES512","kid":"k","typ":"JWT"}"#), Some(Algorithm::Es512));
         assert_eq!(algorithm(r#"{"alg":"RS256","crit":["b64"],"b64":true}"#), Some(Algorithm::Rs256));
-        for none in ["none", "HS256", "HS384", "HS512", "PS256", "EdDSA", "rs256", ""] {
+        for none in ["none", "HS256", "HS384", "HS512", "EdDSA", "rs256", ""] {
             assert_eq!(algorithm(&format!(r#"{{"alg":"{none}"}}"#)), None, "{none}");
         }
         for none in [r#"{"crit":["exp"]}"#, r#"{"crit":"exp"}"#, r#"{"b64":false}"#, "null"] {

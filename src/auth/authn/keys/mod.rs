@@ -206,8 +206,7 @@ impl PublicKey {
     /// Whether the algorithm is one of this key, and the signature one of its owner.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &str, signature: &[u8]) -> bool {
         let suits = match (&self.numbers, algorithm) {
-            (Numbers::Rsa { .. }, Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512) => true,
-            (Numbers::Rsa { .. }, _) => false,
+            (Numbers::Rsa { .. }, algorithm) => !matches!(algorithm, Algorithm::Es256 | Algorithm::Es384 | Algorithm::Es512),
             (Numbers::Ec { curve, .. }, algorithm) => curve.algorithm() == algorithm,
         };
         suits && UnparsedPublicKey::new(verification(algorithm), &self.der).verify(message.as_bytes(), signature).is_ok()
@@ -222,6 +221,9 @@ fn verification(algorithm: Algorithm) -> &'static dyn VerificationAlgorithm {
         Algorithm::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
         Algorithm::Es384 => &signature::ECDSA_P384_SHA384_FIXED,
         Algorithm::Es512 => &signature::ECDSA_P521_SHA512_FIXED,
+        Algorithm::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+        Algorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+        Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
     }
 }
 
@@ -299,7 +301,10 @@ impl SigningKey {
     }
 
     /// A compact token of these claims, with the header of kube-apiserver.
-    pub(super) fn sign(&self, claims: &str) -> Result<String, KeyError> {
+    ///
+    /// # Errors
+    /// When the library of cryptography fails.
+    pub fn sign(&self, claims: &str) -> Result<String, KeyError> {
         let header = format!(r#"{{"alg":"{}","kid":"{}"}}"#, self.public.algorithm().name(), self.public.kid);
         let text = format!("{}.{}", RAW_URL.encode(header), RAW_URL.encode(claims));
         let random = SystemRandom::new();

@@ -89,7 +89,8 @@ impl ProviderKeys {
     }
 
     /// Whether a token for which none of them vouches is a reason to fetch: they may be too old, and the last attempt is some time ago.
-    pub(super) fn may_fetch(&self, now: SystemTime) -> bool {
+    #[must_use]
+    pub fn may_fetch(&self, now: SystemTime) -> bool {
         let is_old = self.expires.is_none_or(|expires| now + EARLY > expires);
         let is_calm = self.tried.is_none_or(|tried| now.duration_since(tried).is_ok_and(|since| since >= PAUSE));
         is_old && is_calm

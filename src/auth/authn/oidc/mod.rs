@@ -51,9 +51,10 @@ impl Provider {
             return Ok(None);
         }
         let no = |why: String| Refusal::from(format!("oidc: verify token: {why}"));
-        if !token.algorithm().is_some_and(|algorithm| self.algorithms.contains(&algorithm)) {
+        if !self.algorithms.iter().any(|algorithm| algorithm.name() == token.alg()) {
             let expected: Vec<String> = self.algorithms.iter().map(|algorithm| quoted(algorithm.name())).collect();
-            return Err(no(format!("oidc: id token signed with unsupported algorithm, expected [{}]", expected.join(" "))));
+            let (expected, got) = (expected.join(" "), quoted(token.alg()));
+            return Err(no(format!("oidc: id token signed with unsupported algorithm, expected [{expected}] got {got}")));
         }
         let claims = match token.vouched(keys.named(token.kid())) {
             Ok(claims) => claims,

@@ -1,0 +1,163 @@
+//! Asks others whose a token is that nobody here knows: OpenID providers, then a webhook, then the cluster that this server extends (kube-apiserver's order,
+//! after the token file, service accounts and bootstrap tokens). Knows no request.
+//!
+//! A question has [`QUESTION_TIME_MAX`]. The same token is asked about once, however many requests wait, and one address cannot have all questions under
+//! way: what is beyond the limits is refused at once, so a token that hangs delays nobody else.
+
+mod config_file;
+mod oidc;
+mod token_review;
+
+use std::fmt;
+use std::fs;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use thiserror::Error;
+
+use crate::config;
+use crate::telemetry::Metrics;
+use auth::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
+use auth::authn::{Algorithm, Anonymous, Authenticator, Elsewhere, Identity, Proof, Refusal};
+use config_file::ConfigFile;
+use oidc::Issuers;
+use remote::{KubeconfigError, Trust};
+use token_review::{TokenReviewer, Way};
+
+/// How long a question to another server may take, all tries together; kube-apiserver's number for a token that several requests share.
+pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Why there is nobody to ask. One line with the flag.
+#[derive(Debug, Error)]
+pub enum ProvidersError {
+    /// A kubeconfig file.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// What else is wrong.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What the files say that the flags name, before anybody is asked.
+#[derive(Default)]
+pub struct Sources {
+    issuers: Vec<JwtAuthenticator>,
+    algorithms: Vec<Algorithm>,
+    file: Option<ConfigFile>,
+    reviewers: Vec<TokenReviewer>,
+}
+
+impl Sources {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A file that cannot be read or makes no sense.
+    pub fn read(config: &config::Providers) -> Result<Sources, ProvidersError> {
+        let mut sources = Sources::default();
+        match &config.oidc {
+            None => {}
+            Some(config::Oidc::Flags { flags, ca_file, algorithms }) => {
+                let mut flags = flags.clone();
+                if let Some(path) = ca_file {
+                    let wrong = |why: &dyn fmt::Display| ProvidersError::Other(format!("--oidc-ca-file {}: {why}", path.display()));
+                    flags.certificate_authority = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+                    Trust::from_pem(flags.certificate_authority.as_bytes()).map_err(|error| wrong(&error))?;
+                }
+                let configuration =
+                    AuthenticationConfiguration { jwt: vec![flags.authenticator()], ..AuthenticationConfiguration::default() };
+                if let Some(why) = configuration.wrong(&config.account_issuers).first() {
+                    return Err(ProvidersError::Other(format!("invalid authentication configuration: {why}")));
+                }
+                sources.issuers = configuration.jwt;
+                sources.algorithms.clone_from(algorithms);
+            }
+            Some(config::Oidc::File { path, anonymous_flag }) => {
+                let (file, configuration) = ConfigFile::read(path, &config.account_issuers)?;
+                if *anonymous_flag && file.anonymous().is_some() {
+                    let why = "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file";
+                    return Err(ProvidersError::Other(why.to_owned()));
+                }
+                sources.issuers = configuration.jwt;
+                sources.algorithms = Algorithm::ALL.to_vec();
+                sources.file = Some(file);
+            }
+        }
+        if let Some(webhook) = &config.webhook {
+            sources.reviewers.push(TokenReviewer::new(Way::Webhook(webhook))?);
+        }
+        Ok(sources)
+    }
+
+    /// Who needs no credentials, if a file says.
+    #[must_use]
+    pub fn anonymous(&self) -> Option<Anonymous> {
+        self.file.as_ref().and_then(|file| file.anonymous().cloned())
+    }
+}
+
+/// Whom to ask.
+pub struct Providers {
+    authenticator: Arc<Authenticator>,
+    issuers: ArcSwap<Issuers>,
+    reviewers: Vec<TokenReviewer>,
+    metrics: Arc<Metrics>,
+}
+
+impl Providers {
+    /// Begins to look for the keys of OpenID providers, and to follow the files. Must be called inside of a runtime.
+    ///
+    /// # Errors
+    /// An OpenID provider that cannot be used.
+    pub fn start(sources: Sources, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Arc<Providers>, ProvidersError> {
+        let issuers = Issuers::start(&sources.issuers, &sources.algorithms).map_err(ProvidersError::Other)?;
+        let providers = Providers { authenticator, issuers: ArcSwap::from_pointee(issuers), reviewers: sources.reviewers, metrics };
+        let providers = Arc::new(providers);
+        if let Some(file) = sources.file {
+            let providers = providers.clone();
+            tokio::spawn(async move { file.follow(&providers).await });
+        }
+        Ok(providers)
+    }
+
+    /// These are asked from now on.
+    fn take(&self, issuers: Issuers) {
+        self.issuers.store(Arc::new(issuers));
+    }
+
+    /// Whose token it is, for these audiences, or for those of the API when there are none. `client` is who asks.
+    pub async fn whose(&self, asked: Elsewhere, audiences: &[String], client: IpAddr) -> Identity {
+        let mut refusal = asked.refusal;
+        match self.asked_issuers(&asked.token, audiences).await {
+            Ok(Some(proof)) => return self.known(&asked.token, audiences, proof),
+            Ok(None) => {}
+            Err(why) => refusal = refusal.and(why),
+        }
+        let wanted = if audiences.is_empty() { self.authenticator.audiences() } else { audiences };
+        for reviewer in &self.reviewers {
+            match reviewer.review(&asked.token, wanted, self.authenticator.audiences(), client).await {
+                Ok(Some(proof)) => return self.known(&asked.token, audiences, proof),
+                Ok(None) => {}
+                Err(why) => refusal = refusal.and(Refusal::from(why)),
+            }
+        }
+        Identity::Invalid(refusal)
+    }
+
+    /// What OpenID providers say; their tokens are for the audiences of the API.
+    async fn asked_issuers(&self, token: &str, audiences: &[String]) -> Result<Option<Proof>, Refusal> {
+        let shared = self.authenticator.shared_audiences(Some(audiences).filter(|audiences| !audiences.is_empty()));
+        let Some(audiences) = shared else { return Ok(None) };
+        let issuers = self.issuers.load_full();
+        Ok(issuers.judge(token).await?.map(|proof| Proof { audiences, ..proof }))
+    }
+
+    fn known(&self, token: &str, audiences: &[String], proof: Proof) -> Identity {
+        self.authenticator.remember(token, audiences, &proof, SystemTime::now());
+        Identity::User(proof)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Answers that are kept for a while, so that the same question is not asked again. Bounded in number and bytes; the oldest go first.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// See the file's header. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
+#[derive(Debug)]
+pub struct Kept<K, A> {
+    halves: Mutex<Halves<K, A>>,
+    half_count_max: usize,
+    half_bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Halves<K, A> {
+    young: HashMap<K, Entry<A>>,
+    old: HashMap<K, Entry<A>>,
+    /// Of the young half.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry<A> {
+    answer: A,
+    until: Instant,
+}
+
+impl<K: Eq + Hash, A: Clone> Kept<K, A> {
+    /// For so many answers of so many bytes together.
+    #[must_use]
+    pub fn new(count_max: usize, bytes_max: usize) -> Self {
+        let halves = Halves { young: HashMap::new(), old: HashMap::new(), bytes: 0 };
+        Kept { halves: Mutex::new(halves), half_count_max: count_max / 2, half_bytes_max: bytes_max / 2 }
+    }
+
+    /// The answer, if it is still good.
+    pub fn get(&self, key: &K) -> Option<A> {
+        let halves = self.lock();
+        let entry = halves.young.get(key).or_else(|| halves.old.get(key))?;
+        (Instant::now() < entry.until).then(|| entry.answer.clone())
+    }
+
+    /// Keeps an answer of about so many bytes for this long.
+    pub fn put(&self, key: K, answer: A, bytes: usize, time: Duration) {
+        if time.is_zero() || bytes > self.half_bytes_max {
+            return;
+        }
+        let mut halves = self.lock();
+        if halves.young.len() >= self.half_count_max || halves.bytes + bytes > self.half_bytes_max {
+            halves.old = mem::take(&mut halves.young);
+            halves.bytes = 0;
+        }
+        halves.bytes += bytes;
+        halves.young.insert(key, Entry { answer, until: Instant::now() + time });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Halves<K, A>> {
+        // Nothing panics while the lock is held.
+        self.halves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_kept_for_its_time() {
+        let kept = Kept::new(10, 1000);
+        kept.put("a", 1, 10, Duration::from_secs(2));
+        kept.put("none", 1, 10, Duration::ZERO);
+        assert_eq!((kept.get(&"a"), kept.get(&"b"), kept.get(&"none")), (Some(1), None, None));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(kept.get(&"a"), None);
+    }
+
+    #[tokio::test]
+    async fn memory_has_a_limit() {
+        let kept = Kept::new(10, 1000);
+        for key in 0..100 {
+            kept.put(key, key, 1, Duration::from_secs(100));
+            kept.put(key, key, 501, Duration::from_secs(100));
+        }
+        let count = |kept: &Kept<i32, i32>| {
+            let halves = kept.lock();
+            halves.young.len() + halves.old.len()
+        };
+        assert!(count(&kept) <= 10 && kept.get(&99).is_some() && kept.get(&1).is_none());
+        for key in 0..100 {
+            kept.put(key, key, 400, Duration::from_secs(100));
+        }
+        assert_eq!(count(&kept), 2);
+    }
+}
