@@ -131,7 +131,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     }
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let metrics = Metrics::new();
-    let providers = Providers::start(sources, authenticator.clone(), metrics.clone())?;
+    let providers = Providers::start(sources, authenticator.clone(), metrics.clone()).await?;
     let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;

@@ -64,10 +64,12 @@ pub enum TokenReviewVersion {
 pub struct HostCluster {
     /// `--authentication-kubeconfig`.
     pub kubeconfig: PathBuf,
-    /// `--authentication-skip-lookup`: its ConfigMap is not read.
+    /// `--authentication-skip-lookup`, or files say all that is in it: its ConfigMap is not read.
     pub skip_lookup: bool,
     /// `--authentication-tolerate-lookup-failure`: the server starts without the ConfigMap.
     pub tolerate_lookup_failure: bool,
+    /// No file says who signs the certificate of a proxy, so the ConfigMap must.
+    pub needs_proxy: bool,
 }
 
 impl Providers {
@@ -88,8 +90,9 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
     };
     let cluster = args.authentication_kubeconfig.clone().map(|kubeconfig| HostCluster {
         kubeconfig,
-        skip_lookup: args.authentication_skip_lookup,
+        skip_lookup: args.authentication_skip_lookup || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
         tolerate_lookup_failure: args.authentication_tolerate_lookup_failure,
+        needs_proxy: args.requestheader_client_ca_file.is_none(),
     });
     if cluster.is_none() && (args.authentication_skip_lookup || args.authentication_tolerate_lookup_failure) {
         return Err("--authentication-skip-lookup and --authentication-tolerate-lookup-failure need --authentication-kubeconfig".to_owned());

@@ -50,6 +50,7 @@ pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization, pr
         bootstrap_tokens: args.enable_bootstrap_token_auth,
         audiences: audiences(args),
         anonymous: if authorization.anonymous { Anonymous::Yes } else { Anonymous::No },
+        host_kubeconfig: providers.cluster.as_ref().map(|cluster| cluster.kubeconfig.clone()),
         asks_elsewhere: providers.any(),
     }
 }

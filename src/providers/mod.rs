@@ -5,6 +5,7 @@
 //! way: what is beyond the limits is refused at once, so a token that hangs delays nobody else.
 
 mod config_file;
+mod host;
 mod oidc;
 mod token_review;
 
@@ -22,8 +23,9 @@ use crate::telemetry::Metrics;
 use auth::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
 use auth::authn::{Algorithm, Anonymous, Authenticator, Elsewhere, Identity, Proof, Refusal};
 use config_file::ConfigFile;
+use host::Host;
 use oidc::Issuers;
-use remote::{KubeconfigError, Trust};
+use remote::{Kubeconfig, KubeconfigError, Trust};
 use token_review::{TokenReviewer, Way};
 
 /// How long a question to another server may take, all tries together; kube-apiserver's number for a token that several requests share.
@@ -47,6 +49,7 @@ pub struct Sources {
     algorithms: Vec<Algorithm>,
     file: Option<ConfigFile>,
     reviewers: Vec<TokenReviewer>,
+    host: Option<Host>,
 }
 
 impl Sources {
@@ -87,6 +90,13 @@ impl Sources {
         if let Some(webhook) = &config.webhook {
             sources.reviewers.push(TokenReviewer::new(Way::Webhook(webhook))?);
         }
+        if let Some(cluster) = &config.cluster {
+            let kubeconfig = Kubeconfig::read(host::FLAG, &cluster.kubeconfig)?;
+            sources.reviewers.push(TokenReviewer::new(Way::Cluster(&kubeconfig))?);
+            if !cluster.skip_lookup {
+                sources.host = Some(Host::new(&kubeconfig, cluster)?);
+            }
+        }
         Ok(sources)
     }
 
@@ -106,17 +116,26 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Begins to look for the keys of OpenID providers, and to follow the files. Must be called inside of a runtime.
+    /// Begins to look for the keys of OpenID providers, and to follow the files and the host cluster, which is asked once before.
     ///
     /// # Errors
-    /// An OpenID provider that cannot be used.
-    pub fn start(sources: Sources, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Arc<Providers>, ProvidersError> {
+    /// An OpenID provider that cannot be used, or a host cluster that does not say whom it believes.
+    pub async fn start(
+        sources: Sources,
+        authenticator: Arc<Authenticator>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Providers>, ProvidersError> {
         let issuers = Issuers::start(&sources.issuers, &sources.algorithms).map_err(ProvidersError::Other)?;
         let providers = Providers { authenticator, issuers: ArcSwap::from_pointee(issuers), reviewers: sources.reviewers, metrics };
         let providers = Arc::new(providers);
         if let Some(file) = sources.file {
             let providers = providers.clone();
             tokio::spawn(async move { file.follow(&providers).await });
+        }
+        if let Some(mut host) = sources.host {
+            host.first(&providers.authenticator).await?;
+            let authenticator = providers.authenticator.clone();
+            tokio::spawn(async move { host.follow(&authenticator).await });
         }
         Ok(providers)
     }

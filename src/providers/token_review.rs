@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
+use super::host::FLAG as CLUSTER_FLAG;
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::config::{self, TokenReviewVersion};
 use auth::User;
@@ -27,10 +28,17 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 const KEPT_MAX: usize = 32_768;
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
+/// How long a question to the host cluster may take, and how long its answer is kept (kube-apiserver's numbers for servers that delegate).
+const CLUSTER_TIME_MAX: Duration = Duration::from_secs(10);
+const CLUSTER_KEEPS: Duration = Duration::from_secs(10);
+const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
+
 /// Whom to ask.
 pub(super) enum Way<'a> {
     /// `--authentication-token-webhook-config-file`.
     Webhook(&'a config::TokenWebhook),
+    /// `--authentication-kubeconfig`.
+    Cluster(&'a Kubeconfig),
 }
 
 /// See the file's header.
@@ -54,15 +62,22 @@ type Reviewed = Result<Option<Proof>, String>;
 
 impl TokenReviewer {
     pub(super) fn new(way: Way<'_>) -> Result<TokenReviewer, ProvidersError> {
-        let Way::Webhook(webhook) = way;
-        let flag = "--authentication-token-webhook-config-file";
-        let kubeconfig = Kubeconfig::read(flag, &webhook.config_file)?;
-        let limits = Limits { timeout: QUESTION_TIME_MAX, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
-        let wrong = |why| ProvidersError::Other(format!("{flag} {}: {why}", webhook.config_file.display()));
-        let client = Client::of(&kubeconfig, limits).map_err(wrong)?;
-        // client-go tells a webhook how long it waits.
-        let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
-        Ok(TokenReviewer::asking(Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX }, webhook.cache_ttl))
+        match way {
+            Way::Webhook(webhook) => {
+                let kubeconfig = Kubeconfig::read(WEBHOOK_FLAG, &webhook.config_file)?;
+                // client-go tells a webhook how long it waits.
+                let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
+                let client = client(WEBHOOK_FLAG, &kubeconfig, QUESTION_TIME_MAX)?;
+                let server = Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX };
+                Ok(TokenReviewer::asking(server, webhook.cache_ttl))
+            }
+            Way::Cluster(kubeconfig) => {
+                let url = kubeconfig.url("/apis/authentication.k8s.io/v1/tokenreviews");
+                let client = client(CLUSTER_FLAG, kubeconfig, CLUSTER_TIME_MAX)?;
+                let server = Server { client, url, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
+                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS))
+            }
+        }
     }
 
     fn asking(server: Server, keeps: Duration) -> TokenReviewer {
@@ -108,6 +123,11 @@ impl Server {
             }
         }
     }
+}
+
+fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Client, ProvidersError> {
+    let limits = Limits { timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
+    Client::of(kubeconfig, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
 }
 
 /// About what it needs in memory.

@@ -1,25 +1,33 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl (default: all four). A part that OUT already has at the wanted version is left alone.
+# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider (default: all five). A part that OUT already has at the wanted version is left alone.
 # Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches.
 set -euo pipefail
 
 etcd_version=v3.7.3
 kube_version=1.36.3
+oidc_version=v3.51.17
 
-[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kube-controller-manager|kubectl…]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kube-controller-manager|kubectl|oidc-provider…]" >&2; exit 2; }
+sources=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl)
+[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl oidc-provider)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # wanted PART: the version a part is built at.
-wanted() { [ "$1" = etcd ] && echo "$etcd_version" || echo "v$kube_version"; }
+wanted() {
+  case $1 in
+  etcd) echo "$etcd_version" ;;
+  oidc-provider) echo "$oidc_version" ;;
+  *) echo "v$kube_version" ;;
+  esac
+}
 
 # built PART: whether OUT has it at that version.
 built() { [ -x "$out/$1" ] && [ "$(cat "$out/.$1.version" 2>/dev/null)" = "$(wanted "$1")" ]; }
@@ -51,6 +59,17 @@ build_etcd() {
   echo "$etcd_version" > "$out/.etcd.version"
 }
 
+# The example server of zitadel/oidc, a certified OpenID provider; what is around it stands beside this file.
+build_oidc_provider() {
+  mkdir -p "$work/oidc"
+  cd "$work/oidc"
+  printf 'module peer/oidc\n\ngo 1.26.0\n\nrequire github.com/zitadel/oidc/v3 %s\n' "$oidc_version" > go.mod
+  cp "$sources/oidc/main.go" .
+  quietly go mod tidy
+  quietly go build -ldflags "-s -w" -o "$out/oidc-provider" .
+  echo "$oidc_version" > "$out/.oidc-provider.version"
+}
+
 # The staging modules are published under their own versions; the kubernetes module itself names them by folder, so its own
 # replace lines tell which ones there are.
 kubernetes_module() {
@@ -76,6 +95,7 @@ for part in "${parts[@]}"; do
   fi
   case $part in
   etcd) build_etcd && echo "$part $etcd_version built" ;;
+  oidc-provider) build_oidc_provider && echo "$part $oidc_version built" ;;
   kube-apiserver) program kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver/app 'app.NewAPIServerCommand()' && kubernetes+=("$part") ;;
   kube-controller-manager)
     program kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager/app 'app.NewControllerManagerCommand()' && kubernetes+=("$part")

@@ -11,6 +11,7 @@ use rustls::server::danger::ClientCertVerifier;
 
 use super::cache::{self, Cache};
 use super::directory::Directory;
+use super::host::{Host, HostAuthorities, HostProxy};
 use super::jwt::TOKEN_BYTES_MAX;
 use super::keys::PublicKey;
 use super::request_header::{RequestHeaders, clear_standard};
@@ -43,6 +44,8 @@ pub struct Config {
     pub audiences: Vec<String>,
     /// `--anonymous-auth`.
     pub anonymous: Anonymous,
+    /// `--authentication-kubeconfig`: of a cluster whose word about certificates counts besides that of the files.
+    pub host_kubeconfig: Option<PathBuf>,
     /// An OpenID provider or a webhook is asked about tokens that nobody here knows.
     pub asks_elsewhere: bool,
 }
@@ -69,6 +72,7 @@ pub struct Authenticator {
     audiences: Vec<String>,
     anonymous: Anonymous,
     asks_elsewhere: bool,
+    host: Host,
     cache: Cache,
 }
 
@@ -131,6 +135,7 @@ impl Authenticator {
             audiences: config.audiences.clone(),
             anonymous: config.anonymous.clone(),
             asks_elsewhere: config.asks_elsewhere,
+            host: Host::new(config.host_kubeconfig.clone()),
             cache: Cache::default(),
         })
     }
@@ -140,7 +145,30 @@ impl Authenticator {
         let proxies = self.proxies.iter().map(|proxies| &proxies.authorities as &dyn Reload);
         let authorities = self.authorities.iter().map(|authorities| authorities as &dyn Reload);
         let accounts = self.accounts.iter().map(|accounts| accounts as &dyn Reload);
-        proxies.chain(authorities).chain([&self.tokens as &dyn Reload]).chain(accounts)
+        proxies.chain(authorities).chain([&self.tokens as &dyn Reload, &self.host]).chain(accounts)
+    }
+
+    /// Believes whom the host cluster believes, in the place of files that are not named.
+    pub fn believe(&self, host: HostAuthorities) {
+        self.host.set(host);
+    }
+
+    /// Who signs client certificates.
+    fn client_authorities(&self) -> Option<Arc<Authorities>> {
+        match &self.authorities {
+            Some(files) => Some(files.now()),
+            None => self.host.now()?.clients.clone(),
+        }
+    }
+
+    /// Looks at the proxy in front, if there is one: its authorities, names and headers.
+    fn with_proxy<T>(&self, look: impl FnOnce(&Arc<Authorities>, &[String], &RequestHeaders) -> T) -> Option<T> {
+        if let Some(Proxies { authorities, names, headers }) = &self.proxies {
+            return Some(look(&authorities.now(), names, headers));
+        }
+        let host = self.host.now()?;
+        let HostProxy { authorities, names, headers } = host.proxy.as_ref()?;
+        Some(look(authorities, names, headers))
     }
 
     /// The audiences of the API.
@@ -158,15 +186,15 @@ impl Authenticator {
     /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
     /// handshake. `None` when no authority is configured: then no certificate is asked for.
     pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
-        let proxies = self.proxies.as_ref().map(|proxies| &proxies.authorities);
-        let all: Vec<Arc<Authorities>> = self.authorities.iter().chain(proxies).map(Reloaded::now).collect();
+        let proxy = self.with_proxy(|authorities, _, _| Arc::clone(authorities));
+        let all: Vec<Arc<Authorities>> = self.client_authorities().into_iter().chain(proxy).collect();
         handshake_verifier(&all)
     }
 
     /// How often the authorities of certificates have changed.
     pub fn authorities_generation(&self) -> u64 {
         let proxies = self.proxies.as_ref().map(|proxies| &proxies.authorities);
-        self.authorities.iter().chain(proxies).map(Reloaded::generation).sum()
+        self.authorities.iter().chain(proxies).map(Reloaded::generation).sum::<u64>() + self.host.generation()
     }
 
     /// Judges the chain that a handshake brought.
@@ -194,9 +222,9 @@ impl Authenticator {
 
     fn certificate(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> ClientCertificate {
         let [leaf, rest @ ..] = chain else { return ClientCertificate::ABSENT };
-        let standing = self.authorities.as_ref().map_or(Standing::Absent, |authorities| authorities.now().judge(leaf, rest, now));
-        let judge = |proxies: &Proxies| proxies.authorities.now().judge_proxy(&proxies.names, leaf, rest, now);
-        ClientCertificate { standing, proxy: self.proxies.as_ref().map_or(Proxy::Absent, judge) }
+        let standing = self.client_authorities().map_or(Standing::Absent, |authorities| authorities.judge(leaf, rest, now));
+        let proxy = self.with_proxy(|authorities, names, _| authorities.judge_proxy(names, leaf, rest, now));
+        ClientCertificate { standing, proxy: proxy.unwrap_or(Proxy::Absent) }
     }
 
     /// Who sent a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`. Headers that a proxy
@@ -206,9 +234,7 @@ impl Authenticator {
     pub fn identify(&self, headers: &mut HeaderMap, context: &Context<'_>) -> Ask {
         let ask = self.ask(headers, context);
         clear_standard(headers);
-        if let Some(proxies) = &self.proxies {
-            proxies.headers.clear(headers);
-        }
+        self.with_proxy(|_, _, names| names.clear(headers));
         if matches!(ask, Ask::Identity(Identity::User(_))) {
             headers.remove(AUTHORIZATION);
         }
@@ -220,15 +246,15 @@ impl Authenticator {
         let mut refusal: Option<Refusal> = None;
         let refuse = |refusal: &mut Option<Refusal>, other: Refusal| *refusal = Some(refusal.take().unwrap_or_default().and(other));
         let now = context.now;
-        match (&context.certificate.proxy, &self.proxies) {
-            (Proxy::Trusted(expires), Some(proxies)) if now <= *expires => {
-                if let Some(user) = proxies.headers.user(headers) {
+        match &context.certificate.proxy {
+            Proxy::Trusted(expires) if now <= *expires => {
+                if let Some(user) = self.with_proxy(|_, _, names| names.user(headers)).flatten() {
                     return known(Proof { expires: Some(*expires), credential: Credential::Proxy, ..Proof::of(user) });
                 }
             }
-            (Proxy::Trusted(_), _) => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
-            (Proxy::Untrusted(why), _) => refuse(&mut refusal, why.clone().into()),
-            (Proxy::Absent, _) => {}
+            Proxy::Trusted(_) => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
+            Proxy::Untrusted(why) => refuse(&mut refusal, why.clone().into()),
+            Proxy::Absent => {}
         }
         match &context.certificate.standing {
             Standing::Trusted { user, expires } if now <= *expires => {

@@ -132,7 +132,7 @@ impl<'t> Token<'t> {
     }
 
     #[cfg(test)]
-    fn algorithm(&self) -> Option<Algorithm> {
+    pub(super) fn algorithm(&self) -> Option<Algorithm> {
         self.algorithm
     }
 

@@ -7,6 +7,7 @@ mod cache;
 #[cfg(test)]
 mod corpus;
 mod directory;
+mod host;
 mod impersonation;
 
 mod jwt;
@@ -34,6 +35,7 @@ pub use anonymous::Anonymous;
 pub use authenticator::{AccountsConfig, Authenticator, Config, Context};
 pub use cache::key as token_key;
 pub use directory::{Directory, Empty, Kind, Object};
+pub use host::HostAuthorities;
 pub use impersonation::{Forbidden, Impersonated, Impersonation, Mode, Question, impersonates};
 pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};

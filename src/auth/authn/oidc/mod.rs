@@ -4,8 +4,9 @@
 mod config;
 mod keys;
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use go::calendar::civil;
 use go::quote::quoted;
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ pub use keys::{DISCOVERY_BYTES_MAX, ProviderKeys, discovery_url, keys_url};
 
 /// How far ahead `nbf` may be.
 const LEEWAY: Duration = Duration::from_secs(60);
+/// Go's zero time, 0001-01-01.
+const GO_ZERO: i64 = -62_135_596_800;
 
 /// A provider whose tokens are believed.
 #[derive(Clone, Debug)]
@@ -77,10 +80,14 @@ impl Provider {
                 many => format!("oidc: expected audience in [{}] got [{found}]", list(many)),
             });
         }
-        let expires = claims.date("exp")?.and_then(moment).filter(|expires| *expires >= now);
-        let expires = expires.ok_or("oidc: token is expired")?;
-        if claims.date("nbf")?.and_then(moment).is_some_and(|begins| now + LEEWAY < begins) {
-            return Err("oidc: the token is not valid yet (nbf)".to_owned());
+        let ends = claims.date("exp")?;
+        let expires = ends.and_then(moment).filter(|expires| *expires >= now);
+        let expires = expires.ok_or_else(|| format!("oidc: token is expired (Token Expiry: {})", shown(ends.unwrap_or(GO_ZERO))))?;
+        let begins = claims.date("nbf")?;
+        if begins.and_then(moment).is_some_and(|begins| now + LEEWAY < begins) {
+            let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let (now, begins) = (shown(i64::try_from(now).unwrap_or(i64::MAX)), shown(begins.unwrap_or_default()));
+            return Err(format!("oidc: current time {now} before the nbf (not before) time: {begins}"));
         }
         Ok(expires)
     }
@@ -141,14 +148,19 @@ impl Provider {
     }
 }
 
+/// A second after 1970 as Go prints it, in UTC.
+fn shown(seconds: i64) -> String {
+    const DAY: i64 = 24 * 3600;
+    let ((year, month, day), of_day) = (civil(seconds.div_euclid(DAY)), seconds.rem_euclid(DAY));
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} +0000 UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)
+}
+
 fn needed<'c>(claims: &'c Claims, name: &str) -> Result<&'c str, String> {
     if claims.has(name) { claims.text(name) } else { Err("claim not present".to_owned()) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -229,8 +241,11 @@ mod tests {
     fn wrong_claims_are_told() {
         let why = |name: &str, value: Value| judged(|claims| claims[name] = value, |_| {}).expect_err(name);
         assert_eq!(why("aud", "other".into()), "oidc: verify token: oidc: expected audience \"us\" got [\"other\"]");
-        assert_eq!(why("exp", 49.into()), "oidc: verify token: oidc: token is expired");
-        assert_eq!(why("nbf", 111.into()), "oidc: verify token: oidc: the token is not valid yet (nbf)");
+        assert_eq!(why("exp", 49.into()), "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:49 +0000 UTC)");
+        assert_eq!(
+            why("nbf", 111.into()),
+            "oidc: verify token: oidc: current time 1970-01-01 00:00:50 +0000 UTC before the nbf (not before) time: 1970-01-01 00:01:51 +0000 UTC"
+        );
         assert_eq!(why("team", "b".into()), "oidc: required claim team value does not match. Got = b, want = a");
         assert_eq!(why("team", 1.into()), "oidc: parse claim team: json: cannot unmarshal number into Go value of type string");
         assert_eq!(why("sub", 1.into()), "oidc: parse username claims \"sub\": json: cannot unmarshal number into Go value of type string");
@@ -242,7 +257,7 @@ mod tests {
         assert_eq!(why("iss", "https://other.example".into()), "None");
         let remove = |name: &str| judged(|claims| drop(claims.as_object_mut().expect("claims").remove(name)), |_| {}).expect_err(name);
         assert_eq!(remove("team"), "oidc: required claim team not present in ID token");
-        assert_eq!(remove("exp"), "oidc: verify token: oidc: token is expired");
+        assert_eq!(remove("exp"), "oidc: verify token: oidc: token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)");
         let distributed = |claims: &mut Value| {
             claims.as_object_mut().expect("claims").remove("groups");
             claims["_claim_names"] = json!({"groups": "x"});

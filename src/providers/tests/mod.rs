@@ -1,10 +1,14 @@
 //! Tokens that a webhook knows, and a webhook that misbehaves.
 
+mod host;
+mod oidc;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -17,20 +21,23 @@ use remote::testing::{Asked, Reaction, Server};
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
+fn authenticator() -> Arc<Authenticator> {
+    let config = Config { audiences: vec!["api".to_owned()], asks_elsewhere: true, ..Config::default() };
+    Arc::new(Authenticator::load(&config).expect("it loads"))
+}
+
 /// Providers that ask this webhook, and its file.
-fn asking(server: &Server, cache_ttl: Duration) -> (Arc<Providers>, TempDir) {
+async fn asking(server: &Server, cache_ttl: Duration) -> (Arc<Providers>, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let config_file = directory.path().join("webhook");
     std::fs::write(&config_file, server.kubeconfig("/review")).expect("written");
     let webhook = TokenWebhook { config_file, version: TokenReviewVersion::V1, cache_ttl };
-    let config = Config { audiences: vec!["api".to_owned()], asks_elsewhere: true, ..Config::default() };
-    let authenticator = Arc::new(Authenticator::load(&config).expect("it loads"));
     let config = config::Providers { webhook: Some(webhook), ..config::Providers::default() };
-    (start(&config, authenticator).expect("it starts"), directory)
+    (start(&config, authenticator()).await.expect("it starts"), directory)
 }
 
-fn start(config: &config::Providers, authenticator: Arc<Authenticator>) -> Result<Arc<Providers>, ProvidersError> {
-    Providers::start(Sources::read(config)?, authenticator, Metrics::new())
+async fn start(config: &config::Providers, authenticator: Arc<Authenticator>) -> Result<Arc<Providers>, ProvidersError> {
+    Providers::start(Sources::read(config)?, authenticator, Metrics::new()).await
 }
 
 async fn whose(providers: &Providers, token: &str, client: IpAddr) -> Result<String, String> {
@@ -73,7 +80,7 @@ fn webhook(asked: &Asked) -> Reaction {
 #[tokio::test]
 async fn a_webhook_names_users_and_is_asked_once() {
     let server = Server::start(webhook).await;
-    let (providers, _directory) = asking(&server, Duration::from_secs(60));
+    let (providers, _directory) = asking(&server, Duration::from_secs(60)).await;
     let all: Vec<_> = (0..50)
         .map(|_| {
             let providers = providers.clone();
@@ -101,7 +108,7 @@ async fn a_webhook_names_users_and_is_asked_once() {
 #[tokio::test]
 async fn nothing_is_kept_with_a_ttl_of_zero() {
     let server = Server::start(webhook).await;
-    let (providers, _directory) = asking(&server, Duration::ZERO);
+    let (providers, _directory) = asking(&server, Duration::ZERO).await;
     for _ in 0..2 {
         assert_eq!(whose(&providers, "no", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
     }
@@ -111,7 +118,7 @@ async fn nothing_is_kept_with_a_ttl_of_zero() {
 #[tokio::test]
 async fn a_webhook_that_misbehaves_makes_a_refusal() {
     let server = Server::start(webhook).await;
-    let (providers, _directory) = asking(&server, Duration::from_secs(60));
+    let (providers, _directory) = asking(&server, Duration::from_secs(60)).await;
     let why = async |token: &str| whose(&providers, token, HERE).await.expect_err(token);
     assert!(why("lie").await.contains("the answer is no TokenReview of authentication.k8s.io/v1: kind \"Pod\""));
     assert!(why("giant").await.contains("the answer has more than 1048576 bytes"));
@@ -132,7 +139,7 @@ async fn tokens_that_hang_delay_nobody_else() {
         }
     })
     .await;
-    let (providers, _directory) = asking(&server, Duration::from_secs(60));
+    let (providers, _directory) = asking(&server, Duration::from_secs(60)).await;
     let hanging: Vec<_> = (0..200)
         .map(|number| {
             let providers = providers.clone();
@@ -156,6 +163,6 @@ async fn a_wrong_file_is_told_with_its_flag() {
     let webhook = TokenWebhook { config_file: PathBuf::from("nowhere"), version: TokenReviewVersion::V1, cache_ttl: Duration::ZERO };
     let config = config::Providers { webhook: Some(webhook), ..config::Providers::default() };
     let authenticator = Arc::new(Authenticator::load(&Config::default()).expect("it loads"));
-    let why = start(&config, authenticator).map(|_| ()).expect_err("no file").to_string();
+    let why = start(&config, authenticator).await.map(|_| ()).expect_err("no file").to_string();
     assert_eq!(why, "--authentication-token-webhook-config-file nowhere: No such file or directory (os error 2)");
 }
