@@ -279,6 +279,36 @@ fn a_password_comes_from_a_file_and_is_not_shown() {
 
 /// A knob that nothing reads is a bug: each flag, set to something unlike its default, changes the `Config`.
 #[test]
+fn others_who_know_tokens_are_named_as_in_kube_apiserver() {
+    let all = |flags: &[&'static str]| serve(&[&[LOCAL][..], &TLS, flags].concat());
+    let why = |flags: &[&'static str]| match all(flags) {
+        Err(Stop::Wrong(line)) => line,
+        other => panic!("{other:?}"),
+    };
+    assert!(!all(&[]).expect("valid").auth.asks_elsewhere);
+    let together = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
+    let issuer = ["--oidc-issuer-url=https://a", "--oidc-client-id=b"];
+    for flags in [&issuer[..1], &issuer[1..], &["--oidc-groups-claim=c"], &["--oidc-signing-algs=RS256"]] {
+        assert_eq!(why(flags), together);
+    }
+    let with = |flag: &'static str| [issuer[0], issuer[1], flag];
+    assert_eq!(why(&with("--authentication-config=f")), "authentication-config file and oidc-* flags are mutually exclusive");
+    assert_eq!(why(&with("--oidc-signing-algs=HS256")), "oidc: unsupported signing alg: \"HS256\"");
+    assert_eq!(why(&with("--oidc-required-claim=a")), "--oidc-required-claim \"a\": malformed pair, expect string=string");
+    let config = all(&with("--oidc-required-claim=a=b=c")).expect("valid");
+    let Some(Oidc::Flags { flags, algorithms, .. }) = config.providers.oidc else { panic!("a provider") };
+    assert_eq!((flags.username_claim.as_str(), &flags.required_claims[..]), ("sub", &[("a".to_owned(), "b=c".to_owned())][..]));
+    assert_eq!((algorithms.len(), config.auth.asks_elsewhere), (1, true));
+    let webhook = ["--authentication-token-webhook-config-file=w", "--authentication-token-webhook-version=v2"];
+    assert_eq!(why(&webhook), "unsupported authentication webhook version \"v2\", supported versions are \"v1\", \"v1beta1\"");
+    let Some(webhook) = all(&webhook[..1]).expect("valid").providers.webhook else { panic!("a webhook") };
+    assert_eq!((webhook.version, webhook.cache_ttl.as_secs()), (TokenReviewVersion::V1Beta1, 120));
+    assert!(why(&["--authentication-skip-lookup"]).ends_with("need --authentication-kubeconfig"));
+    let cluster = all(&["--authentication-kubeconfig=k"]).expect("valid").providers.cluster.expect("a cluster");
+    assert!(!cluster.skip_lookup && cluster.needs_proxy);
+}
+
+#[test]
 fn each_knob_is_reachable() {
     let base = [&[LOCAL, "--insecure-port=8001"][..], &TLS].concat();
     let plain = format!("{:?}", serve(&base).expect("valid"));

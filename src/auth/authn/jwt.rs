@@ -41,17 +41,17 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All of them, by their names.
     pub const ALL: [Algorithm; 9] = [
-        Algorithm::Rs256,
-        Algorithm::Rs384,
-        Algorithm::Rs512,
         Algorithm::Es256,
         Algorithm::Es384,
         Algorithm::Es512,
         Algorithm::Ps256,
         Algorithm::Ps384,
         Algorithm::Ps512,
+        Algorithm::Rs256,
+        Algorithm::Rs384,
+        Algorithm::Rs512,
     ];
 
     /// As the header names it.

@@ -19,7 +19,7 @@ const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
 
 /// A server with a TLS listener here, and these flags.
-pub(super) async fn start(dir: &Path, site: &Site, listener: SocketAddr, flags: &[&str]) -> Result<Alone, Failure> {
+pub(crate) async fn start(dir: &Path, site: &Site, listener: SocketAddr, flags: &[&str]) -> Result<Alone, Failure> {
     let file = |name: &str, file: &str| format!("{name}={}", site.path().join(file).display());
     let own = [
         format!("--secure-port={}", listener.port()),

@@ -2,7 +2,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver` and `kube-controller-manager` (`tests/peers/build.sh` makes it) |
+//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver`, `kube-controller-manager` and `oidc-provider` (`tests/peers/build.sh` makes it) |
 //! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `kube-apiserver`: a second one in the place of ours, to test the cases |
 //! | `WATCHCACHE_PROTO_RECORD` | file into which the case `proto` writes the golden lines of `tests/data/proto/kube.tsv` |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
@@ -19,6 +19,7 @@ mod clients;
 mod controllers;
 mod crossing;
 pub(crate) mod floor;
+mod identity;
 mod kubeconfig;
 mod kubectl;
 mod objects;

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use go::calendar::civil;
 use go::quote::quoted;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::jwt::{Algorithm, Claims, Token, mistyped};
+use super::jwt::{Algorithm, Claims, Token, date, mistyped, text};
 use super::service_account::CREDENTIAL_ID;
 use super::{Proof, Refusal, moment};
 use crate::user::User;
@@ -71,19 +71,20 @@ impl Provider {
 
     /// Audience and times; until when it is good.
     fn check(&self, claims: &Claims, now: SystemTime) -> Result<SystemTime, String> {
-        let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" ");
-        let (wanted, found) = (&self.config.issuer.audiences, claims.audiences()?);
-        if !found.iter().any(|audience| wanted.contains(audience)) {
-            let found = list(&found);
-            return Err(match &wanted[..] {
+        let Standard { audiences: found, ends, begins } =
+            Standard::of(claims).map_err(|why| format!("oidc: failed to unmarshal claims: {why}"))?;
+        let list = |texts: &[&String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" ");
+        let mut wanted: Vec<&String> = self.config.issuer.audiences.iter().collect();
+        if !found.iter().any(|audience| wanted.contains(&audience)) {
+            let found = list(&found.iter().collect::<Vec<_>>());
+            wanted.sort();
+            return Err(match wanted[..] {
                 [one] => format!("oidc: expected audience {} got [{found}]", quoted(one)),
-                many => format!("oidc: expected audience in [{}] got [{found}]", list(many)),
+                _ => format!("oidc: expected audience in [{}] got [{found}]", list(&wanted)),
             });
         }
-        let ends = claims.date("exp")?;
         let expires = ends.and_then(moment).filter(|expires| *expires >= now);
         let expires = expires.ok_or_else(|| format!("oidc: token is expired (Token Expiry: {})", shown(ends.unwrap_or(GO_ZERO))))?;
-        let begins = claims.date("nbf")?;
         if begins.and_then(moment).is_some_and(|begins| now + LEEWAY < begins) {
             let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             let (now, begins) = (shown(i64::try_from(now).unwrap_or(i64::MAX)), shown(begins.unwrap_or_default()));
@@ -136,15 +137,57 @@ impl Provider {
         if !claims.has(claim) && claims.get("_claim_names").is_some_and(|names| names.get(claim).is_some()) {
             return Err("could not expand distributed claims: they are not supported".to_owned());
         }
-        let wrong = |value: &Value| format!("parse groups claim {}: {}", quoted(claim), mistyped(value, "string"));
-        let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(value));
         let groups = match claims.get(claim) {
-            None => Vec::new(),
-            Some(Value::Array(all)) => all.iter().map(text).collect::<Result<_, _>>()?,
-            Some(one) => vec![text(one)?],
+            None => Some(Vec::new()),
+            Some(Value::Array(all)) => all.iter().map(|one| text(Some(one)).map(str::to_owned).ok()).collect(),
+            Some(one) => one.as_str().map(|one| vec![one.to_owned()]),
         };
+        let wrong = || format!("parse groups claim {}: {}", quoted(claim), mistyped(claims.get(claim).unwrap_or(&Value::Null), "string"));
+        let groups = groups.ok_or_else(wrong)?;
         let prefix = prefix.as_deref().unwrap_or_default();
         Ok(groups.into_iter().map(|group| format!("{prefix}{group}")).collect())
+    }
+}
+
+/// The claims of every ID token, as go-oidc reads them.
+struct Standard {
+    audiences: Vec<String>,
+    ends: Option<i64>,
+    begins: Option<i64>,
+}
+
+impl Standard {
+    fn of(claims: &Claims) -> Result<Standard, String> {
+        for name in ["sub", "nonce", "at_hash"] {
+            if let Some(value) = claims.get(name).filter(|value| !value.is_string()) {
+                return Err(mistyped(value, "string").replace("value of type", &format!("struct field idToken.{name} of type")));
+            }
+        }
+        let audiences = match claims.get("aud") {
+            None if claims.has("aud") => vec![String::new()],
+            None => Vec::new(),
+            Some(Value::String(one)) => vec![one.clone()],
+            Some(Value::Array(all)) => all.iter().map(|one| text(Some(one)).map(str::to_owned)).collect::<Result<_, _>>()?,
+            Some(other) => return Err(mistyped(other, "[]string")),
+        };
+        let ends = seconds(claims, "exp")?;
+        seconds(claims, "iat")?;
+        let begins = if claims.get("nbf").is_some() { seconds(claims, "nbf")? } else { None };
+        Ok(Standard { audiences, ends, begins })
+    }
+}
+
+/// A date, which may be a number in a text.
+fn seconds(claims: &Claims, name: &str) -> Result<Option<i64>, String> {
+    match claims.get(name) {
+        None if claims.has(name) => Err("strconv.ParseFloat: parsing \"\": invalid syntax".to_owned()),
+        None => Ok(None),
+        Some(number @ Value::Number(_)) => date(Some(number)),
+        Some(value @ Value::String(text)) => match serde_json::from_str::<Number>(text) {
+            Ok(number) => date(Some(&Value::Number(number))),
+            Err(_) => Err(format!("json: invalid number literal, trying to unmarshal {} into Number", quoted(&value.to_string()))),
+        },
+        Some(other) => Err(mistyped(other, "json.Number")),
     }
 }
 
@@ -248,11 +291,10 @@ mod tests {
         );
         assert_eq!(why("team", "b".into()), "oidc: required claim team value does not match. Got = b, want = a");
         assert_eq!(why("team", 1.into()), "oidc: parse claim team: json: cannot unmarshal number into Go value of type string");
-        assert_eq!(why("sub", 1.into()), "oidc: parse username claims \"sub\": json: cannot unmarshal number into Go value of type string");
         assert_eq!(why("sub", "".into()), "oidc: username claim \"sub\" is empty");
         assert_eq!(
             why("groups", json!([1])),
-            "oidc: parse groups claim \"groups\": json: cannot unmarshal number into Go value of type string"
+            "oidc: parse groups claim \"groups\": json: cannot unmarshal array into Go value of type string"
         );
         assert_eq!(why("iss", "https://other.example".into()), "None");
         let remove = |name: &str| judged(|claims| drop(claims.as_object_mut().expect("claims").remove(name)), |_| {}).expect_err(name);
