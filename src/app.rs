@@ -23,6 +23,7 @@ use tower::ServiceExt;
 mod admin;
 mod advertised;
 mod alone;
+mod audit;
 mod backend;
 mod files;
 mod issuer;
@@ -78,6 +79,9 @@ pub enum StartError {
     /// A file in the data directory that cannot be made.
     #[error("{0}")]
     Made(String),
+    /// The audit log.
+    #[error("{0}")]
+    Audit(String),
     /// A listener.
     #[error(transparent)]
     Listener(#[from] ListenerError),
@@ -120,6 +124,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let (connections, few) = files::connections(config.connections.count_max);
     config.connections.count_max = connections;
     config.warnings.extend(few);
+    let metrics = Metrics::new();
+    let audit = audit::open(config.audit.as_ref(), &metrics).map_err(StartError::Audit)?;
     let backend = Backend::open(&config)?;
     issuer::prepare(&mut config).map_err(StartError::Made)?;
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
@@ -130,7 +136,6 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         config.auth.anonymous = anonymous;
     }
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
-    let metrics = Metrics::new();
     let providers = Providers::start(sources, authenticator.clone(), metrics.clone()).await?;
     let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
@@ -195,6 +200,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         authenticator,
         providers,
         access,
+        audit: audit.clone(),
         inflight: Inflight::new(config.inflight),
         impersonation: Impersonation::default(),
         issuer: token_issuer,
@@ -267,6 +273,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             Ok(Err(error)) => return Err(error.into()),
             Err(error) => tracing::error!(%error, "the listeners failed"),
         }
+    }
+    if let Some(audit) = audit {
+        audit.close().await;
     }
     backend.close().await;
     tracing::info!("stopped");

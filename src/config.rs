@@ -9,6 +9,7 @@ use auth::authn;
 use clap::Parser;
 
 mod args;
+mod audit;
 mod authorization;
 mod gates;
 mod pages;
@@ -20,6 +21,7 @@ mod tokens;
 
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
+pub use audit::Audit;
 pub use authorization::{Authorization, Mode, WebhookCall};
 pub use gates::Gates;
 pub use providers::{HostCluster, Oidc, Providers, TokenReviewVersion, TokenWebhook};
@@ -54,6 +56,8 @@ pub struct Config {
     pub issuer: TokenIssuer,
     /// What they may do then.
     pub authorization: Authorization,
+    /// Which requests are written down, and where; none for no audit log.
+    pub audit: Option<Audit>,
     /// How many requests there may be at once.
     pub inflight: MaxInflight,
     /// How long things may take.
@@ -248,6 +252,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     } else if auth.client_ca_file.is_some() || auth.token_file.is_some() {
         return Err("--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too".to_owned());
     }
+    let audit = audit::audit(&args.audit, &mut warnings)?;
     Ok(Config {
         embedded: etcd.servers.is_empty().then(|| store::embedded(&args)),
         etcd,
@@ -256,6 +261,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         providers,
         issuer,
         authorization,
+        audit,
         inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),

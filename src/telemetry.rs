@@ -66,6 +66,14 @@ pub struct Metrics {
     pub unread_bytes: IntGauge,
     /// `watchcache_request_body_bytes`: what `--request-bodies-bytes-limit` bounds.
     pub body_bytes: IntGauge,
+    /// `apiserver_audit_event_total`: events for the audit log.
+    pub audit_events: IntCounter,
+    /// `apiserver_audit_error_total{plugin}`: those that were lost.
+    pub audit_errors: IntCounterVec,
+    /// `apiserver_audit_level_total{level}`: requests by what the policy says.
+    pub audit_levels: IntCounterVec,
+    /// `apiserver_audit_requests_rejected_total`: requests that were refused because they could not be told.
+    pub audit_rejected: IntCounter,
     /// `watchcache_connections{kind}`: what `--max-connections` bounds.
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
@@ -181,6 +189,14 @@ impl Metrics {
             "Connections that were not let in or closed in self-defence, by the reason.",
             &["reason"],
         );
+        let counter = |name: &str, help: &str| catalogue.add(IntCounter::new(name, help));
+        let audit_events = counter("apiserver_audit_event_total", "Audit events generated and sent to the audit backend.");
+        let audit_rejected =
+            counter("apiserver_audit_requests_rejected_total", "Requests rejected because the audit backend could not log them.");
+        let audit_errors =
+            catalogue.counter("apiserver_audit_error_total", "Audit events that were lost, by the plugin that lost them.", &["plugin"]);
+        let audit_levels =
+            catalogue.counter("apiserver_audit_level_total", "Requests by the level that the audit policy gives them.", &["level"]);
         catalogue.add(Ok(log::DROPPED.clone()));
         let process = process::Process::new(&catalogue);
         let labelled = catalogue.labelled.into_inner();
@@ -197,6 +213,10 @@ impl Metrics {
             blocks_compressed,
             unread_bytes,
             body_bytes,
+            audit_events,
+            audit_errors,
+            audit_levels,
+            audit_rejected,
             connections,
             connections_closed,
             registry,

@@ -23,7 +23,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("store", &["proto"]),
     ("auth", &["go"]),
     ("remote", &["go"]),
-    ("config", &["auth", "go"]),
+    ("audit", &["auth", "go", "model", "remote"]),
+    ("config", &["audit", "auth", "go"]),
     ("telemetry", &["config"]),
     // A cacher is known to the feed by its inbox.
     ("cacher", &["codec", "model", "telemetry", "watch"]),
@@ -39,6 +40,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "http",
         &[
             "access",
+            "audit",
             "auth",
             "codec",
             "config",
@@ -58,15 +60,18 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "app",
         &[
             "access",
+            "audit",
             "auth",
             "codec",
             "config",
             "etcd",
+            "go",
             "http",
             "kube",
             "providers",
             "read",
             "registry",
+            "remote",
             "source",
             "store",
             "telemetry",
@@ -89,6 +94,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("store", "src/store", false),
     ("auth", "src/auth", false),
     ("remote", "src/remote", false),
+    ("audit", "src/audit", false),
 ];
 
 /// What is generated has the form that its generator gives it.
@@ -99,6 +105,9 @@ const NOISY_CRATES: &[&str] = &["axum", "hyper", "tokio", "tonic", "tracing"];
 
 /// The pure parts: paths under `src/`.
 const QUIET: &[&str] = &[
+    "audit/event.rs",
+    "audit/json.rs",
+    "audit/policy.rs",
     "auth/authz/",
     "go/",
     "model/",

@@ -190,6 +190,27 @@ impl Form {
     }
 }
 
+impl Form {
+    /// A whole list, without a newline.
+    #[must_use]
+    pub fn list_json(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        if objects.is_empty() {
+            self.empty_list_into(meta, &mut out);
+            return out;
+        }
+        self.list_open_into(meta, &mut out);
+        for (at, object) in objects.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            self.item_into(object, &mut out);
+        }
+        self.list_close_into(meta, &mut out);
+        out
+    }
+}
+
 /// What is asked of it before something is written.
 impl Form {
     /// Puts a page of objects into the order in which a list of this form has them: that of the page, but for the Table of flow schemas.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::audit::AuditArgs;
 use super::tls::{NamedPair, named_pair};
 use go::duration;
 
@@ -361,6 +362,8 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,
 
+    #[command(flatten)]
+    pub(super) audit: AuditArgs,
     #[command(flatten)]
     pub(super) log: LogArgs,
 }

@@ -82,7 +82,13 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
                 changed += 1;
             }
         }
-        let ask = Ask { place: Place { name: String::new(), ..place }, part: Part::Main, options: WriteOptions::default(), approval: None };
+        let ask = Ask {
+            place: Place { name: String::new(), ..place },
+            part: Part::Main,
+            options: WriteOptions::default(),
+            approval: None,
+            seen: None,
+        };
         match controllers.writer.create(&ask, Syntax::Json, wanted.value.to_string().as_bytes(), &mut Vec::new()).await {
             // The cache is behind.
             Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}

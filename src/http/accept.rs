@@ -93,13 +93,10 @@ pub fn negotiate(accept: Option<&HeaderValue>, wants_pretty: bool, asked: Asked)
     Ok(Form { pretty: form.pretty || wants_pretty, ..form })
 }
 
-/// How a failure is encoded, and whether it is indented: it has a negotiation of its own, and where that comes to nothing it is indented JSON
+/// How a failure is encoded, and whether it is indented: it has a negotiation of its own. Where that comes to nothing it is indented JSON
 /// (spec api-surface §3.4).
-pub fn of_failure(accept: Option<&HeaderValue>, wants_pretty: bool) -> (Media, bool) {
-    match best(&clauses(accepted(accept)), Asked::Document) {
-        Some(form) => (form.media, form.pretty || wants_pretty),
-        None => (Media::Json, true),
-    }
+pub fn of_failure(accept: Option<&HeaderValue>, wants_pretty: bool) -> Option<(Media, bool)> {
+    best(&clauses(accepted(accept)), Asked::Document).map(|form| (form.media, form.pretty || wants_pretty))
 }
 
 /// The header; without one anything is accepted.
@@ -378,13 +375,13 @@ mod tests {
     fn failures_have_a_negotiation_of_their_own() {
         let alone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         let failure = |accept: &str| of_failure(Some(&HeaderValue::from_str(accept).expect("a header value")), false);
-        assert_eq!(failure(alone), (Media::Json, true));
-        assert_eq!(failure("text/plain"), (Media::Json, true));
-        assert_eq!(failure(&format!("{alone},application/yaml,*/*")), (Media::Yaml, false));
-        assert_eq!(failure(&format!("{alone};pretty=1,application/json")), (Media::Json, false));
-        assert_eq!(failure(&format!("{alone},application/json;pretty=1")), (Media::Json, true));
-        assert_eq!(failure("application/vnd.kubernetes.protobuf"), (Media::Protobuf, false));
-        assert_eq!(of_failure(None, true), (Media::Json, true));
+        assert_eq!(failure(alone), None);
+        assert_eq!(failure("text/plain"), None);
+        assert_eq!(failure(&format!("{alone},application/yaml,*/*")), Some((Media::Yaml, false)));
+        assert_eq!(failure(&format!("{alone};pretty=1,application/json")), Some((Media::Json, false)));
+        assert_eq!(failure(&format!("{alone},application/json;pretty=1")), Some((Media::Json, true)));
+        assert_eq!(failure("application/vnd.kubernetes.protobuf"), Some((Media::Protobuf, false)));
+        assert_eq!(of_failure(None, true), Some((Media::Json, true)));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     accept::Asked,
+    audit,
     authorize::authorize,
     budget::Account,
     caught::caught,
@@ -53,7 +54,10 @@ use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
-use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonation, Issuer, Proof, Question};
+use ::audit::Audit;
+use auth::authn::{
+    Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Mode, Proof, Question,
+};
 use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
@@ -79,6 +83,8 @@ pub struct Api {
     pub providers: Arc<Providers>,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// Who writes down what they did; nobody without a policy.
+    pub audit: Option<Arc<Audit>>,
     /// How many requests there may be.
     pub inflight: Inflight,
     /// Who may act as whom.
@@ -167,7 +173,7 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
         match duration::parse(text) {
             Ok(asked) if !asked.is_zero() => limit = limit.min(asked),
             Ok(_) => {}
-            Err(why) => return whole(reply.status(&Status::invalid_timeout(&why))),
+            Err(why) => return audit::refuse(&api, &request, (&line, &reply, Instant::now()), &Status::invalid_timeout(&why)).await,
         }
     }
     // No read looks at its body: what of it would wait here is let go.
@@ -228,32 +234,58 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
             conn.seat.probed();
             Proof { user: NOBODY.clone(), ..Proof::default() }
         }
-        Identity::None | Identity::Invalid(_) => return whole(reply().status(&Status::unauthorized())),
-    };
-    let Proof { user, expires, credential, warning, .. } = proof;
-    let user = match Impersonation::wanted(request.headers_mut()) {
-        Ok(None) => user,
-        Ok(Some(wanted)) => {
-            let Arrived { line, at, limit, reply, .. } = arrived(&request);
-            let info = request_info(request.method(), request.uri().path(), &line.query);
-            match timeout_at(at + limit, act_as(&api, &info, &user, &wanted)).await {
-                Ok(Ok(user)) => Arc::new(user),
-                Ok(Err(status)) => return whole(reply.status(&status)),
-                Err(_) => return whole(reply.timed_out()),
-            }
+        Identity::None | Identity::Invalid(_) => {
+            let Arrived { line, reply, at, .. } = arrived(&request);
+            return audit::refuse(&api, &request, (&line, &reply, at), &Status::unauthorized()).await;
         }
-        Err(message) => return whole(arrived(&request).reply.status(&Status::bad_request(message))),
     };
-    request.extensions_mut().insert(Caller { user, expires, credential });
-    let mut response = next.run(request).await;
+    let audited = match audit::begin(&api, &proof.user, &mut request).await {
+        Ok(audited) => audited,
+        Err(refused) => return refused,
+    };
+    let warning = proof.warning;
+    let mut response = match audited {
+        None => proceed(&api, proof, request, next).await,
+        // Boxed: few have it.
+        Some(audited) => Box::pin(audit::ended(audited, proceed(&api, proof, request, next))).await,
+    };
     if let Some(warning) = warning {
         warn(response.headers_mut(), &[warning.to_owned()]);
     }
     response
 }
 
+/// Serves a request of somebody who is known, as himself or as somebody else.
+async fn proceed(api: &Api, proof: Proof, mut request: Request, next: Next) -> Response {
+    let Proof { user, expires, credential, annotation, .. } = proof;
+    let Arrived { line, at, limit, reply, .. } = arrived(&request);
+    if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
+        record.annotate(key, value);
+    }
+    let user = match Impersonation::wanted(request.headers_mut()) {
+        Ok(None) => user,
+        Ok(Some(wanted)) => {
+            let info = request_info(request.method(), request.uri().path(), &line.query);
+            match timeout_at(at + limit, act_as(api, &info, &user, &wanted)).await {
+                Ok(Ok(Impersonated { user, mode })) => {
+                    let user = Arc::new(user);
+                    if let Some(record) = reply.record() {
+                        record.impersonated(&user, (mode != Mode::Legacy).then(|| mode.verb()));
+                    }
+                    user
+                }
+                Ok(Err(status)) => return whole(reply.status(&status)),
+                Err(_) => return whole(reply.timed_out()),
+            }
+        }
+        Err(message) => return whole(reply.status(&Status::bad_request(message))),
+    };
+    request.extensions_mut().insert(Caller { user, expires, credential });
+    next.run(request).await
+}
+
 /// The user that a request is carried out as, if who asks may act as him.
-async fn act_as(api: &Api, info: &RequestInfo, user: &User, wanted: &User) -> Result<User, Status> {
+async fn act_as(api: &Api, info: &RequestInfo, user: &User, wanted: &User) -> Result<Impersonated, Status> {
     let decide = |authorizer: &dyn Authorizer| {
         let mut ask = |user: &User, question: &Question| {
             let verdict = authorizer.decide(&about(info, user, question));
@@ -262,7 +294,7 @@ async fn act_as(api: &Api, info: &RequestInfo, user: &User, wanted: &User) -> Re
         api.impersonation.decide(wanted, user, &info.verb, &mut ask)
     };
     let impersonated = api.access.ask(user, decide).await;
-    impersonated.map(|impersonated| impersonated.user).map_err(|no| Status::access_denied(&about(info, user, &no.question), &no.reason))
+    impersonated.map_err(|no| Status::access_denied(&about(info, user, &no.question), &no.reason))
 }
 
 /// What an authorizer is asked about a wish to act as somebody else.

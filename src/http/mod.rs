@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod api;
+mod audit;
 mod authorize;
 mod body;
 mod budget;

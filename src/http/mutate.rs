@@ -21,14 +21,15 @@ use crate::access::Access;
 use crate::read::{options::ListOptions, serve::List};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
-    Ask, Deletion, Part, PatchKind, Syntax, Written,
+    Ask, Deletion, Part, PatchKind, Seen, Syntax, Written,
     failure::{Named, WriteError},
-    options::{DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
+    options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
 };
 use auth::User;
 use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
 use auth::authz::{Attributes, Decision, Resource, Target};
+use codec::stored;
 use go::{quote::quoted, url::Query};
 use serde_json::Value;
 
@@ -191,9 +192,21 @@ impl Call<'_> {
             _ => Part::Main,
         };
         let approval = |object: &Value, stored: Option<&Value>| approve(&self.api.access, user, self.path, write, object, stored);
-        let ask = Ask { place: self.place(), part, options, approval: (!self.api.access.allows_all(user)).then_some(&approval) };
+        let record = self.reply().record();
+        let custom = self.resource.served.custom && write != Write::ReplaceScale;
+        let tell = |object: &Value| {
+            if let Some(record) = record {
+                record.requested(object, |object| stored::shown(custom, object));
+            }
+        };
+        let seen = record.map(|_| &tell as &Seen<'_>);
+        let ask = Ask { place: self.place(), part, options, approval: (!self.api.access.allows_all(user)).then_some(&approval), seen };
         let writer = &self.api.writer;
-        let written = match (write, media?) {
+        let media = media?;
+        if let (Some(record), Media::Patch(_)) = (record, media) {
+            record.requested_text(body);
+        }
+        let written = match (write, media) {
             (Write::Bind, Media::Object(syntax)) => {
                 writer.bind(&ask, syntax, body, told).await.map_err(Status::from)?;
                 return Ok(Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) });
@@ -223,6 +236,11 @@ impl Call<'_> {
             Err(status) => return Err(status),
         };
         let served = &self.resource.served;
+        if let Some(record) = self.reply().record().filter(|record| record.wants_request() && !body.is_empty())
+            && let Some(options) = options::printed(syntax, body)
+        {
+            record.requested_text(options.as_bytes());
+        }
         let options = self.api.writer.delete_options(query, syntax, body).await.map_err(|error| match error {
             DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
             DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),

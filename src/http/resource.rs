@@ -71,6 +71,9 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     }
     // The router of built-ins turns other methods away before anything is known of the resource.
     if let Some(warning) = warning.filter(|_| custom || response.status() != StatusCode::METHOD_NOT_ALLOWED) {
+        if let Some(record) = reply.record() {
+            record.annotate_end("k8s.io/deprecated", "true");
+        }
         let headers = response.headers_mut();
         let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
         headers.insert(WARNING, warning);
@@ -359,6 +362,10 @@ impl Call<'_> {
     /// others waiting when it is large.
     pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
+        let timer = match self.tell_list(&list, &form, timer).await {
+            Ok(timer) => timer,
+            Err(response) => return response,
+        };
         if self.reply().is_compact() { self.compact(list, form, hold, timer).await } else { self.printed(list, form, hold, timer).await }
     }
 
@@ -408,6 +415,11 @@ impl Call<'_> {
         hold: Option<Hold>,
         mut timer: RequestTimer,
     ) -> Response {
+        if let Some(record) = self.reply().told().filter(|_| self.reply().is_compact()) {
+            let mut compact = Vec::with_capacity(object.tail.len() + 64);
+            form.object_into(object, &mut compact);
+            record.answered(&compact);
+        }
         if self.reply().is_compact() {
             return match form.body(object) {
                 Ok(body) => held(sent(self.reply().encoded(code, form.media(), body), timer), hold),
@@ -423,6 +435,9 @@ impl Call<'_> {
     pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
         if self.reply().is_compact() {
             return held(sent(self.reply().object(code, compact), timer), hold);
+        }
+        if let Some(record) = self.reply().record() {
+            record.answered(&compact);
         }
         let document = Document::one(compact);
         let document = if self.form.media == Media::Yaml { document.yaml() } else { Ok(document) };
@@ -474,7 +489,11 @@ impl Call<'_> {
     }
 
     /// Runs long work on another thread, within the request's time.
-    async fn offload<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static, timer: &mut RequestTimer) -> Result<T, Response> {
+    pub(super) async fn offload<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        timer: &mut RequestTimer,
+    ) -> Result<T, Response> {
         self.in_time(async { Ok(offload(work).await) }, timer).await
     }
 

@@ -1,5 +1,8 @@
 //! Answers get their headers here: Audit-Id, Cache-Control, Content-Type, Retry-After (spec api-surface §3.7). Knows no resource.
 
+use std::sync::Arc;
+
+use ::audit::Record;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -32,6 +35,8 @@ pub struct Reply {
     pretty: bool,
     /// Whether objects and lists may be compressed when they are large.
     gzip: bool,
+    /// What the audit log is told of the request; none when it is told nothing.
+    record: Option<Arc<Record>>,
 }
 
 impl Reply {
@@ -45,7 +50,7 @@ impl Reply {
             .unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is ASCII"));
         let wants_pretty = accept::is_pretty(headers, pretty);
         let (accept, gzip) = (headers.get(ACCEPT).cloned(), gzip::is_accepted(headers));
-        Reply { audit_id, head: method == Method::HEAD, accept, wants_pretty, media: Media::Json, pretty: wants_pretty, gzip }
+        Reply { audit_id, head: method == Method::HEAD, accept, wants_pretty, media: Media::Json, pretty: wants_pretty, gzip, record: None }
     }
 
     /// Finds the form of the answer among what the client accepts; from here on objects are encoded so.
@@ -56,6 +61,26 @@ impl Reply {
         let form = accept::negotiate(self.accept.as_ref(), self.wants_pretty, asked)?;
         (self.media, self.pretty) = (form.media, form.pretty);
         Ok(form)
+    }
+
+    /// From here on what is answered is told to the audit log.
+    pub(super) fn audit(&mut self, record: Arc<Record>) {
+        self.record = Some(record);
+    }
+
+    /// What the audit log is told of the request.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.record.as_deref()
+    }
+
+    /// What the audit log is told of the request, if it wants the object that is answered.
+    pub(super) fn told(&self) -> Option<&Record> {
+        self.record().filter(|record| record.wants_response())
+    }
+
+    /// The value of `Audit-Id`.
+    pub(super) fn audit_id(&self) -> String {
+        String::from_utf8_lossy(self.audit_id.as_bytes()).into_owned()
     }
 
     /// Whether objects and lists are sent as a form encodes them: neither indented nor as YAML.
@@ -74,6 +99,9 @@ impl Reply {
 
     /// An object as compact JSON without a newline, in the form that was negotiated. Large ones are compressed if the client takes that.
     pub fn object(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
+        if let Some(record) = self.record() {
+            record.answered(&compact);
+        }
         match self.media.encode(compact, self.pretty) {
             Ok(body) => self.encoded(code, self.media, body),
             Err(why) => self.status(&why.into()),
@@ -88,7 +116,12 @@ impl Reply {
     /// A failure.
     pub fn status(&self, status: &Status) -> Response<Full<Bytes>> {
         let code = StatusCode::from_u16(status.code).expect("every constructor of Status has a valid code");
-        let (media, pretty) = accept::of_failure(self.accept.as_ref(), self.wants_pretty);
+        let form = accept::of_failure(self.accept.as_ref(), self.wants_pretty);
+        // Where nothing could be negotiated, kube-apiserver's audit log is told the code alone.
+        if let (Some(record), Some(_)) = (self.record(), form) {
+            record.answered(&status.to_json());
+        }
+        let (media, pretty) = form.unwrap_or((Media::Json, true));
         let mut response = match media.encode(status.to_json(), pretty) {
             Ok(body) => self.encoded(code, media, body),
             // Not reached: every encoding knows a Status.

@@ -50,6 +50,9 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         };
         let kind = (&*review.group, &*review.version, &*review.kind);
         let asked = api.writer.decode(kind, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
+        if let Some(record) = reply.record() {
+            record.requested(&asked, |asked| stored::shown(false, asked));
+        }
         let asked = in_namespace(asked, path.namespace.as_deref())?;
         answer(api, review, &user, asked, &conn).await.map(Some)
     };

@@ -53,8 +53,14 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
             Err(NoBody::TimedOut) => return Ok(None),
         };
         let asked = api.writer.decode(KIND, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
+        if let Some(record) = reply.record() {
+            record.requested(&asked, |asked| stored::shown(false, asked));
+        }
         there(api, namespace, account).await?;
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
+        if let Some(record) = reply.record() {
+            record.annotate("authentication.kubernetes.io/issued-credential-id", issued.credential_id);
+        }
         told.extend(issued.warning);
         Ok(Some(issued.answer))
     };

@@ -16,7 +16,10 @@ use http::{
 use hyper::upgrade::OnUpgrade;
 use sha1::{Digest, Sha1};
 
-use super::body::{Events, WatchBody};
+use super::{
+    audit::Ending,
+    body::{Events, WatchBody},
+};
 use frame::Payload;
 pub(super) use socket::Socket;
 
@@ -84,7 +87,7 @@ impl Upgrade {
                 headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
                 headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
                 protocol.map(|protocol| headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol));
-                Some(Socket { io: self.io, events, payload: Payload::of(media_type) })
+                Some(Socket { io: self.io, events, payload: Payload::of(media_type), ending: None })
             }
             Err((code, text)) => {
                 *response.status_mut() = code;
@@ -106,6 +109,13 @@ impl Upgrade {
 pub(super) struct Handshake(Arc<Mutex<Option<Socket>>>);
 
 impl Handshake {
+    /// The socket carries what tells the audit log of its end. Without a socket that is told now.
+    pub(super) fn hold(&self, ending: Ending) {
+        if let Some(socket) = &mut *self.0.lock().expect("no holder panics") {
+            socket.ending = Some(ending);
+        }
+    }
+
     /// The socket that follows, once.
     pub(super) fn socket(&self) -> Option<Socket> {
         self.0.lock().expect("no holder panics").take()

@@ -3,12 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    JSON_BYTES_MAX,
+    Ask, JSON_BYTES_MAX,
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
     failure::{Named, WriteError},
     options::{FieldValidation, WriteOptions},
     patched::{Patch, PatchKind},
-    place::Place,
     tree, typed,
 };
 use codec::{
@@ -36,9 +35,16 @@ impl Sent {
     }
 
     /// The body of a POST or PUT of an object of this resource, in the version that is stored.
-    pub(super) fn read(place: &Place, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let expected = Expected::of(place.served());
-        Self::read_as(&expected, options, syntax, bytes)?.in_stored_version(&expected)
+    pub(super) fn read(ask: &Ask<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let expected = Expected::of(ask.place.served());
+        Self::read_shown(&expected, ask, syntax, bytes)?.in_stored_version(&expected)
+    }
+
+    /// The body of a POST or PUT that holds this kind, which who wants to see it is shown.
+    pub(super) fn read_shown(expected: &Expected<'_>, ask: &Ask<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let sent = Self::read_as(expected, &ask.options, syntax, bytes)?;
+        ask.show(&sent.tree);
+        Ok(sent)
     }
 
     /// The same object in the version that is stored.

@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
+    Ask, Part,
     body::Syntax,
     decode::Sent,
     options::{FieldValidation, WriteOptions},
@@ -91,7 +92,8 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
 fn judge(place: &Place, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
         let options = WriteOptions { dry_run: false, validation };
-        let Ok(sent) = Sent::read(place, &options, Syntax::Json, body) else { continue };
+        let ask = Ask { place: place.clone(), part: Part::Main, options, approval: None, seen: None };
+        let Ok(sent) = Sent::read(&ask, Syntax::Json, body) else { continue };
         let made = strategy::create(place, sent.tree, tree::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {
             assert!(black_box(joined(errors)).len() < 8 << 20, "more is told than anybody reads");

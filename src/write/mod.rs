@@ -83,12 +83,23 @@ pub struct Ask<'a> {
     pub options: WriteOptions,
     /// Who else is asked.
     pub approval: Option<&'a Approval<'a>>,
+    /// Who is shown the object that was sent, as it was understood and before anything is decided about it. A patch is shown to nobody.
+    pub seen: Option<&'a Seen<'a>>,
 }
+
+/// Is shown an object that was sent.
+pub type Seen<'a> = dyn Fn(&Value) + Send + Sync + 'a;
 
 /// Asked about every object before it is written, with the one that it replaces; an error is the answer then.
 pub type Approval<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), WriteError> + Send + Sync + 'a;
 
 impl Ask<'_> {
+    fn show(&self, object: &Value) {
+        if let Some(seen) = self.seen {
+            seen(object);
+        }
+    }
+
     fn approve(&self, object: &Value, stored: Option<&Value>) -> Result<(), WriteError> {
         self.approval.map_or(Ok(()), |approval| approval(object, stored))
     }
@@ -149,7 +160,7 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.offload.enter(false, body.len()).await;
-        let object = self.offload.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
+        let object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
@@ -204,7 +215,7 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
-        let object = self.offload.take(is_large(body), || Sent::read(&ask.place, &ask.options, syntax, body)).await?.into_tree(told);
+        let object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
         is_named(place, &object)?;

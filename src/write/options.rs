@@ -3,7 +3,11 @@
 use serde_json::Value;
 
 use super::body::{Syntax, go_kind, parse_options};
-use go::{quote::printable, strconv::parse_int, url::Query};
+use go::{
+    quote::{json_quoted, printable},
+    strconv::parse_int,
+    url::Query,
+};
 use model::invalid::{FieldError, told};
 
 /// Bytes of a field manager.
@@ -159,6 +163,32 @@ impl DeleteOptions {
     }
 }
 
+/// The options in the body of a DELETE as kube-apiserver's audit log tells them: in its own version of them. None when they cannot be read.
+#[must_use]
+pub fn printed(syntax: Syntax, body: &[u8]) -> Option<String> {
+    let raw = Raw::from_body(syntax, body).ok()?;
+    let text = |value: &Option<String>| value.as_deref().map(json_quoted);
+    let conditions = [("uid", text(&raw.uid)), ("resourceVersion", text(&raw.resource_version))];
+    let words: Vec<String> = raw.dry_run.iter().map(|word| json_quoted(word)).collect();
+    let members = [
+        ("gracePeriodSeconds", raw.grace_seconds.map(|seconds| seconds.to_string())),
+        ("preconditions", raw.conditional.then(|| format!("{{{}}}", joined(&conditions)))),
+        ("orphanDependents", raw.orphan_dependents.map(|orphans| orphans.to_string())),
+        ("propagationPolicy", text(&raw.propagation)),
+        ("dryRun", (!words.is_empty()).then(|| format!("[{}]", words.join(",")))),
+    ];
+    let members = match joined(&members) {
+        members if members.is_empty() => members,
+        members => format!(",{members}"),
+    };
+    Some(format!(r#"{{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/__internal"{members}}}"#))
+}
+
+fn joined(members: &[(&str, Option<String>)]) -> String {
+    let there = members.iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value.as_ref()?)));
+    there.collect::<Vec<_>>().join(",")
+}
+
 /// Options of DELETE before they are looked at together.
 #[derive(Default)]
 struct Raw {
@@ -306,6 +336,29 @@ mod tests {
         let query = "dryRun=All&dryRun=All&fieldValidation=Strict&fieldValidation=Foo&fieldManager=a%20b";
         assert_eq!(write(query, Verb::Update), Ok(all));
         assert_eq!(write(&format!("fieldManager={}", "%C3%A9".repeat(64)), Verb::Create), Ok(WriteOptions::default()));
+    }
+
+    /// The first and the last were recorded from the audit log of kube-apiserver 1.36.3.
+    #[test]
+    fn options_are_printed_in_their_inner_version() {
+        let printed = |body: &str| {
+            printed(Syntax::Json, body.as_bytes())
+                .map(|text| text.replace(r#""kind":"DeleteOptions","apiVersion":"meta.k8s.io/__internal""#, "K"))
+        };
+        assert_eq!(printed("{}").as_deref(), Some("{K}"));
+        assert_eq!(
+            printed(r#"{"apiVersion":"v1","gracePeriodSeconds":-1,"orphanDependents":false}"#).as_deref(),
+            Some(r#"{K,"gracePeriodSeconds":-1,"orphanDependents":false}"#)
+        );
+        assert_eq!(
+            printed(r#"{"dryRun":["All","<"],"preconditions":{}}"#).as_deref(),
+            Some(r#"{K,"preconditions":{},"dryRun":["All","\u003c"]}"#)
+        );
+        assert_eq!(
+            printed(r#"{"propagationPolicy":"Background","preconditions":{"uid":"7"}}"#).as_deref(),
+            Some(r#"{K,"preconditions":{"uid":"7"},"propagationPolicy":"Background"}"#)
+        );
+        assert_eq!(printed("{nojson"), None);
     }
 
     /// Each was sent to a kube-apiserver with the feature gate AllowUnsafeMalformedObjectDeletion.

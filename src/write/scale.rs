@@ -54,7 +54,7 @@ impl Writer {
     /// See [`WriteError`]; conflicts are named after the parent.
     pub async fn replace_scale(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
-        let scale = self.offload.take(is_large(body), || Sent::read_as(&SCALE, &ask.options, syntax, body)).await?.into_tree(told);
+        let scale = self.offload.take(is_large(body), || Sent::read_shown(&SCALE, ask, syntax, body)).await?.into_tree(told);
         self.scale(ask, false, |_| Ok(scale.clone())).await
     }
 

@@ -25,7 +25,7 @@ impl Writer {
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
     pub async fn bind(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<(), WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
-        let binding = self.offload.take(is_large(body), || Sent::read_as(&BINDING, &ask.options, syntax, body)).await?.into_tree(told);
+        let binding = self.offload.take(is_large(body), || Sent::read_shown(&BINDING, ask, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         if tree::text(&binding, &["metadata", "name"]) != place.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));

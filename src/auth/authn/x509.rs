@@ -78,6 +78,12 @@ impl Presented {
         Presented::new(0, ClientCertificate::ABSENT, Vec::new())
     }
 
+    /// Whether one was sent, whatever it is worth.
+    #[must_use]
+    pub fn was_sent(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
     /// What it is worth with the authorities of this generation.
     pub(super) fn judged(&self, generation: u64, judge: impl FnOnce(&[CertificateDer<'_>]) -> ClientCertificate) -> Arc<ClientCertificate> {
         let judged = self.judged.load();

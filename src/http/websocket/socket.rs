@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    super::{body::Events, connections::Reason, frames::Tokens, listen::ConnInfo},
+    super::{audit::Ending, body::Events, connections::Reason, frames::Tokens, listen::ConnInfo},
     frame::{self, Incoming, NORMAL, POLICY_VIOLATION, PROTOCOL_ERROR, Payload, Said},
 };
 
@@ -34,6 +34,8 @@ pub(in crate::http) struct Socket {
     pub(super) io: OnUpgrade,
     pub(super) events: Events,
     pub(super) payload: Payload,
+    /// Told when the socket is gone.
+    pub(super) ending: Option<Ending>,
 }
 
 impl Socket {
@@ -44,6 +46,7 @@ impl Socket {
         // The connection broke before the answer was out.
         let Ok(io) = self.io.await else { return };
         serve(TokioIo::new(io), self.events, self.payload, info).await;
+        drop(self.ending);
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn named(name: &str) -> Option<Rule> {
         "balancer-mode" => balancer_mode,
         "container-limits" => container_limits,
         "external-addresses" => external_addresses,
+        "name-label" => name_label,
         "image" => |container| pull_policy(container, "image", "imagePullPolicy"),
         "pull-policy" => |volume| pull_policy(volume, "reference", "pullPolicy"),
         "requests" => |resources| fill_from(resources, "requests", "limits"),
@@ -40,6 +41,14 @@ fn account(spec: &mut Map<String, Value>) {
     if let Some(value) = ["serviceAccountName", "serviceAccount"].iter().find_map(named).cloned() {
         spec.insert("serviceAccount".to_owned(), value.clone());
         spec.insert("serviceAccountName".to_owned(), value);
+    }
+}
+
+/// A namespace that has a name has it as a label too.
+fn name_label(metadata: &mut Map<String, Value>) {
+    let Some(name) = metadata.get("name").filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned() else { return };
+    if let Value::Object(labels) = metadata.entry("labels").or_insert_with(|| json!({})) {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), name);
     }
 }
 
@@ -149,6 +158,14 @@ mod tests {
         let item = json!({"max": {"cpu": "4"}, "min": {"memory": "1Mi"}, "defaultRequest": {"cpu": "1"}});
         let item = after("container-limits", item);
         assert_eq!((&item["default"], &item["defaultRequest"]), (&json!({"cpu": "4"}), &json!({"cpu": "1", "memory": "1Mi"})));
+    }
+
+    #[test]
+    fn a_namespace_has_its_name_as_a_label() {
+        let named = after("name-label", json!({"name": "a", "labels": {"b": "c"}}));
+        assert_eq!(named["labels"], json!({"b": "c", "kubernetes.io/metadata.name": "a"}));
+        let nameless = json!({"generateName": "a"});
+        assert_eq!(after("name-label", nameless.clone()), nameless);
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! The audit log: which requests are told (`policy`), what is told of them (`event`, `record`), and how it gets out (`queue`, `log`, `webhook`).
+//!
+//! A request has one [`Record`]. At each stage that the policy does not omit, the record's event is encoded and given to each backend. A backend is a [`Queue`]
+//! and whoever empties it: the thread of the log, the task of the webhook. Knows no HTTP.
+
+mod event;
+mod json;
+mod log;
+mod policy;
+mod queue;
+mod record;
+mod rotate;
+mod webhook;
+
+use std::sync::Arc;
+
+use auth::User;
+use auth::authz::RequestInfo;
+use prometheus::{IntCounter, IntCounterVec};
+
+pub use event::{Event, Level, Stage};
+pub use log::{Format, LogConfig, Rotation, start as start_log};
+pub use policy::{Policy, Rule};
+pub use queue::{Batching, Mode, Queue, Truncation};
+pub use record::{Met, OBJECT_BYTES_MAX, Record};
+pub use webhook::{WebhookConfig, start as start_webhook};
+
+/// The auditor of a server: its policy, and the backends that get the events.
+#[derive(Debug)]
+pub struct Audit {
+    policy: Policy,
+    backends: Arc<Backends>,
+}
+
+/// Who gets the events.
+#[derive(Debug)]
+struct Backends {
+    queues: Vec<Queue>,
+    counters: Counters,
+}
+
+/// What is counted, under kube-apiserver's names.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    /// `apiserver_audit_event_total`.
+    pub events: IntCounter,
+    /// `apiserver_audit_error_total{plugin}`.
+    pub errors: IntCounterVec,
+    /// `apiserver_audit_level_total{level}`.
+    pub levels: IntCounterVec,
+    /// `apiserver_audit_requests_rejected_total`.
+    pub rejected: IntCounter,
+}
+
+impl Audit {
+    /// Tells these backends what the policy says.
+    #[must_use]
+    pub fn new(policy: Policy, queues: Vec<Queue>, counters: Counters) -> Self {
+        Self { policy, backends: Arc::new(Backends { queues, counters }) }
+    }
+
+    /// The record of a request; none when nothing is to be told of it. `user` is absent while nobody knows who asks.
+    #[must_use]
+    pub fn begin(&self, user: Option<&Arc<User>>, info: &RequestInfo, met: Met) -> Option<Arc<Record>> {
+        let rule = self.policy.rule(user.map(|user| &**user), info);
+        self.backends.counters.levels.with_label_values(&[rule.level.name()]).inc();
+        (rule.level != Level::None).then(|| Arc::new(Record::new(rule, self.backends.clone(), user, info, met)))
+    }
+
+    /// Waits until what was told is written; a backend that is stuck is left behind after its time.
+    pub async fn close(&self) {
+        for queue in &self.backends.queues {
+            queue.close().await;
+        }
+    }
+}
