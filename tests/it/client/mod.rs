@@ -87,6 +87,11 @@ impl Client {
         Self::new(address, Some(Arc::new(tls)), None)
     }
 
+    /// The same server, without a token.
+    pub(crate) fn without_token(&self) -> Self {
+        Self::new(self.server.address, self.server.tls.clone(), None)
+    }
+
     fn new(address: SocketAddr, tls: Option<Arc<ClientConfig>>, token: Option<String>) -> Self {
         Self { server: Arc::new(Server { address, tls, token, idle: Mutex::default() }), agent: COMPACT }
     }
