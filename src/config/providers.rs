@@ -27,7 +27,7 @@ pub enum Oidc {
     /// `--oidc-…`: one.
     Flags {
         /// The provider; without what is in the file of its authorities.
-        flags: Flags,
+        flags: Box<Flags>,
         /// `--oidc-ca-file`.
         ca_file: Option<PathBuf>,
         /// `--oidc-signing-algs`.
@@ -147,7 +147,7 @@ fn oidc(args: &ServeArgs) -> Result<Option<Oidc>, String> {
         groups_prefix,
         required_claims: args.oidc_required_claim.iter().map(|pair| required_claim(pair)).collect::<Result<_, _>>()?,
     };
-    Ok(Some(Oidc::Flags { flags, ca_file: args.oidc_ca_file.clone(), algorithms: algorithms(&args.oidc_signing_algs)? }))
+    Ok(Some(Oidc::Flags { flags: Box::new(flags), ca_file: args.oidc_ca_file.clone(), algorithms: algorithms(&args.oidc_signing_algs)? }))
 }
 
 fn required_claim(pair: &str) -> Result<(String, String), String> {

@@ -62,7 +62,7 @@ impl Sources {
         match &config.oidc {
             None => {}
             Some(config::Oidc::Flags { flags, ca_file, algorithms }) => {
-                let mut flags = flags.clone();
+                let mut flags = flags.as_ref().clone();
                 if let Some(path) = ca_file {
                     let wrong = |why: &dyn fmt::Display| ProvidersError::Other(format!("--oidc-ca-file {}: {why}", path.display()));
                     flags.certificate_authority = fs::read_to_string(path).map_err(|error| wrong(&error))?;

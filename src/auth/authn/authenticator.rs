@@ -270,7 +270,7 @@ impl Authenticator {
                 Ok(proof) => return known(proof),
                 Err(other) => refuse(&mut refusal, other),
             }
-            if let Some(elsewhere) = self.elsewhere(token, &refusal) {
+            if let Some(elsewhere) = self.elsewhere(token, refusal.as_ref()) {
                 return elsewhere;
             }
         }
@@ -285,7 +285,7 @@ impl Authenticator {
                     }
                     Err(other) => {
                         refuse(&mut refusal, other);
-                        if let Some(elsewhere) = self.elsewhere(&offer.token, &refusal) {
+                        if let Some(elsewhere) = self.elsewhere(&offer.token, refusal.as_ref()) {
                             headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
                             return elsewhere;
                         }
@@ -314,17 +314,14 @@ impl Authenticator {
         };
         match self.token(token, audiences, directory, now) {
             Ok(proof) => Ask::Identity(Identity::User(proof)),
-            Err(refusal) => {
-                let refusal = Some(refusal);
-                self.elsewhere(token, &refusal).unwrap_or_else(|| Ask::Identity(Identity::Invalid(refusal.unwrap_or_default())))
-            }
+            Err(refusal) => self.elsewhere(token, Some(&refusal)).unwrap_or(Ask::Identity(Identity::Invalid(refusal))),
         }
     }
 
     /// That somebody else must be asked, if there is anybody, and the token is one that can be asked about.
-    fn elsewhere(&self, token: &[u8], refusal: &Option<Refusal>) -> Option<Ask> {
+    fn elsewhere(&self, token: &[u8], refusal: Option<&Refusal>) -> Option<Ask> {
         let token = std::str::from_utf8(token).ok().filter(|token| self.asks_elsewhere && token.len() <= TOKEN_BYTES_MAX)?.to_owned();
-        Some(Ask::Elsewhere(Elsewhere { token, refusal: refusal.clone().unwrap_or_default() }))
+        Some(Ask::Elsewhere(Elsewhere { token, refusal: refusal.cloned().unwrap_or_default() }))
     }
 
     /// Remembers for ten seconds whose token it is, when somebody else knew.

@@ -54,7 +54,7 @@ impl Issuing {
     async fn providers(&self, directory: &Path) -> Arc<Providers> {
         let ca_file = directory.join("ca.pem");
         std::fs::write(&ca_file, self.server.ca_pem()).expect("written");
-        let oidc = config::Oidc::Flags { flags: self.flags(), ca_file: Some(ca_file), algorithms: vec![Algorithm::Rs256] };
+        let oidc = config::Oidc::Flags { flags: Box::new(self.flags()), ca_file: Some(ca_file), algorithms: vec![Algorithm::Rs256] };
         start(&config::Providers { oidc: Some(oidc), ..config::Providers::default() }, authenticator()).await.expect("it starts")
     }
 
@@ -187,7 +187,7 @@ async fn a_file_names_several_providers_and_is_read_again() {
 #[tokio::test]
 async fn a_wrong_provider_keeps_the_server_from_starting() {
     let why = |flags: Flags, ca_file: Option<PathBuf>| {
-        let oidc = Some(config::Oidc::Flags { flags, ca_file, algorithms: vec![Algorithm::Rs256] });
+        let oidc = Some(config::Oidc::Flags { flags: Box::new(flags), ca_file, algorithms: vec![Algorithm::Rs256] });
         Sources::read(&config::Providers { oidc, ..config::Providers::default() }).map(|_| ()).expect_err("refused").to_string()
     };
     let flags =
