@@ -209,7 +209,7 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         ListenerKind::Secure => match api.ask(&mut request, &conn) {
             Ask::Identity(identity) => identity,
             Ask::Elsewhere(elsewhere) => {
-                conn.seat.asked_about(QUESTION_TIME_MAX);
+                conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
                 let identity = api.providers.whose(elsewhere, &[], conn.peer.ip()).await;
                 if matches!(identity, Identity::User(_)) {
                     request.headers_mut().remove(AUTHORIZATION);
@@ -315,6 +315,9 @@ struct Caller {
     expires: Option<SystemTime>,
     credential: Credential,
 }
+
+/// How much longer a connection is kept whose client is asked about elsewhere: for the answer to reach it.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Who comes through the plain listener: an administrator of this machine, under the name that kube-apiserver's plain port gave.
 static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {

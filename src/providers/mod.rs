@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use thiserror::Error;
+use tokio::time::timeout;
 
 use crate::config;
 use crate::telemetry::Metrics;
@@ -28,7 +29,7 @@ use oidc::Issuers;
 use remote::{Kubeconfig, KubeconfigError, Trust};
 use token_review::{TokenReviewer, Way};
 
-/// How long a question to another server may take, all tries together; kube-apiserver's number for a token that several requests share.
+/// How long the answer about a token may take, whoever is asked and however often; kube-apiserver's number for a token that several requests share.
 pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Why there is nobody to ask. One line with the flag.
@@ -147,6 +148,12 @@ impl Providers {
 
     /// Whose token it is, for these audiences, or for those of the API when there are none. `client` is who asks.
     pub async fn whose(&self, asked: Elsewhere, audiences: &[String], client: IpAddr) -> Identity {
+        let late = asked.refusal.clone().and("context deadline exceeded".to_owned().into());
+        let answer = self.asked_in_turn(asked, audiences, client);
+        timeout(QUESTION_TIME_MAX, answer).await.unwrap_or(Identity::Invalid(late))
+    }
+
+    async fn asked_in_turn(&self, asked: Elsewhere, audiences: &[String], client: IpAddr) -> Identity {
         let mut refusal = asked.refusal;
         match self.asked_issuers(&asked.token, audiences).await {
             Ok(Some(proof)) => return self.known(&asked.token, audiences, proof),
