@@ -10,10 +10,12 @@ use std::fs;
 fn no_folder_is_left_out() {
     let tested = [
         "accept",
+        "authorizers",
         "bodies-json",
         "bodies-yaml",
         "carriers",
         "continue-tokens",
+        "credentials",
         "definitions",
         "durations",
         "field-selectors",
@@ -30,6 +32,7 @@ fn no_folder_is_left_out() {
         "stored",
         "times",
         "tokens",
+        "webhook-answers",
     ];
     let entries = fs::read_dir(corpus::root().join("tests/corpus")).expect("the corpus");
     let mut found: Vec<String> = entries

@@ -4,6 +4,8 @@ pub mod bootstrap;
 mod chain;
 pub mod config;
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
 mod golden;
 pub mod node;
 pub mod rbac;
