@@ -23,6 +23,7 @@ mod reload;
 mod restart;
 pub(crate) mod secure;
 mod shards;
+mod revocation;
 pub(crate) mod socket;
 mod trouble;
 mod unread;
