@@ -39,6 +39,7 @@ use crate::controllers::Controllers;
 use crate::http::{
     api::{Api, router},
     inflight::Inflight,
+    last_use::LastUses,
     listen::{ListenerError, Listeners},
 };
 use crate::providers::{Providers, ProvidersError, Sources};
@@ -202,6 +203,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         access,
         audit: audit.clone(),
         inflight: Inflight::new(config.inflight),
+        last_uses: LastUses::default(),
         impersonation: Impersonation::default(),
         issuer: token_issuer,
         discovery: ArcSwapOption::new(discovery.map(Arc::new)),

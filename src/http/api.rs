@@ -35,6 +35,7 @@ use super::{
     guard,
     health::{self, Wrong},
     inflight::{self, Inflight},
+    last_use::{self, LastUses},
     line::RequestLine,
     listen::{ConnInfo, ListenerKind},
     mutate::warn,
@@ -87,6 +88,8 @@ pub struct Api {
     pub audit: Option<Arc<Audit>>,
     /// How many requests there may be.
     pub inflight: Inflight,
+    /// How many last uses of tokens are being written.
+    pub last_uses: LastUses,
     /// Who may act as whom.
     pub impersonation: Impersonation,
     /// Who issues tokens of service accounts; nobody without a key.
@@ -239,6 +242,9 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
             return audit::refuse(&api, &request, (&line, &reply, at), &Status::unauthorized()).await;
         }
     };
+    if let Some(last) = proof.last_use.clone() {
+        last_use::note(&api, last);
+    }
     let audited = match audit::begin(&api, &proof.user, &mut request).await {
         Ok(audited) => audited,
         Err(refused) => return refused,

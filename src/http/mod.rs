@@ -18,6 +18,7 @@ mod gzip_body;
 mod health;
 mod incoming;
 pub mod inflight;
+pub mod last_use;
 mod line;
 pub mod listen;
 mod mutate;

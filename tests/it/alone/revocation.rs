@@ -52,7 +52,11 @@ impl Alone {
     }
 
     /// CPU for each of many requests.
-    async fn cost(&self, client: &Client, mut request: impl FnMut(usize) -> (&'static str, String, Value, u16)) -> Result<Duration, Failure> {
+    async fn cost(
+        &self,
+        client: &Client,
+        mut request: impl FnMut(usize) -> (&'static str, String, Value, u16),
+    ) -> Result<Duration, Failure> {
         let before = self.cpu()?;
         for nth in 0..WRITES {
             let (method, target, body, status) = request(nth);
@@ -74,7 +78,8 @@ async fn many_watches_end_when_one_binding_goes() -> Outcome {
     fs::write(site.path().join("tokens.csv"), tokens)?;
     let server = start(dir.path(), &site, listener, &[]).await?;
     let admin = site.client(listener);
-    let role = json!({"metadata": {"name": "watcher"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch", "list"]}]});
+    let role =
+        json!({"metadata": {"name": "watcher"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch", "list"]}]});
     asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
     let bound = format!("{RBAC}/namespaces/default/rolebindings");
     let made: Vec<Result<Value, Failure>> = stream::iter(0..bindings)

@@ -35,7 +35,7 @@ mod rows;
 mod session;
 mod socket;
 mod subject;
-mod tokens;
+pub(crate) mod tokens;
 mod watch_parity;
 
 use std::io::Write;

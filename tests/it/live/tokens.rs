@@ -52,7 +52,8 @@ fn signature(key: &KeyPair, message: &str) -> Result<Vec<u8>, Failure> {
     Ok([full(r), full(s)].concat())
 }
 
-fn signed(key: &KeyPair, header: &str, claims: &str) -> Result<String, Failure> {
+/// A token with this header and these claims.
+pub(crate) fn signed(key: &KeyPair, header: &str, claims: &str) -> Result<String, Failure> {
     let message = format!("{}.{}", encoded(header), encoded(claims));
     Ok(format!("{message}.{}", encoded(signature(key, &message)?)))
 }
