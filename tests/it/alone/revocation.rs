@@ -92,7 +92,7 @@ async fn many_watches_end_when_one_binding_goes() -> Outcome {
         .await;
     made.into_iter().collect::<Result<Vec<_>, _>>()?;
     // Whoever loses the right has it from one binding alone, and from none of the others.
-    let is_loser = |user: usize| user % OF == 0;
+    let is_loser = |user: usize| user.is_multiple_of(OF);
     for nth in (0..bindings.min(users)).filter(|nth| is_loser(*nth)) {
         asked(&admin, ("DELETE", &format!("{bound}/other{nth}")), None, 200).await?;
     }
