@@ -57,7 +57,7 @@ use crate::telemetry::{CONTENT_TYPE, Metrics};
 use crate::write::Writer;
 use ::audit::Audit;
 use auth::authn::{
-    Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Mode, Proof, Question,
+    Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode, Proof, Question,
 };
 use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
@@ -209,7 +209,7 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
     let conn = connection(&request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
-        ListenerKind::Secure => match api.ask(&mut request, &conn) {
+        ListenerKind::Secure => match api.asked(&mut request, &conn).await {
             Ask::Identity(identity) => identity,
             Ask::Elsewhere(elsewhere) => {
                 conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
@@ -324,6 +324,9 @@ struct Caller {
 
 /// How much longer a connection is kept whose client is asked about elsewhere: for the answer to reach it.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// How long a token waits for memory to become as new as etcd.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Who comes through the plain listener: an administrator of this machine, under the name that kube-apiserver's plain port gave.
 static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {
@@ -468,6 +471,32 @@ impl Api {
         reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
     }
 
+    /// What memory tells of who sent a request on the TLS listener. A token that rests on an object that is not there is judged again when memory is as new as
+    /// etcd, as kube-apiserver then asks etcd: another server may have made both a moment ago.
+    async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
+        let first = self.ask(request, conn);
+        if !first.rests_on_memory() {
+            return first;
+        }
+        self.catch_up().await;
+        self.ask(request, conn)
+    }
+
+    /// Waits until what tokens rest on is as new as etcd is now.
+    async fn catch_up(&self) {
+        let resources = self.resources.load_full();
+        let follow = async {
+            let Ok(newest) = self.reader.newest().await else { return };
+            for kind in Kind::ALL {
+                if let Some(resource) = resources.find("", "v1", kind.resource()) {
+                    // Late or not, memory is asked then.
+                    let _ = resource.handle.published.wait_for(newest, CATCH_UP).await;
+                }
+            }
+        };
+        let _ = timeout(CATCH_UP, follow).await;
+    }
+
     /// What memory tells of who sent a request on the TLS listener.
     fn ask(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
         let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(request));
@@ -484,11 +513,16 @@ impl Api {
     /// # Errors
     /// Why it is nobody's.
     pub(super) async fn review_token(&self, token: &str, audiences: &[String], client: IpAddr) -> Result<Proof, String> {
-        let asked = {
+        let review = || {
             let resources = self.resources.load();
             let directory = Cached::new(&resources, self.reader.prefix());
             self.authenticator.review(token, audiences, &directory, SystemTime::now())
         };
+        let mut asked = review();
+        if asked.rests_on_memory() {
+            self.catch_up().await;
+            asked = review();
+        }
         let identity = match asked {
             Ask::Identity(identity) => identity,
             Ask::Elsewhere(elsewhere) => self.providers.whose(elsewhere, audiences, client).await,

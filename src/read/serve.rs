@@ -227,7 +227,10 @@ impl Reader {
     }
 
     /// E: etcd's newest revision, by a linearizable read (spec list-watch §2.9 step 1).
-    pub(super) async fn newest(&self) -> Result<Revision, ReadError> {
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub async fn newest(&self) -> Result<Revision, ReadError> {
         Ok(self.newest.ask().await?)
     }
 

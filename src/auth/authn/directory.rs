@@ -20,6 +20,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::ServiceAccount, Kind::Secret, Kind::Pod, Kind::Node];
+
     /// Its resource, in the core group.
     #[must_use]
     pub fn resource(self) -> &'static str {

@@ -147,6 +147,17 @@ pub enum Ask {
     Elsewhere(Elsewhere),
 }
 
+impl Ask {
+    /// Whether it says no for an object that was not in memory, or was another one there: with newer memory it may say something else.
+    #[must_use]
+    pub fn rests_on_memory(&self) -> bool {
+        match self {
+            Ask::Identity(Identity::Invalid(refusal)) | Ask::Elsewhere(Elsewhere { refusal, .. }) => refusal.from_memory,
+            Ask::Identity(_) => false,
+        }
+    }
+}
+
 /// A token that must be asked about over the network.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Elsewhere {

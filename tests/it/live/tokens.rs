@@ -186,3 +186,24 @@ async fn tokens_are_reviewed_alike() -> Outcome {
     assert!(good > 0 && (good as u64) < count && errors.len() > 5, "a run in which all are answered alike shows nothing");
     if wrong.is_empty() { Ok(()) } else { Err(wrong[..wrong.len().min(10)].join("\n").into()) }
 }
+
+/// A token counts on ours as soon as kube-apiserver has issued it, though the account was made a moment ago.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd and kube-apiserver: WATCHCACHE_TEST_PEERS"]
+async fn a_token_counts_at_once() -> Outcome {
+    let floor = stand().await?;
+    let theirs = floor.theirs();
+    let (_running, address) = floor.secured("watchcache-at-once").await?;
+    for nth in 0..100 {
+        let account = json!({"metadata": {"name": format!("fresh{nth}")}});
+        asked(&theirs, ("POST", &format!("{DEFAULT}/serviceaccounts")), Some(&account), 201).await.map_err(|error| error.to_string())?;
+        let target = format!("{DEFAULT}/serviceaccounts/fresh{nth}/token");
+        let answer = asked(&theirs, ("POST", &target), Some(&json!({"spec": {}})), 201).await.map_err(|error| error.to_string())?;
+        let token = answer["status"]["token"].as_str().ok_or("no token")?;
+        let answer = floor.site.client_of(address, token).fetch("/api").await?;
+        if answer.status != 200 {
+            return Err(format!("token {nth}: {}", answer.status).into());
+        }
+    }
+    Ok(())
+}
