@@ -16,7 +16,7 @@ use remote::{Backoff, Client, Kubeconfig, Limits, Questions, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Questions that one webhook is asked at once, and those of them that are about one user: who has many leaves room for others.
+/// Questions that one webhook is asked at once, and those of them that one user asks: who has many leaves room for others.
 const QUESTIONS_MAX: usize = 256;
 const QUESTIONS_OF_USER_MAX: usize = 32;
 /// How long one question may take with all its tries; kube-apiserver has the time of the request instead.
@@ -29,7 +29,7 @@ pub(super) struct Elsewhere(HashMap<String, Arc<Server>>);
 struct Server {
     client: Client,
     url: Uri,
-    questions: Questions<Question, String, Verdict>,
+    questions: Questions<Question, String, Option<Verdict>>,
 }
 
 impl Elsewhere {
@@ -47,32 +47,29 @@ impl Elsewhere {
         Ok(())
     }
 
-    /// The verdict of a webhook; when there is no answer, what its settings say.
-    pub(super) async fn ask(&self, open: &Open, user: &str) -> Verdict {
+    /// The verdict of a webhook; none when it does not answer.
+    pub(super) async fn ask(&self, open: &Open, asker: &str) -> Option<Verdict> {
         let (webhook, question) = (&open.webhook, &open.question);
-        let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return webhook.failed() };
-        let asked = server.questions.ask(question.clone(), user.to_owned(), || {
+        let server = self.0.get(&webhook.settings.name)?.clone();
+        let asked = server.questions.ask(question.clone(), asker.to_owned(), || {
             let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
             async move { server.verdict(&webhook, &question).await }
         });
         asked.await.unwrap_or_else(|error| {
             tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
-            webhook.failed()
+            None
         })
     }
 }
 
 impl Server {
-    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Verdict {
+    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Option<Verdict> {
         let review = Bytes::from(webhook.review(question));
         let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, review.clone())).await;
         let verdict = answer.map_err(|error| error.to_string()).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
         });
-        verdict.unwrap_or_else(|error| {
-            tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
-            webhook.failed()
-        })
+        verdict.inspect_err(|error| tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer")).ok()
     }
 }

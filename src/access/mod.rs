@@ -35,7 +35,7 @@ use streams::{Stream, Streams};
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Streams judged before others run, and those of them that webhooks are asked about at once.
+/// Streams judged before others run, and those that webhooks are asked about at once: fewer than one user may have questions.
 const JUDGED_AT_ONCE: usize = 256;
 const ASKED_AT_ONCE: usize = 16;
 
@@ -48,6 +48,8 @@ pub struct Access {
     streams: Option<Arc<Streams>>,
     /// Something that rights come from has changed.
     changed: Notify,
+    /// There are streams about which webhooks must be asked.
+    unknown: Notify,
 }
 
 /// Whom to ask.
@@ -77,15 +79,30 @@ impl Authorizers {
         Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), elsewhere })
     }
 
-    /// Answers questions about this user. `work` asks; it runs again, from the beginning, after a webhook had to be asked first.
-    async fn ask<T>(&self, user: &User, work: impl Fn(&Asking<'_>) -> T) -> T {
-        let mut asking = self.chain.asking(now());
+    /// Answers questions of this user. `work` asks; it runs again, from the beginning, after a webhook had to be asked first. False when one did not answer.
+    async fn ask<T>(&self, asker: &User, work: impl Fn(&Asking<'_>) -> T) -> (T, bool) {
+        let (mut asking, mut is_answered) = (self.chain.asking(now()), true);
         loop {
             let outcome = work(&asking);
-            let Some(open) = asking.open() else { return outcome };
-            let verdict = self.elsewhere.ask(&open, &user.name).await;
+            let Some(open) = asking.open() else { return (outcome, is_answered) };
+            let verdict = self.elsewhere.ask(&open, &asker.name).await;
+            is_answered &= verdict.is_some();
+            let verdict = verdict.unwrap_or_else(|| open.webhook.failed());
             asking.answer(open, verdict);
         }
+    }
+
+    /// What memory alone decides.
+    fn decide(&self, asked: &Attributes<'_>) -> Option<Verdict> {
+        let mut asking = self.chain.asking(now());
+        let verdict = asking.decide(asked);
+        asking.open().is_none().then_some(verdict)
+    }
+}
+
+fn tell(ended: usize) {
+    if ended > 0 {
+        tracing::info!(streams = ended, "ended watches whose users lost the right to them");
     }
 }
 
@@ -123,7 +140,14 @@ impl Access {
                 Authorizers::new(&modes, &rbac, node.as_ref()).map_err(|what| (0, what))
             })?
         };
-        Ok(Self { authorizers, rbac, node, streams: config.ends_watches.then(Arc::default), changed: Notify::new() })
+        Ok(Self {
+            authorizers,
+            rbac,
+            node,
+            streams: config.ends_watches.then(Arc::default),
+            changed: Notify::new(),
+            unknown: Notify::new(),
+        })
     }
 
     /// The files that say who is asked.
@@ -144,30 +168,55 @@ impl Access {
                 follow(&node.0, &resources, &self.changed).await;
             }
         };
-        tokio::join!(follow(&self.rbac.0, &resources, &self.changed), node, self.judge(), self.expel(&resources, &prefix));
+        tokio::join!(
+            follow(&self.rbac.0, &resources, &self.changed),
+            node,
+            self.judge(),
+            self.judge_elsewhere(),
+            self.expel(&resources, &prefix)
+        );
     }
 
-    /// Ends the streams whose right is taken away.
-    async fn judge(self: &Arc<Self>) {
+    /// Ends the streams whose right is taken away, as far as memory tells. Webhooks are asked about the others.
+    async fn judge(&self) {
         let Some(streams) = &self.streams else { return };
         loop {
             self.changed.notified().await;
-            let mut ended = 0;
+            let (mut ended, mut unknown) = (0, false);
             for some in streams.open_ones().chunks(JUDGED_AT_ONCE) {
-                let judged = some.iter().cloned().map(|stream| self.clone().judged(stream));
-                ended += stream::iter(judged).buffer_unordered(ASKED_AT_ONCE).collect::<Vec<_>>().await.iter().sum::<usize>();
+                let authorizers = self.authorizers.now();
+                for stream in some {
+                    match authorizers.decide(&stream.attributes()) {
+                        Some(verdict) => ended += stream.judge(&verdict),
+                        None => unknown = true,
+                    }
+                }
                 tokio::task::yield_now().await;
             }
-            if ended > 0 {
-                tracing::info!(streams = ended, "ended watches whose users lost the right to them");
+            if unknown {
+                self.unknown.notify_one();
             }
+            tell(ended);
             tokio::time::sleep(JUDGE_PAUSE).await;
         }
     }
 
-    /// Asks about a stream again; 1 if it ends.
+    /// Asks webhooks about the streams of which memory does not know whether they may go on. Nothing else waits for that.
+    async fn judge_elsewhere(self: &Arc<Self>) {
+        let Some(streams) = &self.streams else { return };
+        loop {
+            self.unknown.notified().await;
+            let judged = streams.open_ones().into_iter().map(|stream| self.clone().judged(stream));
+            tell(stream::iter(judged).buffer_unordered(ASKED_AT_ONCE).fold(0, async |all, one| all + one).await);
+        }
+    }
+
+    /// Asks about a stream again; 1 if it ends. Where no answer comes it goes on.
     async fn judged(self: Arc<Self>, stream: Arc<Stream>) -> usize {
-        stream.judge(&self.decide(&stream.attributes()).await)
+        match self.authorizers.now().ask(stream.user(), |authorizer| authorizer.decide(&stream.attributes())).await {
+            (verdict, true) => stream.judge(&verdict),
+            (_, false) => 0,
+        }
     }
 
     /// Ends the streams of deleted service accounts.
@@ -209,9 +258,10 @@ impl Access {
         self.authorizers.now().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
     }
 
-    /// Answers questions about this user from memory, or after asking webhooks. `work` asks; it may run several times, and the last outcome counts.
-    pub async fn ask<T>(&self, user: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
-        self.authorizers.now().ask(user, |asking| work(asking)).await
+    /// Answers questions of this user, who is charged for them, from memory or after asking webhooks. `work` asks; it may run several times, and the last outcome
+    /// counts.
+    pub async fn ask<T>(&self, asker: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
+        self.authorizers.now().ask(asker, |asking| work(asking)).await.0
     }
 
     /// The same where nothing can wait. When a webhook has to be asked, this thread waits for it, and others take over what else it has to do.

@@ -88,6 +88,11 @@ impl Streams {
 }
 
 impl Stream {
+    /// Who opened it.
+    pub(super) fn user(&self) -> &User {
+        &self.user
+    }
+
     /// What was allowed.
     pub(super) fn attributes(&self) -> Attributes<'_> {
         self.info.attributes(&self.user)

@@ -158,7 +158,7 @@ async fn keep_to_tls(State(directives): State<HeaderValue>, request: Request, ne
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
 async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
-    let line = Arc::new(RequestLine::parse(request.uri()));
+    let line = Arc::new(RequestLine::parse(request.method(), request.uri()));
     let mut reply = Reply::new(request.method(), request.headers(), line.query.first("pretty"));
     // Told before anybody is known.
     if let Err(PathError::NoRequestInfo(text)) = &line.route {
@@ -474,11 +474,16 @@ impl Api {
     /// What memory tells of who sent a request on the TLS listener. A token that rests on an object that is not there is judged again when memory is as new as
     /// etcd, as kube-apiserver then asks etcd: another server may have made both a moment ago.
     async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
+        let protocols = websocket::is_asked(request).then(|| request.headers().clone());
         let first = self.ask(request, conn);
         if !first.rests_on_memory() {
             return first;
         }
         self.catch_up().await;
+        // A token among the subprotocols is taken out when it is judged.
+        if let Some(protocols) = protocols {
+            *request.headers_mut() = protocols;
+        }
         self.ask(request, conn)
     }
 

@@ -1,26 +1,29 @@
-//! Path and query of a request, read once at the listener. Pure; does not know which groups and resources exist.
+//! Method, path and query of a request, read once at the listener. Pure; does not know which groups and resources exist.
 
-use http::Uri;
+use http::{Method, Uri};
 
 use super::path::{PathError, Route};
 use go::url::Query;
 
-/// What the request line says, whatever the method.
+/// What the request line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestLine {
     pub(super) route: Result<Route, PathError>,
     pub(super) query: Query,
+    /// GET or HEAD.
+    reads: bool,
 }
 
 impl RequestLine {
-    pub(super) fn parse(uri: &Uri) -> Self {
-        Self { route: Route::parse(uri.path()), query: Query::parse(uri.query().unwrap_or("")) }
+    pub(super) fn parse(method: &Method, uri: &Uri) -> Self {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        Self { route: Route::parse(uri.path()), query: Query::parse(uri.query().unwrap_or("")), reads }
     }
 
     /// Verb watch, by parameter or by path (spec list-watch §1.1).
     pub(super) fn is_watch(&self) -> bool {
         match &self.route {
-            Ok(Route::Resource(path)) => path.legacy_watch || (path.name.is_none() && self.query.is_true("watch")),
+            Ok(Route::Resource(path)) => self.reads && (path.legacy_watch || (path.name.is_none() && self.query.is_true("watch"))),
             _ => false,
         }
     }
@@ -32,12 +35,15 @@ mod tests {
 
     #[test]
     fn a_watch_is_told_by_parameter_or_path() {
-        let is_watch = |uri: &'static str| RequestLine::parse(&Uri::from_static(uri)).is_watch();
+        let is_watch = |uri: &'static str| RequestLine::parse(&Method::GET, &Uri::from_static(uri)).is_watch();
         for uri in ["/api/v1/pods?watch=1", "/api/v1/watch/pods", "/api/v1/watch/namespaces/n/pods/p", "/apis/apps/v1/deployments?watch"] {
             assert!(is_watch(uri), "{uri}");
         }
         for uri in ["/api/v1/pods", "/api/v1/pods?watch=0", "/api/v1/namespaces/n/pods/p?watch=1", "/api/v1?watch=1", "/healthz?watch=1"] {
             assert!(!is_watch(uri), "{uri}");
+        }
+        for method in [Method::POST, Method::DELETE] {
+            assert!(!RequestLine::parse(&method, &Uri::from_static("/api/v1/watch/pods?watch=1")).is_watch(), "{method}");
         }
     }
 }

@@ -51,6 +51,10 @@ use model::{Epoch, Object};
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { reply, .. } = arrived(&request);
     let resources = api.resources.load_full();
+    // Who may watch there may do nothing else: whatever the method, authorizers and the audit log have seen the verb watch.
+    if path.legacy_watch && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return whole(reply.status(&Status::method_not_allowed()));
+    }
     if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token")) && api.issuer.is_some() {
         return Box::pin(token_request::serve(api, path, request)).await;
     }

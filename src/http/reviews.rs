@@ -101,23 +101,23 @@ async fn answer(api: &Api, review: &Review, user: &User, mut object: Value, conn
             object["spec"] = json!({});
             rules
         }
-        "SelfSubjectAccessReview" => access(api, AccessReview::Own, Some(user), &object).await?,
-        "LocalSubjectAccessReview" => access(api, AccessReview::Local, None, &object).await?,
-        _ => access(api, AccessReview::Subject, None, &object).await?,
+        "SelfSubjectAccessReview" => access(api, AccessReview::Own, user, &object).await?,
+        "LocalSubjectAccessReview" => access(api, AccessReview::Local, user, &object).await?,
+        _ => access(api, AccessReview::Subject, user, &object).await?,
     };
     object["status"] = status;
     Ok(object)
 }
 
-async fn access(api: &Api, of: AccessReview, user: Option<&User>, object: &Value) -> Result<Value, Status> {
+async fn access(api: &Api, of: AccessReview, asker: &User, object: &Value) -> Result<Value, Status> {
     let wrong = review::wrong(of, object);
     if !wrong.is_empty() {
         let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
         return Err(WriteError::Invalid { of, errors: wrong }.into());
     }
-    let user = user.cloned().unwrap_or_else(|| review::user(&object["spec"]));
+    let user = if of == AccessReview::Own { asker.clone() } else { review::user(&object["spec"]) };
     let subject = Subject::read(user, &object["spec"]);
-    let verdict = api.access.decide(&subject.attributes()).await;
+    let verdict = api.access.ask(asker, |authorizer| authorizer.decide(&subject.attributes())).await;
     let mut status = json!({"allowed": verdict.decision == Decision::Allow});
     if verdict.decision == Decision::Deny {
         status["denied"] = true.into();

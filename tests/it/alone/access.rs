@@ -134,3 +134,51 @@ async fn rights_outlive_a_restart() -> Outcome {
     }
     Ok(())
 }
+
+/// The paths of old watches are watched, whatever the method: who may only watch writes nothing there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_through_paths_of_watches() -> Outcome {
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let server = start(dir.path(), &site, listener, &[]).await?;
+    let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+    let role = json!({"metadata": {"name": "watcher"}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["watch"]}]});
+    asked(&admin, ("POST", &format!("{RBAC}/clusterroles")), Some(&role), 201).await?;
+    asked(&admin, ("POST", &format!("{RBAC}/clusterrolebindings")), Some(&binding("jane-watches", "watcher")), 201).await?;
+    let definition = json!({
+        "metadata": {"name": "widgets.ex.io"},
+        "spec": {"group": "ex.io", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        ]},
+    });
+    asked(&admin, ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), Some(&definition), 201).await?;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    asked(&admin, ("POST", maps), Some(&json!({"metadata": {"name": "m"}, "data": {"a": "b"}})), 201).await?;
+    asked(&admin, ("POST", "/api/v1/namespaces/default/serviceaccounts"), Some(&json!({"metadata": {"name": "robot"}})), 201).await?;
+    until(&jane, "/apis", 200).await?;
+    let json_type = [("Content-Type".to_owned(), "application/json".to_owned())];
+    let merge_type = [("Content-Type".to_owned(), "application/merge-patch+json".to_owned())];
+    let body = br#"{"metadata":{"name":"m"},"data":{"a":"c"}}"#;
+    for client in [&jane, &admin] {
+        for (method, path, headers) in [
+            ("POST", "/api/v1/watch/namespaces/default/configmaps", &json_type),
+            ("PUT", "/api/v1/watch/namespaces/default/configmaps/m", &json_type),
+            ("PATCH", "/api/v1/watch/namespaces/default/configmaps/m", &merge_type),
+            ("DELETE", "/api/v1/watch/namespaces/default/configmaps/m", &json_type),
+            ("DELETE", "/api/v1/watch/namespaces/default/configmaps", &json_type),
+            ("DELETE", "/api/v1/watch/namespaces/default", &json_type),
+            ("POST", "/api/v1/watch/nodes", &json_type),
+            ("POST", "/api/v1/watch/namespaces/default/serviceaccounts/robot/token", &json_type),
+            ("POST", "/apis/ex.io/v1/watch/namespaces/default/widgets", &json_type),
+        ] {
+            let answer = client.whole(method, path, headers, body).await?;
+            // Of subresources there are no such paths.
+            let expected = if path.ends_with("/token") { 404 } else { 405 };
+            assert_eq!(answer.status, expected, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
+        }
+    }
+    let map = asked(&admin, ("GET", &format!("{maps}/m")), None, 200).await?;
+    assert_eq!(map["data"], json!({"a": "b"}), "nothing has changed");
+    server.kill()?;
+    Ok(())
+}
