@@ -329,14 +329,7 @@ impl Fields<'_> {
 }
 
 fn mistyped(value: &Value, field: &str, go_type: &str) -> String {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = go::json::kind(value);
     format!("json: cannot unmarshal {found} into Go struct field {field} of type {go_type}")
 }
 

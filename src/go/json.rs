@@ -48,6 +48,19 @@ fn number_into(number: &Number, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// What `encoding/json` calls a value of this type where it tells that the type is wrong.
+#[must_use]
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Appends a float by that rule.
 pub fn float_into(f: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(go_float(f).as_bytes());

@@ -157,27 +157,15 @@ fn object(value: Value) -> Result<Value, String> {
     match value {
         Value::Null => return Ok(Value::Object(Map::new())),
         Value::Object(_) => {}
-        other => return Err(format!("json: cannot unmarshal {} into {GO_STRUCT}", go_kind(&other))),
+        other => return Err(format!("json: cannot unmarshal {} into {GO_STRUCT}", go::json::kind(&other))),
     }
     for member in ["apiVersion", "kind"] {
         match &value[member] {
             Value::Null | Value::String(_) => {}
-            other => return Err(format!("json: cannot unmarshal {} into Go struct field .{member} of type string", go_kind(other))),
+            other => return Err(format!("json: cannot unmarshal {} into Go struct field .{member} of type string", go::json::kind(other))),
         }
     }
     Ok(value)
-}
-
-/// What `encoding/json` calls a value of this type.
-pub(crate) fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// Makes integers of the floats without a fraction, as Go does when it prints an untyped object: custom resources. Those beyond int64 stay floats.

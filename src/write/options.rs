@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::body::{Syntax, go_kind, parse_options};
+use super::body::{Syntax, parse_options};
 use go::{
     quote::{json_quoted, printable},
     strconv::parse_int,
@@ -308,7 +308,7 @@ fn texts(value: &Value) -> Result<Vec<String>, String> {
 fn mistyped(field: &str, go_type: &str, value: &Value) -> String {
     // A number that is none of the type is shown, one that should be no number is not.
     let number = if go_type == "int64" && value.is_number() { format!(" {value}") } else { String::new() };
-    format!("json: cannot unmarshal {}{number} into Go struct field {field} of type {go_type}", go_kind(value))
+    format!("json: cannot unmarshal {}{number} into Go struct field {field} of type {go_type}", go::json::kind(value))
 }
 
 #[cfg(test)]

@@ -191,13 +191,8 @@ impl Walk {
     fn wrong(&self, value: &Value, go_type: &str) -> WrongType {
         let number = matches!(go_type, "int32" | "int64" | "float64");
         let found = match value {
-            Value::Null => "null".to_owned(),
-            Value::Bool(_) => "bool".to_owned(),
             Value::Number(text) if number => format!("number {text}"),
-            Value::Number(_) => "number".to_owned(),
-            Value::String(_) => "string".to_owned(),
-            Value::Array(_) => "array".to_owned(),
-            Value::Object(_) => "object".to_owned(),
+            other => go::json::kind(other).to_owned(),
         };
         WrongType(match self.holder {
             Some(holder) => {

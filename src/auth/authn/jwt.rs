@@ -258,14 +258,7 @@ fn seconds(number: &Number) -> i64 {
 
 /// Go's words for a value that is of another type than the field.
 pub(super) fn mistyped(value: &Value, wanted: &str) -> String {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = go::json::kind(value);
     format!("json: cannot unmarshal {found} into Go value of type {wanted}")
 }
 

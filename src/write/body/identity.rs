@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Syntax, go_kind, looks_like_json, unrecognized};
+use super::{Syntax, looks_like_json, unrecognized};
 use model::invalid::FieldError;
 
 /// What the URL says.
@@ -72,7 +72,7 @@ pub(crate) fn identified(value: &mut Value, expected: &Expected<'_>) {
 pub(crate) fn converts(value: &Value, expected: &Expected<'_>) -> Result<(), String> {
     for member in ["apiVersion", "kind"] {
         if let Some(other) = value.get(member).filter(|found| !found.is_string() && !found.is_null()) {
-            let what = go_kind(other);
+            let what = go::json::kind(other);
             return Err(format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go struct field .{member} of type string"
             ));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::write::{
-    body::{self, Duplicate, go_kind, parse_patch},
+    body::{self, Duplicate, parse_patch},
     options::FieldValidation,
 };
 
@@ -66,20 +66,20 @@ fn read(value: Value) -> Result<(Vec<Operation>, Vec<String>), String> {
     let items = match value {
         Value::Null => Vec::new(),
         Value::Array(items) => items,
-        other => return Err(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", go_kind(&other))),
+        other => return Err(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", go::json::kind(&other))),
     };
     let mut told = Vec::new();
     let operations = items.into_iter().enumerate().map(|(index, item)| {
         let mut members = match item {
             Value::Null => Map::new(),
             Value::Object(members) => members,
-            other => return Err(format!("json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp", go_kind(&other))),
+            other => return Err(format!("json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp", go::json::kind(&other))),
         };
         let mut text = |member: &str| match members.remove(member) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(other) => {
-                Err(format!("json: cannot unmarshal {} into Go struct field jsonPatchOp.{member} of type string", go_kind(&other)))
+                Err(format!("json: cannot unmarshal {} into Go struct field jsonPatchOp.{member} of type string", go::json::kind(&other)))
             }
         };
         let (name, from, path) = (text("op")?.unwrap_or_default(), text("from")?, text("path")?);

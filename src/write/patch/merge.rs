@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::write::{
-    body::{Duplicate, go_kind, parse_patch},
+    body::{Duplicate, parse_patch},
     options::FieldValidation,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -
         }
         Value::Array(_) if lenient => Ok((pruned(value), duplicates)),
         Value::Null => Err(PatchError::BadRequest("Invalid JSON Patch".to_owned())),
-        other => Err(refused(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_kind(&other)))),
+        other => Err(refused(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go::json::kind(&other)))),
     }
 }
 

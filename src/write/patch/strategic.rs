@@ -12,7 +12,6 @@ use super::{
     PatchError,
     printed::{go_type, printed, printed_as_string},
 };
-use crate::write::body::go_kind;
 use go::quote::quoted;
 use kube::types::{Merge, Shape, Strategy, TypeRef};
 
@@ -39,7 +38,7 @@ pub(crate) fn apply(original: &Value, patch: &Value, it: TypeRef) -> Result<Valu
         Value::Null => Ok(Value::Object(original.clone())),
         other => Err(PatchError::BadRequest(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            go_kind(other)
+            go::json::kind(other)
         ))),
     }
 }
