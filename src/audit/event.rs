@@ -178,16 +178,8 @@ impl Event {
             timestamp::text_into(at.seconds, Some(at.nanos.cast_signed()), out);
         }
         if !self.annotations.is_empty() {
-            out.extend_from_slice(b",\"annotations\":{");
-            for (at, (key, value)) in self.annotations.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                json_into(key, out);
-                out.push(b':');
-                json_into(value, out);
-            }
-            out.push(b'}');
+            out.extend_from_slice(b",\"annotations\":");
+            map_into(&self.annotations, |value, out| json_into(value, out), out);
         }
         out.push(b'}');
     }
@@ -277,17 +269,9 @@ fn user_into(user: Option<&User>, out: &mut Vec<u8>) {
     }
     if !user.extra.is_empty() {
         comma(out);
-        out.extend_from_slice(b"\"extra\":{");
+        out.extend_from_slice(b"\"extra\":");
         let extra: BTreeMap<&String, &Vec<String>> = user.extra.iter().map(|(key, values)| (key, values)).collect();
-        for (at, (key, values)) in extra.into_iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            json_into(key, out);
-            out.push(b':');
-            texts_into(values, out);
-        }
-        out.push(b'}');
+        map_into(extra, |values, out| texts_into(values, out), out);
     }
     out.push(b'}');
 }
@@ -312,6 +296,19 @@ fn member(name: &str, text: &str, out: &mut Vec<u8>) {
     json_into(name, out);
     out.push(b':');
     json_into(text, out);
+}
+
+fn map_into<V>(entries: impl IntoIterator<Item = (impl AsRef<str>, V)>, value_into: impl Fn(V, &mut Vec<u8>), out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (at, (key, value)) in entries.into_iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        json_into(key.as_ref(), out);
+        out.push(b':');
+        value_into(value, out);
+    }
+    out.push(b'}');
 }
 
 fn texts_into(texts: &[String], out: &mut Vec<u8>) {

@@ -52,6 +52,21 @@ pub struct Counters {
     pub rejected: IntCounter,
 }
 
+#[cfg(test)]
+impl Counters {
+    fn of_a_test() -> Self {
+        let counter = |name: &str| IntCounter::new(name, "of a test").expect("a name");
+        let family =
+            |name: &str, label: &str| IntCounterVec::new(prometheus::Opts::new(name, "of a test"), &[label]).expect("a name and a label");
+        Self {
+            events: counter("events"),
+            errors: family("errors", "plugin"),
+            levels: family("levels", "level"),
+            rejected: counter("rejected"),
+        }
+    }
+}
+
 impl Audit {
     /// Tells these backends what the policy says.
     #[must_use]

@@ -1,19 +1,6 @@
 //! The log's thread: lines come out whole and in order, and a failure is counted.
 
-use prometheus::{IntCounter, Opts};
-
 use super::*;
-
-fn counters() -> Counters {
-    let counter = |name: &str| IntCounter::new(name, "of a test").expect("a name");
-    let family = |name: &str, label: &str| IntCounterVec::new(Opts::new(name, "of a test"), &[label]).expect("a name and a label");
-    Counters {
-        events: counter("events"),
-        errors: family("errors", "plugin"),
-        levels: family("levels", "level"),
-        rejected: counter("rejected"),
-    }
-}
 
 fn config(path: PathBuf) -> LogConfig {
     LogConfig { path: Some(path), format: Format::Json, rotation: None, mode: Mode::BlockingStrict, truncation: None }
@@ -23,7 +10,7 @@ fn config(path: PathBuf) -> LogConfig {
 async fn what_was_sent_is_written() -> io::Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("new/audit.log");
-    let queue = start(&config(path.clone()), &counters())?;
+    let queue = start(&config(path.clone()), &Counters::of_a_test())?;
     assert!(queue.send(b"a\n".to_vec()).await);
     assert_eq!(std::fs::read_to_string(&path)?, "a\n");
     queue.send_later(b"b\n".to_vec());
@@ -36,7 +23,7 @@ async fn what_was_sent_is_written() -> io::Result<()> {
 #[tokio::test]
 async fn a_write_that_fails_is_counted_and_refuses_only_strictly() -> io::Result<()> {
     for (mode, goes_on) in [(Mode::BlockingStrict, false), (Mode::Blocking, true)] {
-        let counters = counters();
+        let counters = Counters::of_a_test();
         let queue = start(&LogConfig { mode, ..config("/dev/full".into()) }, &counters)?;
         assert_eq!(queue.send(b"a\n".to_vec()).await, goes_on);
         assert_eq!(counters.errors.with_label_values(&["log"]).get(), 1);
@@ -46,5 +33,5 @@ async fn a_write_that_fails_is_counted_and_refuses_only_strictly() -> io::Result
 
 #[test]
 fn a_file_that_cannot_be_made_is_told_at_the_start() {
-    assert!(start(&config("/dev/null/audit.log".into()), &counters()).is_err());
+    assert!(start(&config("/dev/null/audit.log".into()), &Counters::of_a_test()).is_err());
 }

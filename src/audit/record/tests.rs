@@ -2,26 +2,14 @@
 
 use std::time::Duration;
 
-use prometheus::{IntCounter, IntCounterVec, Opts};
 use serde_json::json;
 
 use super::*;
 use crate::{Audit, Counters, Policy};
 
-fn counters() -> Counters {
-    let counter = |name: &str| IntCounter::new(name, "of a test").expect("a name");
-    let family = |name: &str, label: &str| IntCounterVec::new(Opts::new(name, "of a test"), &[label]).expect("a name and a label");
-    Counters {
-        events: counter("events"),
-        errors: family("errors", "plugin"),
-        levels: family("levels", "level"),
-        rejected: counter("rejected"),
-    }
-}
-
 fn audit(rules: Value) -> Audit {
     let document = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules});
-    Audit::new(Policy::read(&document).expect("a policy").0, Vec::new(), counters())
+    Audit::new(Policy::read(&document).expect("a policy").0, Vec::new(), Counters::of_a_test())
 }
 
 fn jane() -> Arc<User> {

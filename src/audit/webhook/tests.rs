@@ -2,23 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prometheus::{IntCounter, Opts};
 use remote::testing::{Reaction, Server};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::queue::Batching;
-
-fn counters() -> Counters {
-    let counter = |name: &str| IntCounter::new(name, "of a test").expect("a name");
-    let family = |name: &str, label: &str| IntCounterVec::new(Opts::new(name, "of a test"), &[label]).expect("a name and a label");
-    Counters {
-        events: counter("events"),
-        errors: family("errors", "plugin"),
-        levels: family("levels", "level"),
-        rejected: counter("rejected"),
-    }
-}
 
 fn queue(server: &Server, mode: Mode, counters: &Counters) -> Queue {
     let dir = tempfile::tempdir().expect("a folder");
@@ -40,7 +28,7 @@ fn batch(size_max: usize) -> Mode {
 #[tokio::test]
 async fn events_are_posted_as_a_list() {
     let server = Server::start(|_| Reaction::json(&json!({}))).await;
-    let counters = counters();
+    let counters = Counters::of_a_test();
     let queue = queue(&server, batch(2), &counters);
     for item in ["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"] {
         assert!(queue.send(item.into()).await);
@@ -63,7 +51,7 @@ async fn a_failed_post_is_tried_five_times() {
             move |_| if tries.fetch_add(1, Ordering::SeqCst) < failures { refused() } else { Reaction::json(&json!({})) }
         })
         .await;
-        let counters = counters();
+        let counters = Counters::of_a_test();
         let queue = queue(&server, Mode::BlockingStrict, &counters);
         assert_eq!(queue.send("{}".into()).await, stored);
         assert_eq!((tries.load(Ordering::SeqCst), counters.errors.with_label_values(&[PLUGIN]).get()), (5, u64::from(!stored)));
