@@ -1,7 +1,7 @@
 //! Files that only their owner may read.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -22,7 +22,10 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&part)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&part, path)
+    fs::rename(&part, path)?;
+    // The name outlives a loss of power as well.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
 }
 
 #[cfg(test)]
