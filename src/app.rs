@@ -5,6 +5,7 @@
 //! ```
 
 use std::{
+    future::pending,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -29,6 +30,7 @@ mod files;
 mod issuer;
 mod owner_file;
 mod reload;
+mod replica;
 mod signals;
 
 pub use alone::run_store;
@@ -38,6 +40,7 @@ use crate::config::Config;
 use crate::controllers::Controllers;
 use crate::http::{
     api::{Api, router},
+    hand_on::Replica,
     inflight::Inflight,
     last_use::LastUses,
     listen::{ListenerError, Listeners},
@@ -95,6 +98,12 @@ pub enum StartError {
     /// The storage of `watchcache store` failed while it ran: it has nothing else to answer from.
     #[error("the embedded store has failed and nothing goes on: {0}")]
     StoreFailed(Arc<str>),
+    /// Where requests are handed on to.
+    #[error("{0}")]
+    Upstream(String),
+    /// What is handed on comes back.
+    #[error("--upstream-server is this server itself, and every request that it hands on would come back to it")]
+    Loop,
     /// The feed ended while the server ran: a bug, and the log has it.
     #[error("the feed has ended unexpectedly")]
     Feed,
@@ -138,6 +147,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     }
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let providers = Providers::start(sources, authenticator.clone(), metrics.clone()).await?;
+    let replica = config.replica.as_ref().map(|config| replica::replica(config, &metrics)).transpose()?;
     let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
@@ -188,6 +198,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         permit,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
+        is_replica: replica.is_some(),
         advertised: advertised::find(&config.listeners),
     };
     let controllers = tokio::spawn(controllers.run(told));
@@ -202,6 +213,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         providers,
         access,
         audit: audit.clone(),
+        replica: replica.clone(),
         inflight: Inflight::new(config.inflight),
         last_uses: LastUses::default(),
         impersonation: Impersonation::default(),
@@ -218,6 +230,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         store_failed: OnceLock::new(),
     });
     tokio::spawn(readiness(api.clone(), resources));
+    if let Some(replica) = &replica {
+        tokio::spawn(replica.clone().look());
+    }
     let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());
     let (stop, stopped) = sync::watch::channel(false);
@@ -252,6 +267,10 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
                 listeners_ended = true;
                 break Some(StartError::Listeners);
             }
+            () = looped(replica.as_deref()) => {
+                tracing::error!("--upstream-server is this server itself; stopping");
+                break Some(StartError::Loop);
+            }
             why = backend.failed(), if api.store_failed.get().is_none() => {
                 tracing::error!(%why, "the embedded store has failed: writes are refused until a restart, reads and watches go on from memory");
                 api.metrics.store_failed.set(1);
@@ -282,6 +301,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     backend.close().await;
     tracing::info!("stopped");
     fault.map_or(Ok(()), Err)
+}
+
+async fn looped(replica: Option<&Replica>) {
+    match replica {
+        Some(replica) => replica.looped().await,
+        None => pending().await,
+    }
 }
 
 fn ring_limits(config: &Config) -> RingLimits {

@@ -14,6 +14,7 @@ mod authorization;
 mod gates;
 mod pages;
 mod providers;
+mod replica;
 mod secure;
 mod store;
 mod tls;
@@ -25,6 +26,7 @@ pub use audit::Audit;
 pub use authorization::{Authorization, Mode, WebhookCall};
 pub use gates::Gates;
 pub use providers::{HostCluster, Oidc, Providers, TokenReviewVersion, TokenWebhook};
+pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
 pub use tls::NamedPair;
@@ -58,6 +60,8 @@ pub struct Config {
     pub authorization: Authorization,
     /// Which requests are written down, and where; none for no audit log.
     pub audit: Option<Audit>,
+    /// Who answers what this server does not; nobody when it is no replica.
+    pub replica: Option<Replica>,
     /// How many requests there may be at once.
     pub inflight: MaxInflight,
     /// How long things may take.
@@ -262,6 +266,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         issuer,
         authorization,
         audit,
+        replica: replica::replica(&args.replica, args.allow_writes)?,
         inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),

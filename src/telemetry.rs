@@ -74,6 +74,10 @@ pub struct Metrics {
     pub audit_levels: IntCounterVec,
     /// `apiserver_audit_requests_rejected_total`: requests that were refused because they could not be told.
     pub audit_rejected: IntCounter,
+    /// `watchcache_handed_on_requests_total{reason,code}`: requests that upstream answered, and why.
+    pub handed_on: IntCounterVec,
+    /// `watchcache_upstream_up`: whether upstream answered when it was asked last.
+    pub upstream_up: IntGauge,
     /// `watchcache_connections{kind}`: what `--max-connections` bounds.
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
@@ -183,6 +187,12 @@ impl Metrics {
             catalogue.add(gauge("watchcache_unread_bytes", "Bytes of answers that clients have not read, past 128 KiB a connection."));
         let body_bytes =
             catalogue.add(gauge("watchcache_request_body_bytes", "Bytes of request bodies under way, past 128 KiB a connection."));
+        let handed_on = catalogue.counter(
+            "watchcache_handed_on_requests_total",
+            "Requests that were handed on to --upstream-server, by the reason and by the code of the answer.",
+            &["reason", "code"],
+        );
+        let upstream_up = catalogue.add(gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last."));
         let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are.", &["kind"]);
         let connections_closed = catalogue.counter(
             "watchcache_connections_closed_total",
@@ -217,6 +227,8 @@ impl Metrics {
             audit_errors,
             audit_levels,
             audit_rejected,
+            handed_on,
+            upstream_up,
             connections,
             connections_closed,
             registry,

@@ -24,6 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("auth", &["go"]),
     ("remote", &["go"]),
     ("audit", &["auth", "go", "model", "remote"]),
+    ("handon", &["auth", "remote"]),
     ("config", &["audit", "auth", "go"]),
     ("telemetry", &["config"]),
     // A cacher is known to the feed by its inbox.
@@ -46,6 +47,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "config",
             "etcd",
             "go",
+            "handon",
             "kube",
             "model",
             "providers",
@@ -66,6 +68,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "config",
             "etcd",
             "go",
+            "handon",
             "http",
             "kube",
             "providers",
@@ -95,6 +98,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("auth", "src/auth", false),
     ("remote", "src/remote", false),
     ("audit", "src/audit", false),
+    ("handon", "src/handon", false),
 ];
 
 /// What is generated has the form that its generator gives it.
@@ -109,6 +113,9 @@ const QUIET: &[&str] = &[
     "audit/json.rs",
     "audit/policy.rs",
     "auth/authz/",
+    "handon/decide.rs",
+    "handon/headers.rs",
+    "handon/identity.rs",
     "go/",
     "model/",
     "codec/",
@@ -133,8 +140,8 @@ const NOISE: &[&str] = &["tokio", "Instant", "SystemTime", "std::net", "net::", 
 /// Crates that belong to one room: crate, places under `src/` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["http/", "app.rs"]),
-    ("hyper", &["http/", "remote/", "app.rs"]),
-    ("hyper_util", &["http/", "remote/"]),
+    ("hyper", &["handon/", "http/", "remote/", "app.rs"]),
+    ("hyper_util", &["handon/", "http/", "remote/"]),
     ("hyper_rustls", &["remote/"]),
     ("tonic", &["etcd/", "store/"]),
 ];

@@ -54,6 +54,9 @@ impl Reloads {
         if has_changed(self.api.access.files()) {
             self.api.access.reloaded();
         }
+        self.api.replica.iter().for_each(|replica| {
+            has_changed(replica.files());
+        });
         let issuer = self.api.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);
         // Who verifies knows a new key before it signs.
         let changed = authenticator.reloads().chain(tls).chain(issuer).filter(|one| has_changed(*one)).count();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::audit::AuditArgs;
+use super::replica::ReplicaArgs;
 use super::tls::{NamedPair, named_pair};
 use go::duration;
 
@@ -364,6 +365,8 @@ pub(super) struct ServeArgs {
 
     #[command(flatten)]
     pub(super) audit: AuditArgs,
+    #[command(flatten)]
+    pub(super) replica: ReplicaArgs,
     #[command(flatten)]
     pub(super) log: LogArgs,
 }

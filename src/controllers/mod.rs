@@ -50,6 +50,8 @@ pub struct Controllers {
     pub compaction_interval: Duration,
     /// Writes are allowed whoever else is there.
     pub allow_writes: bool,
+    /// Somebody else writes whatever clients ask for.
+    pub is_replica: bool,
     /// What the Service `default/kubernetes` says; without it there is none.
     pub advertised: Option<Advertised>,
 }
@@ -66,7 +68,8 @@ pub struct Advertised {
 impl Controllers {
     /// Runs until it is dropped, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
     pub async fn run(self, told: oneshot::Sender<Permission>) {
-        let neighbour = guard::learn(&self.etcd, &self.prefix).await;
+        // A replica need not see its kube-apiserver to know of it.
+        let neighbour = if self.is_replica { Neighbour::KubeApiserver } else { guard::learn(&self.etcd, &self.prefix).await };
         let permission = guard::permission(neighbour, self.allow_writes);
         self.permit.set(permission);
         // Nobody waits for it when the process is stopping.

@@ -33,6 +33,7 @@ use super::{
     budget::Account,
     caught::caught,
     guard,
+    hand_on::{self, Replica, hand_on},
     health::{self, Wrong},
     inflight::{self, Inflight},
     last_use::{self, LastUses},
@@ -86,6 +87,8 @@ pub struct Api {
     pub access: Arc<Access>,
     /// Who writes down what they did; nobody without a policy.
     pub audit: Option<Arc<Audit>>,
+    /// Who answers what this server does not; nobody when it is no replica.
+    pub replica: Option<Arc<Replica>>,
     /// How many requests there may be.
     pub inflight: Inflight,
     /// How many last uses of tokens are being written.
@@ -128,12 +131,13 @@ pub(super) struct Arrived {
     pub(super) unread: Arc<Account>,
 }
 
-/// The service of both listeners. Layers run outermost first: arrival, guard, identity, limit, authorization.
+/// The service of both listeners. Layers run outermost first: arrival, guard, identity, limit, what is handed on, authorization.
 pub fn router(api: Arc<Api>) -> Router {
     let strict_transport = api.strict_transport.clone();
     let router = Router::new()
         .fallback(route)
         .layer(from_fn_with_state(api.clone(), authorize))
+        .layer(from_fn_with_state(api.clone(), hand_on))
         .layer(from_fn_with_state(api.clone(), inflight::limit))
         .layer(from_fn_with_state(api.clone(), identify))
         .layer(from_fn_with_state(api.clone(), protect))
@@ -163,6 +167,9 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
     // Told before anybody is known.
     if let Err(PathError::NoRequestInfo(text)) = &line.route {
         return whole(reply.no_request_info(text.clone()));
+    }
+    if let Some(status) = hand_on::loops(&api, &request) {
+        return whole(reply.status(&status));
     }
     let is_watch = line.is_watch();
     // A watch is exempt from the request's time.
@@ -207,6 +214,7 @@ async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Res
 /// Who is it, and as whom is it carried out? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
 async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let conn = connection(&request);
+    hand_on::keep_proof(&api, &mut request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => match api.asked(&mut request, &conn).await {
@@ -268,7 +276,9 @@ async fn proceed(api: &Api, proof: Proof, mut request: Request, next: Next) -> R
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
         record.annotate(key, value);
     }
-    let user = match Impersonation::wanted(request.headers_mut()) {
+    let judged_upstream = hand_on::decide(api, &mut request);
+    let wanted = if judged_upstream { Ok(None) } else { Impersonation::wanted(request.headers_mut()) };
+    let user = match wanted {
         Ok(None) => user,
         Ok(Some(wanted)) => {
             let info = request_info(request.method(), request.uri().path(), &line.query);
@@ -453,6 +463,7 @@ impl Api {
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             let has_roles = self.has_roles.load(Ordering::Relaxed);
             checks.push(("poststarthook/rbac/bootstrap-roles", (!has_roles).then(|| Wrong::fails("the default roles are not there yet"))));
+            checks.extend(self.replica.iter().map(|replica| ("upstream", replica.wrong())));
             let stopping = self.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
         }

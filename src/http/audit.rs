@@ -30,7 +30,7 @@ use super::{
     resource::Call,
     respond::Reply,
     status::Status,
-    websocket::Handshake,
+    upgraded::Handshake,
 };
 use crate::read::serve::List;
 use crate::telemetry::RequestTimer;
@@ -69,7 +69,8 @@ pub(super) async fn begin(api: &Api, user: &Arc<User>, request: &mut Request) ->
     Ok(Some(Audited { record, is_long: is_long(&info) }))
 }
 
-fn is_long(info: &RequestInfo) -> bool {
+/// Whether a request has no end of its own: watches, logs, shells.
+pub(super) fn is_long(info: &RequestInfo) -> bool {
     let is_part = info.is_resource && LONG_SUBRESOURCES.contains(&&*info.subresource);
     matches!(&*info.verb, "watch" | "proxy") || is_part || !info.is_resource && info.path.starts_with("/debug/pprof/")
 }

@@ -25,7 +25,7 @@ use super::{
     listen::ConnInfo,
     progress::{Progress, Streams},
     pulse::{Felt, Open, Pulse, Sent},
-    websocket::Handshake,
+    upgraded::Handshake,
 };
 use crate::config::Connections;
 
@@ -101,9 +101,9 @@ where
         }
     }
     let handshake = followed.lock().expect("no holder panics").take();
-    if let Some(socket) = handshake.and_then(|handshake| handshake.socket()) {
+    if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
         // Boxed: few connections need room for it.
-        Box::pin(socket.run(&info)).await;
+        Box::pin(followed.run(&info)).await;
     }
 }
 

@@ -20,6 +20,7 @@ use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 use super::{
     api::{Api, arrived, caller, whole},
     authorize::is_always_open,
+    counted::LongRunning,
     line::RequestLine,
     path::Route,
 };
@@ -141,7 +142,8 @@ pub(super) async fn limit(State(api): State<Arc<Api>>, request: Request, next: N
     match api.inflight.admit(request.method(), &user) {
         Ok(place) => {
             let mut response = next.run(request).await;
-            if let Some(place) = place.filter(|_| !line.is_watch()) {
+            let is_long = line.is_watch() || response.extensions().get::<LongRunning>().is_some();
+            if let Some(place) = place.filter(|_| !is_long) {
                 response.extensions_mut().insert(place);
             }
             response

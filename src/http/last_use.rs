@@ -21,8 +21,11 @@ impl Default for LastUses {
     }
 }
 
-/// Begins to write it.
+/// Begins to write it, unless this server does not write.
 pub(super) fn note(api: &Arc<Api>, last: LastUse) {
+    if api.writer.may_write().is_err() {
+        return;
+    }
     let Ok(turn) = api.last_uses.0.clone().try_acquire_owned() else { return };
     let api = api.clone();
     tokio::spawn(async move {

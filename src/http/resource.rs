@@ -27,7 +27,8 @@ use super::{
     reviews,
     status::Status,
     token_request,
-    websocket::{Handshake, Upgrade},
+    upgraded::Handshake,
+    websocket::Upgrade,
 };
 use crate::read::{
     failure::ReadError,
@@ -136,7 +137,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
 
 /// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
 /// resource at once; a built-in's path exists for them, and the method is refused.
-fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> bool {
+pub(super) fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> bool {
     match (resource.served.namespaced, &path.namespace, &path.name) {
         (false, Some(_), _) => false,
         (true, None, Some(_)) => resource.served.custom && path.legacy_watch,

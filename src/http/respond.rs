@@ -18,7 +18,7 @@ use super::{
 use auth::authn::Discovery;
 use codec::Media;
 
-static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
@@ -44,7 +44,7 @@ impl Reply {
     /// (spec api-surface §0).
     pub fn new(method: &Method, headers: &HeaderMap, pretty: Option<&str>) -> Reply {
         let audit_id = headers
-            .get(&AUDIT_ID)
+            .get(AUDIT_ID)
             .filter(|id| !id.is_empty())
             .cloned()
             .unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is ASCII"));
@@ -235,7 +235,7 @@ impl Reply {
     }
 
     fn dress(&self, headers: &mut HeaderMap) {
-        headers.insert(AUDIT_ID.clone(), self.audit_id.clone());
+        headers.insert(AUDIT_ID, self.audit_id.clone());
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     }
 }

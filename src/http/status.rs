@@ -221,6 +221,16 @@ impl Status {
         Status::new(503, Some(Reason::ServiceUnavailable), message).with(Details { retry_after: seconds, ..Details::default() })
     }
 
+    /// 502: what was handed on may have been done, and no answer came.
+    pub fn bad_gateway(message: impl Into<String>) -> Status {
+        Status::new(502, None, message)
+    }
+
+    /// 508: a request that has come back to who sent it.
+    pub fn loop_detected(message: impl Into<String>) -> Status {
+        Status::new(508, None, message)
+    }
+
     /// 504 of a revision that is not there yet (spec list-watch §2.6); `retry_after` is 1 from the cache and absent from etcd.
     pub fn too_large_revision(asked: u64, current: u64, retry_after: Option<u32>) -> Status {
         let cause = Cause { reason: "ResourceVersionTooLarge", message: "Too large resource version".to_owned(), field: String::new() };

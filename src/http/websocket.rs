@@ -5,8 +5,6 @@ mod frame;
 mod origin;
 mod socket;
 
-use std::sync::{Arc, Mutex};
-
 use axum::{body::Body, extract::Request, response::Response};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{
@@ -17,8 +15,8 @@ use hyper::upgrade::OnUpgrade;
 use sha1::{Digest, Sha1};
 
 use super::{
-    audit::Ending,
     body::{Events, WatchBody},
+    upgraded::{Handshake, Protocol},
 };
 use frame::Payload;
 pub(super) use socket::Socket;
@@ -87,7 +85,7 @@ impl Upgrade {
                 headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
                 headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
                 protocol.map(|protocol| headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol));
-                Some(Socket { io: self.io, events, payload: Payload::of(media_type), ending: None })
+                Some(Protocol::Watch(Box::new(Socket { io: self.io, events, payload: Payload::of(media_type) })))
             }
             Err((code, text)) => {
                 *response.status_mut() = code;
@@ -99,26 +97,8 @@ impl Upgrade {
                 None
             }
         };
-        response.extensions_mut().insert(Handshake(Arc::new(Mutex::new(socket))));
+        response.extensions_mut().insert(Handshake::followed_by(socket));
         response
-    }
-}
-
-/// Marks an answer to a handshake, which has no headers but its own, and brings the socket to the connection.
-#[derive(Clone)]
-pub(super) struct Handshake(Arc<Mutex<Option<Socket>>>);
-
-impl Handshake {
-    /// The socket carries what tells the audit log of its end. Without a socket that is told now.
-    pub(super) fn hold(&self, ending: Ending) {
-        if let Some(socket) = &mut *self.0.lock().expect("no holder panics") {
-            socket.ending = Some(ending);
-        }
-    }
-
-    /// The socket that follows, once.
-    pub(super) fn socket(&self) -> Option<Socket> {
-        self.0.lock().expect("no holder panics").take()
     }
 }
 

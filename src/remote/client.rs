@@ -8,20 +8,18 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::credentials::{Credentials, Renewed};
+use super::connector::{Connector, Versions, tcp};
+use super::credentials::{Authorization, Credentials};
 use super::kubeconfig::Kubeconfig;
 use super::trust::{Trust, settings};
 
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection without requests is closed after this time (Go's default for its clients).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// A quiet HTTP/2 connection is pinged after this time, and is lost without an answer (client-go's numbers).
@@ -74,9 +72,8 @@ pub struct Answer {
 
 /// See the file's header.
 pub struct Client {
-    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    credentials: Credentials,
-    renewed: Renewed,
+    http: legacy::Client<Connector, Full<Bytes>>,
+    authorization: Authorization,
     limits: Limits,
     turns: Semaphore,
 }
@@ -87,13 +84,7 @@ impl Client {
     /// # Errors
     /// When its certificate and key do not fit.
     pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
-        let tls = settings(&config.trust, config.certificate.as_ref())?;
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let builder = match &config.server_name {
-            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
-            None => builder,
-        };
-        Ok(Client::over(|http| builder.enable_all_versions().wrap_connector(http), config.credentials.clone(), limits))
+        Ok(Client::over(config.connector(Versions::All)?, config.credentials.clone(), limits))
     }
 
     /// A client of HTTPS servers that these are trusted for, without credentials.
@@ -102,14 +93,10 @@ impl Client {
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_all_versions();
-        Ok(Client::over(|http| builder.wrap_connector(http), Credentials::None, limits))
+        Ok(Client::over(builder.wrap_connector(tcp()), Credentials::None, limits))
     }
 
-    fn over(connect: impl FnOnce(HttpConnector) -> HttpsConnector<HttpConnector>, credentials: Credentials, limits: Limits) -> Client {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        http.set_nodelay(true);
+    fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Client {
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -117,8 +104,8 @@ impl Client {
             .pool_max_idle_per_host(limits.concurrent_max)
             .http2_keep_alive_interval(PING_INTERVAL)
             .http2_keep_alive_timeout(PING_TIMEOUT)
-            .build(connect(http));
-        Client { http: client, credentials, renewed: Renewed::default(), limits, turns: Semaphore::new(limits.concurrent_max) }
+            .build(connector);
+        Client { http: client, authorization: Authorization::of(credentials), limits, turns: Semaphore::new(limits.concurrent_max) }
     }
 
     /// Posts JSON.
@@ -140,7 +127,7 @@ impl Client {
     async fn call(&self, method: Method, url: &Uri, body: Bytes) -> Result<Answer, CallError> {
         let sent = async {
             let _turn = self.turns.acquire().await;
-            let credentials = self.renewed.header(&self.credentials).await.map_err(CallError::Credentials)?;
+            let credentials = self.authorization.header().await.map_err(CallError::Credentials)?;
             let request = request(method.clone(), url, body, credentials);
             let failed = |error: &(dyn Error + 'static)| self.failure(error, &method, url);
             let (head, body) = self.http.request(request).await.map_err(|error| failed(&error))?.into_parts();

@@ -55,7 +55,7 @@ fn header(text: &str) -> Result<HeaderValue, String> {
 }
 
 /// The header of one file's token, read once in a while.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Renewed {
     last: Mutex<Option<(HeaderValue, Instant)>>,
 }
@@ -90,6 +90,27 @@ impl Renewed {
             }
             (Err(why), None) => Err(format!("tokenFile {}: {why}", path.display())),
         }
+    }
+}
+
+/// The `Authorization` header of one server, as it is to be sent now.
+#[derive(Debug)]
+pub struct Authorization {
+    credentials: Credentials,
+    renewed: Renewed,
+}
+
+impl Authorization {
+    pub(crate) fn of(credentials: Credentials) -> Authorization {
+        Authorization { credentials, renewed: Renewed::default() }
+    }
+
+    /// The header; none when there are no credentials but perhaps a certificate.
+    ///
+    /// # Errors
+    /// A token file that could never be read.
+    pub async fn header(&self) -> Result<Option<HeaderValue>, String> {
+        self.renewed.header(&self.credentials).await
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::credentials::{Credentials, token_of};
+use super::credentials::{Authorization, Credentials, token_of};
 use super::trust::{Certificate, Trust, certificate};
 
 /// Bytes that a kubeconfig file, or a file that it names, may have.
@@ -112,6 +112,35 @@ impl Kubeconfig {
         read().map_err(|what| KubeconfigError { flag, path: path.to_owned(), what })
     }
 
+    /// Of a server that flags name, and what is trusted there.
+    ///
+    /// # Errors
+    /// What is wrong with its URL.
+    pub fn of_server(server: &str, trust: Trust) -> Result<Kubeconfig, String> {
+        let server = server_url(server, true)?;
+        Ok(Kubeconfig { server, trust, server_name: None, certificate: None, credentials: Credentials::None })
+    }
+
+    /// The same server, where we show this certificate (PEM) and nothing else.
+    ///
+    /// # Errors
+    /// What is wrong with the certificate or its key.
+    pub fn showing(self, chain: &[u8], key: &[u8]) -> Result<Kubeconfig, String> {
+        Ok(Kubeconfig { certificate: Some(certificate(chain, key)?), credentials: Credentials::None, ..self })
+    }
+
+    /// Whether we are somebody there.
+    #[must_use]
+    pub fn has_identity(&self) -> bool {
+        self.certificate.is_some() || !matches!(self.credentials, Credentials::None)
+    }
+
+    /// What is sent as `Authorization`.
+    #[must_use]
+    pub fn authorization(&self) -> Authorization {
+        Authorization::of(self.credentials.clone())
+    }
+
     /// Of the tree of a file in this directory.
     fn from_tree(tree: Value, directory: &Path) -> Result<Kubeconfig, String> {
         let file: File = typed(tree)?;
@@ -132,6 +161,12 @@ impl Kubeconfig {
         let cluster: Cluster = typed(of(&file.clusters, "cluster", "cluster", &context.cluster)?)?;
         let (credentials, certificate) = user.identity(&context.user, directory)?;
         cluster.kubeconfig(&context.cluster, credentials, certificate, directory)
+    }
+
+    /// `http(s)://host[:port][/path]`, without a slash at its end.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
     /// The URL of a path at this server; the path is empty or begins with a slash, and may have a query.

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod client;
+mod connector;
 mod credentials;
 mod kept;
 mod kubeconfig;
@@ -15,6 +16,8 @@ mod trust;
 
 pub use backoff::{Backoff, retried};
 pub use client::{Answer, CallError, Client, Limits};
+pub use connector::{Connector, Versions};
+pub use credentials::Authorization;
 pub use kept::Kept;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use questions::{Questions, TooMany};

@@ -327,7 +327,7 @@ impl Authenticator {
     /// Remembers for ten seconds whose token it is, when somebody else knew.
     pub fn remember(&self, token: &str, audiences: &[String], proof: &Proof, now: SystemTime) {
         let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
-        self.cache.put(self.cache_key(token, audiences), proof, now);
+        self.cache.put(self.cache_key(&tokens::digest(token.as_bytes()), audiences), proof, now);
     }
 
     /// For which of the audiences that are asked for credentials are that say nothing about audiences, as those of OpenID providers: for those of the API. `None`
@@ -338,8 +338,8 @@ impl Authenticator {
     }
 
     /// Under which a token is remembered as long as the keys are the same.
-    fn cache_key(&self, token: &str, audiences: Option<&[String]>) -> Key {
-        cache::key(token, audiences, self.accounts.as_ref().map_or(0, Reloaded::generation))
+    fn cache_key(&self, digest: &Key, audiences: Option<&[String]>) -> Key {
+        cache::key_of(digest, audiences, self.accounts.as_ref().map_or(0, Reloaded::generation))
     }
 
     /// Asks all that know tokens.
@@ -354,7 +354,7 @@ impl Authenticator {
             return Ok(Proof { user, audiences: shared.unwrap_or_default(), credential, ..Proof::default() });
         }
         // Before the keys are looked at: what the old ones vouched for is not found under the new ones.
-        let key = self.cache_key(text, audiences);
+        let key = self.cache_key(&digest, audiences);
         if let Some(proof) = self.cache.get(&key, now) {
             return Ok(proof);
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use super::Proof;
+use super::{Proof, tokens};
 use crate::recent::{Key, Recent};
 
 /// How long a token that is good is not looked at again (kube-apiserver's `TokenSuccessCacheTTL`). One that is not good is always looked at again.
@@ -41,14 +41,18 @@ struct Kept {
 /// Tells tokens, the audiences that they are asked about, and the generations of the keys that vouch for them apart.
 #[must_use]
 pub fn key(token: &str, audiences: Option<&[String]>, generation: u64) -> Key {
+    key_of(&tokens::digest(token.as_bytes()), audiences, generation)
+}
+
+/// The same of a token with this digest: what is long is read once.
+pub(super) fn key_of(token: &Key, audiences: Option<&[String]>, generation: u64) -> Key {
     let mut digest = Sha256::new();
     digest.update(generation.to_be_bytes());
-    let mut add = |text: &str| {
-        digest.update(text.len().to_be_bytes());
-        digest.update(text);
-    };
-    add(token);
-    audiences.unwrap_or_default().iter().for_each(|audience| add(audience));
+    digest.update(token);
+    for audience in audiences.unwrap_or_default() {
+        digest.update(audience.len().to_be_bytes());
+        digest.update(audience);
+    }
     digest.finalize().into()
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    super::{audit::Ending, body::Events, connections::Reason, frames::Tokens, listen::ConnInfo},
+    super::{body::Events, connections::Reason, frames::Tokens, listen::ConnInfo},
     frame::{self, Incoming, NORMAL, POLICY_VIOLATION, PROTOCOL_ERROR, Payload, Said},
 };
 
@@ -34,19 +34,16 @@ pub(in crate::http) struct Socket {
     pub(super) io: OnUpgrade,
     pub(super) events: Events,
     pub(super) payload: Payload,
-    /// Told when the socket is gone.
-    pub(super) ending: Option<Ending>,
 }
 
 impl Socket {
-    /// Sends events until the watch ends or the client does. Runs in the connection's task, so that the socket counts as the connection that it is.
+    /// Sends events until the watch ends or the client does.
     /// What is taken from the watch for a client that does not read, [`super::super::body::FRAME_BYTES`] and the event that went past them, is counted in
     /// the connection's account.
     pub(in crate::http) async fn run(self, info: &ConnInfo) {
         // The connection broke before the answer was out.
         let Ok(io) = self.io.await else { return };
         serve(TokioIo::new(io), self.events, self.payload, info).await;
-        drop(self.ending);
     }
 }
 

@@ -21,6 +21,7 @@ mod metrics;
 mod odd;
 mod refusals;
 mod reload;
+mod replica;
 mod restart;
 mod revocation;
 pub(crate) mod secure;

@@ -77,7 +77,7 @@ async fn a_log_that_cannot_be_written_costs_its_lines() -> Outcome {
 async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() -> Outcome {
     let dir = tempfile::tempdir()?;
     // Somebody has the other end open and does not read.
-    let fifo = "mkfifo \"$0\".fifo; exec 2<>\"$0\".fifo";
+    let fifo = "mkfifo \"$0\".fifo && exec 2<>\"$0\".fifo";
     let mut server = Alone::start_under(dir.path(), fifo, &["--log-level", "debug"]).await?;
     let (client, mut count, mut open) = (server.client(), 0, Vec::new());
     while server.metric(LEFT_FOR_FULL).await? == 0 {

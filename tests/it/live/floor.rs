@@ -89,7 +89,7 @@ impl Floor {
         let (etcd, etcd_at) = site.etcd()?;
         let (theirs, theirs_at) = site.apiserver("kube-apiserver", etcd_at)?;
         theirs.ready(&site.client(theirs_at)).await?;
-        let (ours, subject) = Subject::start(&site, "watchcache", etcd_at)?;
+        let (ours, subject) = Subject::start(&site, "watchcache", etcd_at, theirs_at)?;
         ours.ready(&subject.client(&site)).await?;
         Ok(Self { ours, theirs, etcd, site, subject, theirs_at, etcd_at })
     }
@@ -106,7 +106,7 @@ impl Floor {
 
     /// Starts another server under test on the same etcd, and waits until it is ready; it ends when what is returned is dropped.
     pub(super) async fn another(&self) -> Result<(Running, Client), Box<dyn std::error::Error>> {
-        let (running, subject) = Subject::start(&self.site, "watchcache-2", self.etcd_at)?;
+        let (running, subject) = Subject::start(&self.site, "watchcache-2", self.etcd_at, self.theirs_at)?;
         let client = subject.client(&self.site);
         running.ready(&client).await?;
         Ok((running, client))
@@ -116,7 +116,12 @@ impl Floor {
     pub(crate) async fn secured(&self, name: &str) -> Result<(Running, SocketAddr), Box<dyn std::error::Error>> {
         let address = free_address()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-        command.args(["serve", "--allow-writes", "--insecure-port=0", "--bind-address=127.0.0.1", "--authorization-mode=Node,RBAC"]);
+        command.args(["serve", "--insecure-port=0", "--bind-address=127.0.0.1", "--authorization-mode=Node,RBAC"]);
+        if is_replica() {
+            command.args(self.site.replica_of(self.theirs_at));
+        } else {
+            command.arg("--allow-writes");
+        }
         command.arg(format!("--etcd-servers=http://{}", self.etcd_at)).arg(format!("--secure-port={}", address.port()));
         for (flag, file) in [
             ("tls-cert-file", "server.crt"),
@@ -148,9 +153,19 @@ impl Floor {
     }
 }
 
+/// Which server is under test.
+fn subject() -> String {
+    env::var("WATCHCACHE_TEST_SUBJECT").unwrap_or_else(|_| "watchcache".into())
+}
+
+/// Whether it is a read replica of the kube-apiserver that it is compared with.
+pub(crate) fn is_replica() -> bool {
+    subject() == "watchcache-replica"
+}
+
 impl Subject {
-    fn start(site: &Site, name: &str, etcd: SocketAddr) -> Result<(Running, Self), Box<dyn std::error::Error>> {
-        let subject = env::var("WATCHCACHE_TEST_SUBJECT").unwrap_or_else(|_| "watchcache".into());
+    fn start(site: &Site, name: &str, etcd: SocketAddr, theirs: SocketAddr) -> Result<(Running, Self), Box<dyn std::error::Error>> {
+        let subject = subject();
         if subject == "kube-apiserver" {
             let (running, address) = site.apiserver(&format!("kube-apiserver-as-{name}"), etcd)?;
             return Ok((running, Self::Apiserver(address)));
@@ -166,10 +181,13 @@ impl Subject {
                 command.args(["--insecure-port", &port]);
                 Self::Watchcache(address)
             }
-            "watchcache-secure" => {
+            "watchcache-secure" | "watchcache-replica" => {
                 command.args(["--insecure-port", "0", "--secure-port", &port, "--bind-address", "127.0.0.1"]);
                 command.args(["--tls-cert-file", &file("server.crt"), "--tls-private-key-file", &file("server.key")]);
                 command.args(["--client-ca-file", &file("ca.crt"), "--token-auth-file", &file("tokens.csv")]);
+                if is_replica() {
+                    command.args(site.replica_of(theirs));
+                }
                 Self::Secured(address)
             }
             other => return Err(format!("WATCHCACHE_TEST_SUBJECT={other} is not known").into()),

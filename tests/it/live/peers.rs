@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
 
@@ -99,6 +99,13 @@ impl Site {
             ("service-account-issuer", "https://kubernetes.default.svc".into()),
             ("service-cluster-ip-range", "10.0.0.0/16".into()),
             ("authorization-mode", "Node,RBAC".into()),
+            // A replica in front of it is its front proxy.
+            ("requestheader-client-ca-file", file("ca.crt")),
+            ("requestheader-allowed-names", "front-proxy".into()),
+            ("requestheader-username-headers", "X-Remote-User".into()),
+            ("requestheader-uid-headers", "X-Remote-Uid".into()),
+            ("requestheader-group-headers", "X-Remote-Group".into()),
+            ("requestheader-extra-headers-prefix", "X-Remote-Extra-".into()),
             // Pods may then be made without service accounts, which a controller would make.
             ("disable-admission-plugins", "ServiceAccount".into()),
         ] {
@@ -114,6 +121,13 @@ impl Site {
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         Ok(Running { child: Mutex::new(command.spawn()?), command: Box::new(Mutex::new(command)), name: name.to_owned(), log })
+    }
+
+    /// What makes a watchcache a read replica of this kube-apiserver.
+    pub(crate) fn replica_of(&self, upstream: SocketAddr) -> Vec<String> {
+        let file = |flag: &str, name: &str| format!("--{flag}={}", self.path().join(name).display());
+        let proxy = [file("proxy-client-cert-file", "proxy.crt"), file("proxy-client-key-file", "proxy.key")];
+        [format!("--upstream-server=https://{upstream}"), file("upstream-cafile", "ca.crt")].into_iter().chain(proxy).collect()
     }
 
     /// A client with administrator's rights on a kube-apiserver of this site.
@@ -203,7 +217,7 @@ impl Drop for Running {
     }
 }
 
-/// Writes `ca.crt`, `server.{crt,key}` and `accounts.{key,pub}`; returns the authority.
+/// Writes `ca.crt`, `server.{crt,key}`, `proxy.{crt,key}` of a front proxy, and `accounts.{key,pub}`; returns the authority.
 fn write_certificates(dir: &Path) -> Result<CertificateDer<'static>, Box<dyn std::error::Error>> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -215,6 +229,11 @@ fn write_certificates(dir: &Path) -> Result<CertificateDer<'static>, Box<dyn std
     fs::write(dir.join("ca.crt"), authority.pem())?;
     fs::write(dir.join("server.crt"), server.pem())?;
     fs::write(dir.join("server.key"), key.serialize_pem())?;
+    let (mut proxy, key) = (CertificateParams::new(Vec::new())?, KeyPair::generate()?);
+    proxy.distinguished_name.push(DnType::CommonName, "front-proxy");
+    proxy.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
+    fs::write(dir.join("proxy.crt"), proxy.signed_by(&key, &authority)?.pem())?;
+    fs::write(dir.join("proxy.key"), key.serialize_pem())?;
     let accounts = KeyPair::generate()?;
     fs::write(dir.join("accounts.key"), accounts.serialize_pem())?;
     fs::write(dir.join("accounts.pub"), accounts.public_key_pem())?;

@@ -1,0 +1,132 @@
+//! Who answers a request of a replica's client: this server from memory, or upstream. One table; everything that it needs to know is in [`Asked`].
+
+use http::Method;
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Health or metrics of this process.
+    OfThisProcess,
+    /// What the cluster says about itself: discovery, `/openapi`, `/version`, keys of tokens, and paths that no API server has.
+    OfTheCluster,
+    /// A resource, an object, or a part of one.
+    Resource {
+        /// How this server has the resource.
+        standing: Standing,
+        /// A subresource that is not read from the stored object.
+        foreign_part: bool,
+    },
+}
+
+/// How this server has a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All of it, in memory.
+    Served,
+    /// It is being loaded.
+    Loading,
+    /// It has none of this name: reviews, groups of other API servers, what flags exclude, what is not there at all.
+    Absent,
+    /// It has stored objects that only upstream can make into what is asked for: encrypted, or of a version that a webhook makes.
+    Unreadable,
+}
+
+/// Why upstream answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It changes something.
+    Write,
+    /// It asks about the cluster, not about objects.
+    Document,
+    /// This server has no such resource.
+    NotServed,
+    /// Its memory of the resource is not there yet.
+    Loading,
+    /// It cannot read the stored objects.
+    Unreadable,
+    /// Of a part of an object that is nowhere stored: logs, exec, proxy.
+    Subresource,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 6] = [Self::Write, Self::Document, Self::NotServed, Self::Loading, Self::Unreadable, Self::Subresource];
+
+    /// As metrics and logs say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Document => "document",
+            Self::NotServed => "not_served",
+            Self::Loading => "loading",
+            Self::Unreadable => "unreadable",
+            Self::Subresource => "subresource",
+        }
+    }
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answerer {
+    /// This server.
+    Memory,
+    /// The kube-apiserver behind it.
+    Upstream(Reason),
+}
+
+/// Who answers a request with this method.
+#[must_use]
+pub fn answerer(method: &Method, asked: Asked) -> Answerer {
+    let reason = match asked {
+        Asked::OfThisProcess => return Answerer::Memory,
+        Asked::OfTheCluster => Reason::Document,
+        Asked::Resource { standing: Standing::Absent, .. } => Reason::NotServed,
+        Asked::Resource { foreign_part: true, .. } => Reason::Subresource,
+        // HEAD is refused for built-ins, and by whom it is carried out in what words is upstream's to say.
+        Asked::Resource { .. } if method != Method::GET => Reason::Write,
+        Asked::Resource { standing: Standing::Loading, .. } => Reason::Loading,
+        Asked::Resource { standing: Standing::Unreadable, .. } => Reason::Unreadable,
+        Asked::Resource { standing: Standing::Served, foreign_part: false } => return Answerer::Memory,
+    };
+    Answerer::Upstream(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing but a GET of what is in memory is answered from memory, and health whatever the method.
+    #[test]
+    fn only_reads_of_what_is_here_are_answered_here() {
+        let standings = [Standing::Served, Standing::Loading, Standing::Absent, Standing::Unreadable];
+        let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
+        for method in &methods {
+            assert_eq!(answerer(method, Asked::OfThisProcess), Answerer::Memory);
+            assert_eq!(answerer(method, Asked::OfTheCluster), Answerer::Upstream(Reason::Document));
+            for standing in standings {
+                for foreign_part in [false, true] {
+                    let is_ours = *method == Method::GET && standing == Standing::Served && !foreign_part;
+                    let answer = answerer(method, Asked::Resource { standing, foreign_part });
+                    assert_eq!(answer == Answerer::Memory, is_ours, "{method} {standing:?} {foreign_part}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_reason_that_lasts_longest_is_told() {
+        let of = |method: &Method, standing, foreign_part| answerer(method, Asked::Resource { standing, foreign_part });
+        assert_eq!(of(&Method::PUT, Standing::Loading, false), Answerer::Upstream(Reason::Write));
+        assert_eq!(of(&Method::PUT, Standing::Absent, true), Answerer::Upstream(Reason::NotServed));
+        assert_eq!(of(&Method::GET, Standing::Loading, true), Answerer::Upstream(Reason::Subresource));
+        assert_eq!(of(&Method::GET, Standing::Loading, false), Answerer::Upstream(Reason::Loading));
+        assert_eq!(of(&Method::GET, Standing::Unreadable, false), Answerer::Upstream(Reason::Unreadable));
+    }
+
+    #[test]
+    fn reasons_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+    }
+}

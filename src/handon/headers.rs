@@ -1,0 +1,211 @@
+//! Which headers of a request go on to upstream, and which of its answer come back. What concerns one connection stays there (RFC 9110 §7.6.1); what names a user is
+//! taken out of what clients send. Pure.
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Only the next server on the way is told these.
+const HOP_BY_HOP: [HeaderName; 9] =
+    [CONNECTION, KEEP_ALIVE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, PROXY_CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+
+/// What names a user to a kube-apiserver that believes us as its front proxy, in any spelling of the flags that it may have.
+const IDENTITY_PREFIX: &str = "x-remote-";
+/// What names another user than who asks.
+const IMPERSONATION_PREFIX: &str = "impersonate-";
+
+/// This process, as `Via` names it. Every process has a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop(HeaderValue);
+
+impl Hop {
+    /// Of a name without spaces.
+    ///
+    /// # Panics
+    /// When the name has characters that no header may have.
+    #[must_use]
+    pub fn named(name: &str) -> Hop {
+        Hop(HeaderValue::from_str(&format!("1.1 watchcache-{name}")).expect("a name of letters and digits"))
+    }
+
+    /// Whether this request was here before: upstream is ourselves.
+    #[must_use]
+    pub fn was_here(&self, headers: &HeaderMap) -> bool {
+        let ours = self.0.as_bytes();
+        headers.get_all(VIA).iter().flat_map(|via| via.as_bytes().split(|byte| *byte == b',')).any(|hop| hop.trim_ascii() == ours)
+    }
+}
+
+/// The protocol that a request asks its connection to change to, `websocket` or `SPDY/3.1`.
+#[must_use]
+pub fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let asks = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let asks = asks.map(<[u8]>::trim_ascii).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+    headers.get(UPGRADE).filter(|_| asks).cloned()
+}
+
+/// Makes the headers of a client's request those that upstream gets. Nobody is named in them any longer, but for whom the client wants to act as when
+/// `keeps_impersonation`.
+pub fn outward(headers: &mut HeaderMap, hop: &Hop, client: &str, keeps_impersonation: bool) {
+    let upgrade = upgrade(headers);
+    let takes_trailers = headers.get_all(TE).iter().any(|te| te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers"));
+    one_hop_less(headers);
+    headers.remove(HOST);
+    headers.remove(AUTHORIZATION);
+    remove(headers, |name| name.starts_with(IDENTITY_PREFIX) || (!keeps_impersonation && name.starts_with(IMPERSONATION_PREFIX)));
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if let Some(upgrade) = upgrade {
+        headers.insert(UPGRADE, upgrade);
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+    headers.append(VIA, hop.0.clone());
+    if let Ok(client) = HeaderValue::from_str(client) {
+        headers.append(FORWARDED_FOR, client);
+    }
+}
+
+/// Makes the headers of upstream's answer those that the client gets. With 101 those of the new protocol stay.
+pub fn inward(headers: &mut HeaderMap, is_upgraded: bool) {
+    let upgrade = headers.get(UPGRADE).cloned().filter(|_| is_upgraded);
+    one_hop_less(headers);
+    remove(headers, |name| name.starts_with(IDENTITY_PREFIX) || name.starts_with(IMPERSONATION_PREFIX));
+    if let Some(upgrade) = upgrade {
+        headers.insert(UPGRADE, upgrade);
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+}
+
+/// Takes away what was for us alone: the known ones, and those that `Connection` names.
+fn one_hop_less(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let named: Vec<HeaderName> = named.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+fn remove(headers: &mut HeaderMap, is_one: impl Fn(&str) -> bool) {
+    let found: Vec<HeaderName> = headers.keys().filter(|name| is_one(name.as_str())).cloned().collect();
+    for name in found {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CLIENT: &str = "10.1.2.3";
+
+    fn of(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pair =
+            |(name, value): &(&str, &str)| (HeaderName::try_from(*name).expect("a name"), HeaderValue::from_str(value).expect("a value"));
+        let mut headers = HeaderMap::new();
+        pairs.iter().map(pair).for_each(|(name, value)| {
+            headers.append(name, value);
+        });
+        headers
+    }
+
+    fn told(headers: &HeaderMap) -> Vec<(String, String)> {
+        let mut all: Vec<_> =
+            headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn nobody_is_named_any_longer() {
+        let mut headers = of(&[
+            ("authorization", "Bearer a"),
+            ("x-remote-user", "root"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-extra-a", "b"),
+            ("x-remote-uid", "1"),
+            ("impersonate-user", "jane"),
+            ("impersonate-extra-a", "b"),
+            ("accept", "application/json"),
+            ("host", "here"),
+            ("x-forwarded-for", "1.1.1.1"),
+        ]);
+        let mut kept = headers.clone();
+        outward(&mut headers, &Hop::named("x"), CLIENT, false);
+        let names: Vec<String> = headers.keys().map(ToString::to_string).collect();
+        assert!(names.iter().all(|name| ["accept", "via", "x-forwarded-for"].contains(&name.as_str())), "{names:?}");
+        assert_eq!(headers.get_all("x-forwarded-for").iter().collect::<Vec<_>>(), ["1.1.1.1", "10.1.2.3"]);
+        outward(&mut kept, &Hop::named("x"), CLIENT, true);
+        assert!(kept.contains_key("impersonate-user") && kept.contains_key("impersonate-extra-a") && !kept.contains_key("x-remote-user"));
+    }
+
+    #[test]
+    fn what_concerns_the_connection_stays_there() {
+        let mut headers = of(&[
+            ("connection", "keep-alive, X-Mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "5"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("te", "gzip, Trailers"),
+            ("proxy-authorization", "x"),
+            ("x-other", "1"),
+        ]);
+        let mut answer = headers.clone();
+        outward(&mut headers, &Hop::named("x"), CLIENT, false);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            told(&headers),
+            [pair("te", "trailers"), pair("via", "1.1 watchcache-x"), pair("x-forwarded-for", "10.1.2.3"), pair("x-other", "1")]
+        );
+        inward(&mut answer, false);
+        assert_eq!(told(&answer), [pair("x-other", "1")]);
+    }
+
+    #[test]
+    fn an_upgrade_that_is_asked_for_goes_along() {
+        for (connection, goes) in [("Upgrade", true), ("keep-alive, upgrade", true), ("close", false), ("upgraded", false)] {
+            let mut headers = of(&[("connection", connection), ("upgrade", "SPDY/3.1")]);
+            assert_eq!(upgrade(&headers).is_some(), goes, "{connection}");
+            outward(&mut headers, &Hop::named("x"), CLIENT, false);
+            assert_eq!(headers.get(UPGRADE).is_some(), goes, "{connection}");
+            assert_eq!(headers.get(CONNECTION).is_some(), goes, "{connection}");
+        }
+        let answered = of(&[("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-accept", "x")]);
+        let (mut with, mut without) = (answered.clone(), answered);
+        inward(&mut with, true);
+        inward(&mut without, false);
+        assert!(with.contains_key(UPGRADE) && with.contains_key(CONNECTION) && !without.contains_key(UPGRADE));
+        assert!(with.contains_key("sec-websocket-accept"));
+    }
+
+    #[test]
+    fn a_request_that_was_here_is_known() {
+        let (ours, other) = (Hop::named("a"), Hop::named("b"));
+        let mut headers = of(&[("via", "1.0 fred, 1.1 p.example.net")]);
+        assert!(!ours.was_here(&headers));
+        outward(&mut headers, &ours, CLIENT, false);
+        assert!(ours.was_here(&headers) && !other.was_here(&headers));
+        assert!(ours.was_here(&of(&[("via", "1.0 fred,1.1 watchcache-a")])) && !ours.was_here(&of(&[("via", "1.1 watchcache-ab")])));
+    }
+
+    proptest! {
+        /// Whatever a client sends, nobody is named in what goes on.
+        #[test]
+        fn no_headers_name_anybody(pairs in prop::collection::vec(("(x-remote-|X-Remote-|impersonate-|Impersonate-|connection|Authorization|te|x-)[a-zA-Z%-]{0,8}", "[ -~]{0,24}"), 0..12)) {
+            let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let mut headers = of(&pairs);
+            outward(&mut headers, &Hop::named("x"), CLIENT, false);
+            for name in headers.keys() {
+                prop_assert!(!name.as_str().starts_with("x-remote-") && !name.as_str().starts_with("impersonate-") && name != AUTHORIZATION);
+            }
+        }
+    }
+}

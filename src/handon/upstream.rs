@@ -1,0 +1,252 @@
+//! Sends requests to upstream as they come and gives its answers back as they come: nothing is collected, and who does not read is not read for.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode, Uri, Version};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use remote::{Authorization, Connector, Kubeconfig, Versions};
+use thiserror::Error;
+
+use super::headers::upgrade;
+use super::identity::Manner;
+
+/// Streams on one HTTP/2 connection from which on another connection is made, so that a few slow readers do not hold the others' window.
+const STREAMS_WANTED: usize = 64;
+/// Streams on one connection at most: what Go's HTTP/2 server allows if nobody says otherwise is 250.
+const STREAMS_MAX: usize = 240;
+/// Connections.
+const LINES_MAX: usize = 64;
+/// What upstream may send of one answer before it is read; as much as one of our own streams may hold (design §8).
+const STREAM_WINDOW: u32 = 128 << 10;
+/// The same of a whole connection: that all of its streams stand still holds up none of them.
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 256;
+/// A connection without requests is closed after this time (Go's default for its clients).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// A quiet HTTP/2 connection is pinged after this time, and is lost without an answer (client-go's numbers).
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Headers of an answer, and their bytes.
+const HEADERS_MAX: usize = 512;
+const HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum UpstreamError {
+    /// Nothing was sent: there is no connection.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Something may have been sent, and may have been carried out.
+    #[error("{0}")]
+    Broken(String),
+    /// Nothing was sent: as many requests are under way as may be.
+    #[error("too many requests are handed on at once")]
+    TooMany,
+}
+
+/// Upstream's answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its head and body.
+    pub response: Response<Body>,
+    /// Its connection, when it has changed the protocol as it was asked to.
+    pub upgraded: Option<OnUpgrade>,
+}
+
+/// The body of an answer. Its stream is given up when it is dropped.
+#[derive(Debug)]
+pub struct Body {
+    incoming: Incoming,
+    _place: Place,
+}
+
+/// Where upstream is, and how it learns who asks.
+#[derive(Debug)]
+pub struct Settings {
+    /// The server, with our certificate or other credentials.
+    pub at: Kubeconfig,
+    /// What these are good for.
+    pub manner: Manner,
+}
+
+/// See the file's header. `B` is the body of the requests.
+pub struct Upstream<B> {
+    at: Kubeconfig,
+    manner: Manner,
+    authorization: Authorization,
+    lines: Mutex<Vec<Line<B>>>,
+    connector: Connector,
+    /// For requests that change the protocol of their connection.
+    single: legacy::Client<Connector, B>,
+    /// Of those.
+    singles: Arc<AtomicUsize>,
+}
+
+/// A client that has one HTTP/2 connection, or several of HTTP/1.1.
+struct Line<B> {
+    client: legacy::Client<Connector, B>,
+    streams: Arc<AtomicUsize>,
+}
+
+/// One of the streams of a line.
+#[derive(Debug)]
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(streams: &Arc<AtomicUsize>) -> Place {
+        streams.fetch_add(1, Ordering::Relaxed);
+        Place(Arc::clone(streams))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<B> Upstream<B>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    /// No connection is made yet.
+    ///
+    /// # Errors
+    /// When our certificate and its key do not fit.
+    pub fn new(Settings { at, manner }: Settings) -> Result<Self, String> {
+        Ok(Self {
+            authorization: at.authorization(),
+            lines: Mutex::default(),
+            connector: at.connector(Versions::All)?,
+            single: client(at.connector(Versions::Http1)?),
+            singles: Arc::default(),
+            manner,
+            at,
+        })
+    }
+
+    /// How it learns who asks.
+    #[must_use]
+    pub fn manner(&self) -> Manner {
+        self.manner
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> Uri {
+        self.at.url("")
+    }
+
+    /// Sends a request whose headers say all that upstream is to know but our own credentials; waits for the head of the answer. Its URI is a path with a query.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn send(&self, mut request: Request<B>) -> Result<Answer, UpstreamError> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        *request.uri_mut() =
+            format!("{}{path}", self.at.server()).parse().map_err(|error| UpstreamError::Unreachable(format!("{error}")))?;
+        // What is spoken is agreed on with upstream.
+        *request.version_mut() = Version::HTTP_11;
+        if self.manner == Manner::Impersonation
+            && let Some(ours) = self.authorization.header().await.map_err(UpstreamError::Unreachable)?
+        {
+            request.headers_mut().insert(AUTHORIZATION, ours);
+        }
+        let wants_upgrade = upgrade(request.headers()).is_some();
+        let (client, place) = if wants_upgrade { self.single()? } else { self.line()? };
+        let mut response = client.request(request).await.map_err(|error| {
+            let why = deepest(&error);
+            if error.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) }
+        })?;
+        let upgraded = match (response.status() == StatusCode::SWITCHING_PROTOCOLS, wants_upgrade) {
+            (true, true) => Some(hyper::upgrade::on(&mut response)),
+            (true, false) => return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned())),
+            (false, _) => None,
+        };
+        Ok(Answer { response: response.map(|incoming| Body { incoming, _place: place }), upgraded })
+    }
+
+    fn single(&self) -> Result<(legacy::Client<Connector, B>, Place), UpstreamError> {
+        if self.singles.load(Ordering::Relaxed) >= LINES_MAX * STREAMS_MAX {
+            return Err(UpstreamError::TooMany);
+        }
+        Ok((self.single.clone(), Place::take(&self.singles)))
+    }
+
+    /// The connection with the fewest streams, or a new one while there may be more.
+    fn line(&self) -> Result<(legacy::Client<Connector, B>, Place), UpstreamError> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let least = lines.iter().map(|line| line.streams.load(Ordering::Relaxed)).enumerate().min_by_key(|(_, streams)| *streams);
+        let number = match least {
+            Some((number, streams)) if streams < STREAMS_WANTED => number,
+            Some((number, streams)) if lines.len() == LINES_MAX => {
+                if streams >= STREAMS_MAX {
+                    return Err(UpstreamError::TooMany);
+                }
+                number
+            }
+            _ => {
+                lines.push(Line { client: client(self.connector.clone()), streams: Arc::default() });
+                lines.len() - 1
+            }
+        };
+        let line = &lines[number];
+        Ok((line.client.clone(), Place::take(&line.streams)))
+    }
+}
+
+fn client<B>(connector: Connector) -> legacy::Client<Connector, B>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+{
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(STREAMS_WANTED)
+        .http1_max_headers(HEADERS_MAX)
+        .http1_max_buf_size(HEADER_BYTES_MAX)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(HEADER_BYTES_MAX as u32)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .build(connector)
+}
+
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.incoming).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

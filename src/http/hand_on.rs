@@ -1,0 +1,375 @@
+//! Hands requests on to upstream that this server does not answer itself: looks up what [`handon::answerer`] must know, and passes head and body on. Decides
+//! nothing that `handon` decides.
+
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use bytes::Bytes;
+use handon::{Answer, Answerer, Asked, Manner, Reason, Settings, Standing, Upstream, UpstreamError, answerer, headers};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL},
+};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
+use hyper::upgrade::OnUpgrade;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use super::{
+    api::{Api, Arrived, arrived, caller, connection, whole},
+    audit::is_long,
+    counted::LongRunning,
+    health::Wrong,
+    path::{ResourcePath, Route},
+    request_info::request_info,
+    resource::is_in_scope,
+    respond::{AUDIT_ID, Reply},
+    status::Status,
+    tunnel::Tunnel,
+    upgraded::{Handshake, Protocol},
+};
+use crate::registry::ServedResources;
+use crate::telemetry::Metrics;
+use auth::reload::{self, FileError, Named, Reload, Reloaded};
+use auth::{AUTHENTICATED, User};
+use kube::{Catalogue, Conversion};
+
+/// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
+const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
+/// How long an answer may last that has no end of its own: logs that are followed, watches of other API servers.
+const LONG: Duration = Duration::from_secs(30 * 86_400);
+/// Between two looks whether upstream answers, and the time of one.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of the answer to such a look.
+const LOOK_BYTES_MAX: usize = 64 << 10;
+/// As whom it looks: somebody without any rights.
+const LOOKER: &str = "watchcache:replica";
+
+/// The kube-apiserver whose etcd this server shares.
+pub struct Replica {
+    upstream: Reloaded<Upstream<Body>>,
+    hop: headers::Hop,
+    metrics: Arc<Metrics>,
+    /// It has answered once, to us as to one whom it believes.
+    reached: AtomicBool,
+    /// Why it does not answer now.
+    trouble: ArcSwapOption<String>,
+    looped: Notify,
+}
+
+/// That upstream answers this request.
+#[derive(Clone, Copy)]
+struct Handed(Reason);
+
+/// What a client sent to prove who it is, before anybody took it away.
+#[derive(Clone)]
+struct Sent {
+    authorization: Option<HeaderValue>,
+    protocols: Vec<HeaderValue>,
+}
+
+impl Replica {
+    /// Of an upstream that is made of these files.
+    ///
+    /// # Errors
+    /// A file that is of no use.
+    pub fn new(
+        files: Vec<Named>,
+        settings: impl Fn(&[Vec<u8>]) -> Result<Settings, reload::Wrong> + Send + Sync + 'static,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, FileError> {
+        let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
+        let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
+        Ok(Self { upstream, hop, metrics, reached: AtomicBool::new(false), trouble: ArcSwapOption::empty(), looped: Notify::new() })
+    }
+
+    /// The files that say where it is, and who we are there.
+    #[must_use]
+    pub fn files(&self) -> &dyn Reload {
+        &self.upstream
+    }
+
+    /// What `/readyz` says of upstream. Reads go on without it, once it is known that it was there.
+    pub(super) fn wrong(&self) -> Option<Wrong> {
+        let trouble = self.trouble.load_full();
+        if self.reached.load(Ordering::Relaxed) {
+            return trouble.map(|why| Wrong::noted(&**why));
+        }
+        Some(Wrong::fails(trouble.map_or_else(|| "it has not been asked yet".to_owned(), |why| (*why).clone())))
+    }
+
+    /// Ends when upstream turns out to be this server itself.
+    pub async fn looped(&self) {
+        self.looped.notified().await;
+    }
+
+    /// Looks again and again whether upstream answers and believes us, until the process ends.
+    pub async fn look(self: Arc<Self>) {
+        loop {
+            let found = timeout(LOOK_TIMEOUT, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
+            match found {
+                Ok(()) => {
+                    self.reached.store(true, Ordering::Relaxed);
+                    if self.trouble.swap(None).is_some() {
+                        tracing::info!(upstream = %self.upstream.now().url(), "upstream answers");
+                    }
+                }
+                Err(why) => {
+                    let told = self.trouble.swap(Some(Arc::new(why.clone())));
+                    if told.is_none_or(|told| *told != why) {
+                        tracing::warn!(upstream = %self.upstream.now().url(), %why, "upstream does not answer as it should");
+                    }
+                }
+            }
+            self.metrics.upstream_up.set(i64::from(self.trouble.load().is_none()));
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.
+    async fn look_once(&self) -> Result<(), String> {
+        let upstream = self.upstream.now();
+        let manner = upstream.manner();
+        let mut request = Request::new(Body::empty());
+        headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let looker = User { name: LOOKER.to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
+        manner.name(&looker, None, request.headers_mut()).map_err(|error| error.to_string())?;
+        if manner == Manner::OwnToken {
+            *request.uri_mut() = http::Uri::from_static("/version");
+        } else {
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = http::Uri::from_static("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            *request.body_mut() = Body::from(r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
+        }
+        let Answer { response, .. } = upstream.send(request).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
+        match (status, manner) {
+            (StatusCode::LOOP_DETECTED, _) => {
+                self.looped.notify_one();
+                Err("it is this server itself".to_owned())
+            }
+            (_, Manner::OwnToken) if !status.is_server_error() => Ok(()),
+            (StatusCode::CREATED, _) => {
+                let review: serde_json::Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+                match review["status"]["userInfo"]["username"].as_str() {
+                    Some(LOOKER) => Ok(()),
+                    name => Err(format!("it takes us for {name:?} when we speak for another user: {}", advice(manner))),
+                }
+            }
+            (status, Manner::OwnToken) => Err(format!("it answers {}", status.as_u16())),
+            (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), _) => {
+                Err(format!("it answers {} when we speak for another user: {}", status.as_u16(), advice(manner)))
+            }
+            (status, _) => Err(format!("it answers {}", status.as_u16())),
+        }
+    }
+
+    /// Passes a request on and its answer back.
+    async fn pass(&self, reason: Reason, request: Request) -> Response {
+        let (Arrived { line, reply, at, limit, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
+        let info = request_info(request.method(), request.uri().path(), &line.query);
+        let is_long = is_long(&info);
+        let until = at + limit + UPSTREAM_FIRST;
+        let upstream = self.upstream.now();
+        let method = request.method().clone();
+        let answer = async {
+            let (request, client) = self.outward(&upstream, request, &reply, conn.peer.ip(), &user)?;
+            let answer = upstream.send(request).await.map_err(|error| failure(&error, &method))?;
+            Ok::<_, Status>((answer, client))
+        };
+        let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
+        let response = match answer {
+            Some(Ok((answer, client))) => back(answer, client, is_long),
+            Some(Err(status)) => whole(reply.status(&status)),
+            None => whole(reply.timed_out()),
+        };
+        self.metrics.handed_on.with_label_values(&[reason.name(), response.status().as_str()]).inc();
+        response
+    }
+
+    /// The request as upstream gets it, and the client's connection if its protocol is to change.
+    fn outward(
+        &self,
+        upstream: &Upstream<Body>,
+        request: Request,
+        reply: &Reply,
+        client: std::net::IpAddr,
+        user: &User,
+    ) -> Result<(Request, Option<OnUpgrade>), Status> {
+        let manner = upstream.manner();
+        let (mut head, body) = request.into_parts();
+        let io = head.extensions.remove::<OnUpgrade>();
+        let sent = head.extensions.remove::<Sent>();
+        headers::outward(&mut head.headers, &self.hop, &client.to_canonical().to_string(), manner.keeps_impersonation());
+        let token = sent.as_ref().and_then(|sent| sent.authorization.as_ref());
+        manner.name(user, token, &mut head.headers).map_err(|error| Status::bad_request(error.to_string()))?;
+        if let Some(sent) = &sent {
+            replace(&mut head.headers, &SEC_WEBSOCKET_PROTOCOL, &sent.protocols);
+        }
+        if let Ok(id) = HeaderValue::try_from(reply.audit_id()) {
+            head.headers.insert(AUDIT_ID, id);
+        }
+        if body.is_end_stream() {
+            head.headers.remove(CONTENT_LENGTH);
+        }
+        let mut request = Request::new(body);
+        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (head.method, head.uri, head.headers);
+        Ok((request, io))
+    }
+}
+
+fn advice(manner: Manner) -> &'static str {
+    match manner {
+        Manner::FrontProxy => {
+            "its --requestheader-client-ca-file must have signed the certificate of --proxy-client-cert-file, whose name its --requestheader-allowed-names must have"
+        }
+        Manner::Impersonation => "the user of --upstream-kubeconfig must have the right to impersonate users, groups, uids and userextras",
+        Manner::OwnToken => "",
+    }
+}
+
+fn failure(error: &UpstreamError, method: &Method) -> Status {
+    let why = format!("the API server behind this one does not answer: {error}");
+    match error {
+        UpstreamError::TooMany => Status::too_many_requests(error.to_string(), 1),
+        UpstreamError::Unreachable(_) => Status::unavailable(why, 1),
+        // A client must not repeat by itself what may have been done.
+        UpstreamError::Broken(_) if matches!(*method, Method::GET | Method::HEAD) => Status::unavailable(why, 1),
+        UpstreamError::Broken(_) => Status::bad_gateway(why),
+    }
+}
+
+/// Upstream's answer as the client gets it.
+fn back(answer: Answer, client: Option<OnUpgrade>, is_long: bool) -> Response {
+    let Answer { response, upgraded } = answer;
+    let (mut head, body) = response.into_parts();
+    headers::inward(&mut head.headers, upgraded.is_some());
+    head.extensions.clear();
+    let mut response = Response::from_parts(head, Body::new(Passing(body)));
+    if let Some(upstream) = upgraded {
+        let tunnel = client.map(|client| Protocol::Tunnel(Tunnel { client, upstream }));
+        *response.body_mut() = Body::empty();
+        response.extensions_mut().insert(Handshake::followed_by(tunnel));
+    } else if is_long {
+        let until = Instant::now() + LONG;
+        response.extensions_mut().insert(LongRunning { until, may_rest: Arc::new(AtomicBool::new(true)) });
+    }
+    response
+}
+
+/// The body of upstream's answer. Its length says nothing of what is held of it.
+struct Passing(handon::Body);
+
+impl http_body::Body for Passing {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        std::pin::Pin::new(&mut self.0).poll_frame(cx).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+fn replace(headers: &mut HeaderMap, name: &HeaderName, values: &[HeaderValue]) {
+    headers.remove(name);
+    for value in values {
+        headers.append(name, value.clone());
+    }
+}
+
+/// 508 for a request that this server has sent itself.
+pub(super) fn loops(api: &Api, request: &Request) -> Option<Status> {
+    let replica = api.replica.as_ref()?;
+    replica.hop.was_here(request.headers()).then(|| Status::loop_detected("this server is its own --upstream-server"))
+}
+
+/// Keeps what a client proves by who it is, when upstream is to see it.
+pub(super) fn keep_proof(api: &Api, request: &mut Request) {
+    let takes = api.replica.as_ref().is_some_and(|replica| replica.upstream.now().manner() == Manner::OwnToken);
+    if takes {
+        let headers = request.headers();
+        let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
+        let sent = Sent { authorization: headers.get(AUTHORIZATION).cloned(), protocols };
+        request.extensions_mut().insert(sent);
+    }
+}
+
+/// Finds out who answers; whether that one also judges whom the client wants to act as.
+pub(super) fn decide(api: &Api, request: &mut Request) -> bool {
+    let Some(replica) = &api.replica else { return false };
+    let line = arrived(request).line;
+    let asked = asked(&api.resources.load(), line.route.as_ref().ok(), request.method());
+    let Answerer::Upstream(reason) = answerer(request.method(), asked) else { return false };
+    request.extensions_mut().insert(Handed(reason));
+    replica.upstream.now().manner().keeps_impersonation()
+}
+
+/// The layer, before anybody authorizes: upstream does that itself.
+pub(super) async fn hand_on(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+    match (&api.replica, request.extensions_mut().remove::<Handed>()) {
+        // Boxed: this future is part of every request's.
+        (Some(replica), Some(Handed(reason))) => Box::pin(replica.pass(reason, request)).await,
+        _ => next.run(request).await,
+    }
+}
+
+fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method) -> Asked {
+    match route {
+        Some(Route::Health { .. } | Route::Metrics) => Asked::OfThisProcess,
+        Some(Route::Resource(path)) => resource(resources, path, method),
+        _ => Asked::OfTheCluster,
+    }
+}
+
+fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method) -> Asked {
+    let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
+    if Catalogue::review(&path.group, &path.version, &path.resource).is_some() {
+        return absent;
+    }
+    let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return absent };
+    if !is_in_scope(resource, path, method) {
+        return absent;
+    }
+    let known = resource.handle.published.known();
+    let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
+    let standing = match known.is_ready() {
+        _ if is_refused || !known.view.broken.is_empty() => Standing::Unreadable,
+        true => Standing::Served,
+        false => Standing::Loading,
+    };
+    let is_ours = |part: &str| match part {
+        "scale" => resource.served.subresource_with(part, "get").is_some(),
+        _ => resource.served.reads_subresource(part),
+    };
+    Asked::Resource { standing, foreign_part: path.subresource.as_deref().is_some_and(|part| !is_ours(part)) }
+}

@@ -1,0 +1,26 @@
+//! A connection whose protocol has changed at both ends: bytes pass as they come. Of those who do not read nothing more is taken from the other side.
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::copy_bidirectional_with_sizes;
+
+/// What is held of each direction, bytes.
+const HELD_BYTES: usize = 32 << 10;
+
+/// From a client to upstream.
+pub(super) struct Tunnel {
+    pub(super) client: OnUpgrade,
+    pub(super) upstream: OnUpgrade,
+}
+
+impl Tunnel {
+    /// Passes bytes until both sides have ended, or one has broken. However long nothing comes: a shell that waits for its user is no fault.
+    pub(super) async fn run(self) {
+        // A connection may break before the answer is out.
+        let Ok((client, upstream)) = tokio::try_join!(self.client, self.upstream) else { return };
+        let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+        if let Err(error) = copy_bidirectional_with_sizes(&mut client, &mut upstream, HELD_BYTES, HELD_BYTES).await {
+            tracing::debug!(%error, "a tunnel broke");
+        }
+    }
+}
