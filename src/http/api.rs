@@ -276,7 +276,7 @@ async fn proceed(api: &Api, proof: Proof, mut request: Request, next: Next) -> R
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
         record.annotate(key, value);
     }
-    let judged_upstream = hand_on::decide(api, &mut request);
+    let judged_upstream = hand_on::decide(api, &mut request).await;
     let wanted = if judged_upstream { Ok(None) } else { Impersonation::wanted(request.headers_mut()) };
     let user = match wanted {
         Ok(None) => user,

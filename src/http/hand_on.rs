@@ -49,11 +49,14 @@ use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{AUTHENTICATED, User};
 use kube::{Catalogue, Conversion};
+use watch::cache::view::Known;
 
 /// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
 const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
 /// How long an answer may last that has no end of its own: logs that are followed, watches of other API servers.
 const LONG: Duration = Duration::from_secs(30 * 86_400);
+/// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour.
+const LOADING_MAX: Duration = Duration::from_secs(10);
 /// Between two looks whether upstream answers, and the time of one.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -325,11 +328,23 @@ pub(super) fn keep_proof(api: &Api, request: &mut Request) {
 }
 
 /// Finds out who answers; whether that one also judges whom the client wants to act as.
-pub(super) fn decide(api: &Api, request: &mut Request) -> bool {
+pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
     let Some(replica) = &api.replica else { return false };
     let line = arrived(request).line;
-    let asked = asked(&api.resources.load(), line.route.as_ref().ok(), request.method());
-    let Answerer::Upstream(reason) = answerer(request.method(), asked) else { return false };
+    let (route, method) = (line.route.as_ref().ok(), request.method());
+    let mut answer = answerer(method, asked(&api.resources.load(), route, method));
+    if answer == Answerer::Upstream(Reason::Loading)
+        && line.is_watch()
+        && let Some(Route::Resource(path)) = route
+    {
+        let resource = api.resources.load().find(&path.group, &path.version, &path.resource).cloned();
+        if let Some(resource) = resource {
+            // In time or not, it is looked at again.
+            let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
+        }
+        answer = answerer(method, asked(&api.resources.load(), route, method));
+    }
+    let Answerer::Upstream(reason) = answer else { return false };
     request.extensions_mut().insert(Handed(reason));
     replica.upstream.now().manner().keeps_impersonation()
 }
