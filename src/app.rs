@@ -162,7 +162,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     };
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
     let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
-    let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), metrics: metrics.clone() };
+    let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
+    let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), excluded, metrics: metrics.clone() };
     let (mut registry, resources) = Registry::start(parts).await;
     let (told, permission) = oneshot::channel();
     let mut feed_task = feeding.spawn({
@@ -281,6 +282,10 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     };
     signals.end_at_next();
     api.stopping.store(true, Ordering::Relaxed);
+    if fault.is_none() && !config.times.shutdown_delay.is_zero() {
+        tracing::info!(delay = ?config.times.shutdown_delay, "requests are answered for a while longer, until nobody sends them here any more");
+        tokio::time::sleep(config.times.shutdown_delay).await;
+    }
     // Without a feed the cachers end, and with them every stream, cleanly.
     feed_task.abort();
     probe.abort();

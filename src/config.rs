@@ -111,7 +111,9 @@ pub struct Times {
     pub min_watch: Duration,
     /// Any other request (spec list-watch §2.14). Default 60 s.
     pub request: Duration,
-    /// From SIGTERM to the end of the last connection. Default 10 s.
+    /// From SIGTERM, when `/readyz` begins to fail, until nothing new is let in. Default 0, kube-apiserver's.
+    pub shutdown_delay: Duration,
+    /// From then to the end of the last connection. Default 10 s.
     pub shutdown: Duration,
 }
 
@@ -129,6 +131,9 @@ pub struct MaxInflight {
 pub struct Connections {
     /// Open connections, both listeners together. Default 20,000: twice the 10,000 watchers of design §10, each on its own connection.
     pub count_max: usize,
+    /// How often a request on an HTTP/2 connection makes the connection take no more, so that its client comes again, perhaps to another server: 0 to 0.02.
+    /// Default 0, kube-apiserver's.
+    pub goaway_chance: f64,
     /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
     pub streams_max: u32,
     /// From the accept to the proof of who a client is, the head of a request, and the next piece of its body. Default 10 s (kube-apiserver: 32 s for the
@@ -257,6 +262,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         return Err("--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too".to_owned());
     }
     let audit = audit::audit(&args.audit, &mut warnings)?;
+    let replica = replica::replica(&args.replica, args.allow_writes, &authorization.modes, &mut warnings)?;
     Ok(Config {
         embedded: etcd.servers.is_empty().then(|| store::embedded(&args)),
         etcd,
@@ -266,15 +272,17 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         issuer,
         authorization,
         audit,
-        replica: replica::replica(&args.replica, args.allow_writes)?,
+        replica,
         inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
             request: not_zero("--request-timeout", args.request_timeout)?,
+            shutdown_delay: args.shutdown_delay_duration,
             shutdown: args.shutdown_timeout,
         },
         connections: Connections {
             count_max: between("--max-connections", args.max_connections, 1, 1_000_000)?,
+            goaway_chance: goaway_chance(args.goaway_chance)?,
             streams_max: between("--http2-max-streams-per-connection", args.http2_max_streams_per_connection, 1, 100_000)?,
             header_timeout: not_zero("--read-header-timeout", args.read_header_timeout)?,
             idle_timeout: not_zero("--idle-timeout", args.idle_timeout)?,
@@ -298,6 +306,11 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         log: log(&args.log)?,
         warnings,
     })
+}
+
+/// kube-apiserver's range and words.
+fn goaway_chance(chance: f64) -> Result<f64, String> {
+    if (0.0..=0.02).contains(&chance) { Ok(chance) } else { Err("--goaway-chance can not be less than 0 or greater than 0.02".to_owned()) }
 }
 
 fn etcd(args: &ServeArgs) -> Result<Etcd, String> {

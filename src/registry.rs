@@ -74,6 +74,8 @@ pub struct Parts {
     pub runtime: Runtime,
     /// Limits of each ring.
     pub limits: RingLimits,
+    /// Stored resources that are not kept: nothing of them is served.
+    pub excluded: BTreeSet<ResourceId>,
     pub metrics: Arc<Metrics>,
 }
 
@@ -154,6 +156,7 @@ impl Registry {
     /// Makes cachers match what these groups of the catalogue have, then shows it.
     async fn replace(&mut self, catalogue: Catalogue, changed: &BTreeSet<String>) {
         let storages = changed.iter().flat_map(|group| catalogue.served_in(group)).map(|served| &served.storage);
+        let storages = storages.filter(|storage| !self.parts.excluded.contains(&storage.id));
         let wanted: HashMap<ResourceId, Arc<Storage>> = storages.map(|storage| (storage.id.clone(), storage.clone())).collect();
         let is_stale =
             |storage: &Arc<Storage>| changed.contains(&storage.group) && wanted.get(&storage.id).is_none_or(|wanted| wanted != storage);

@@ -317,7 +317,13 @@ pub(super) struct ServeArgs {
     /// Longest time after SIGTERM until open requests and streams are cut (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,
+    /// How long requests are still answered after SIGTERM, while /readyz fails already, so that balancers notice (Go duration)
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
+    pub(super) shutdown_delay_duration: Duration,
 
+    /// Chance with which a request ends its HTTP/2 connection gently, so that clients spread over several servers: 0 to 0.02
+    #[arg(long, default_value_t = 0.0, value_name = "FRACTION", help_heading = "Connections")]
+    pub(super) goaway_chance: f64,
     /// Most open connections, both listeners together; when all are taken, unauthenticated clients are closed first, then new connections
     #[arg(long, default_value_t = 20_000, value_name = "COUNT", help_heading = "Connections")]
     pub(super) max_connections: usize,

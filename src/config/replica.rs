@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::both;
+use super::{Mode, both};
 
 /// The flags as typed.
 #[derive(Args, Debug)]
@@ -26,6 +26,9 @@ pub(super) struct ReplicaArgs {
     /// PEM file of that certificate's key
     #[arg(long, value_name = "FILE", help_heading = "Read replica")]
     proxy_client_key_file: Option<PathBuf>,
+    /// Resources that are not kept in memory, comma separated: secrets, events, widgets.example.org. All requests for them are handed on
+    #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Read replica")]
+    exclude_resources: Vec<String>,
 }
 
 /// Who answers what this server does not.
@@ -35,6 +38,8 @@ pub struct Replica {
     pub upstream: UpstreamServer,
     /// PEM files of the certificate and key of a front proxy.
     pub proxy: Option<(PathBuf, PathBuf)>,
+    /// `--exclude-resources`, as they are stored: `secrets`, `example.org/widgets`.
+    pub excluded: Vec<String>,
 }
 
 /// Where the kube-apiserver is.
@@ -47,19 +52,61 @@ pub enum UpstreamServer {
 }
 
 /// Checks the flags; none when this is no replica.
-pub(super) fn replica(args: &ReplicaArgs, allow_writes: bool) -> Result<Option<Replica>, String> {
+pub(super) fn replica(
+    args: &ReplicaArgs,
+    allow_writes: bool,
+    modes: &[Mode],
+    warnings: &mut Vec<String>,
+) -> Result<Option<Replica>, String> {
     let pair = (args.proxy_client_cert_file.clone(), args.proxy_client_key_file.clone());
     let proxy = both("--proxy-client-cert-file", pair.0, "--proxy-client-key-file", pair.1)?;
     let upstream = match (&args.upstream_server, &args.upstream_kubeconfig) {
         (Some(server), _) => UpstreamServer::Url { server: server.clone(), ca_file: args.upstream_cafile.clone() },
         (None, Some(file)) => UpstreamServer::Kubeconfig(file.clone()),
-        (None, None) if proxy.is_some() => {
-            return Err("--proxy-client-cert-file is for --upstream-server or --upstream-kubeconfig: give one of them".to_owned());
+        (None, None) => {
+            let lost = [("--proxy-client-cert-file", proxy.is_some()), ("--exclude-resources", !args.exclude_resources.is_empty())];
+            return match lost.iter().find(|(_, given)| *given) {
+                Some((flag, _)) => Err(format!("{flag} is for --upstream-server or --upstream-kubeconfig: give one of them")),
+                None => Ok(None),
+            };
         }
-        (None, None) => return Ok(None),
     };
     if allow_writes {
         return Err("--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on".to_owned());
     }
-    Ok(Some(Replica { upstream, proxy }))
+    let excluded: Vec<String> = args.exclude_resources.iter().map(|name| stored(name.trim())).collect();
+    for name in &excluded {
+        let needs = |names: &[&str]| names.contains(&name.as_str());
+        let who = match () {
+            () if needs(&ALWAYS) => "this server needs them",
+            () if needs(&OF_RBAC) && modes.contains(&Mode::Rbac) => "--authorization-mode=RBAC needs them",
+            () if needs(&OF_NODE) && modes.contains(&Mode::Node) => "--authorization-mode=Node needs them",
+            () => continue,
+        };
+        return Err(format!("--exclude-resources: {name} cannot be left out, {who}"));
+    }
+    if excluded.iter().any(|name| name == "secrets") {
+        warnings.push(
+            "--exclude-resources=secrets: tokens that rest on Secrets (legacy service accounts, bootstrap) are not accepted".to_owned(),
+        );
+    }
+    Ok(Some(Replica { upstream, proxy, excluded }))
+}
+
+/// What tokens of service accounts and definitions of custom resources rest on.
+const ALWAYS: [&str; 4] = ["apiextensions.k8s.io/customresourcedefinitions", "serviceaccounts", "pods", "nodes"];
+const OF_RBAC: [&str; 4] = [
+    "rbac.authorization.k8s.io/clusterroles",
+    "rbac.authorization.k8s.io/clusterrolebindings",
+    "rbac.authorization.k8s.io/roles",
+    "rbac.authorization.k8s.io/rolebindings",
+];
+const OF_NODE: [&str; 3] = ["persistentvolumes", "storage.k8s.io/volumeattachments", "resource.k8s.io/resourceslices"];
+
+/// `widgets.example.org` as `example.org/widgets`.
+fn stored(name: &str) -> String {
+    match name.split_once('.') {
+        Some((resource, group)) => format!("{group}/{resource}"),
+        None => name.to_owned(),
+    }
 }

@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rand::Rng;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -125,14 +127,18 @@ async fn requests<IO, F, Fut, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let enough = Notify::new();
     let io = TokioIo::new(Felt::new(io, Arc::clone(pulse), Arc::clone(&info.seat)));
     let service = service_fn(|request| {
-        let open = Open::new(pulse);
+        let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
         if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {
             info.seat.leave(Reason::Requests);
         }
         let answer = service(request, Arc::clone(info));
         let (followed, unread) = (Arc::clone(followed), Arc::clone(&info.unread));
+        if is_h2 && limits.goaway_chance > 0.0 && rand::rng().random::<f64>() < limits.goaway_chance {
+            enough.notify_one();
+        }
         async move {
             let mut answer = answer.await;
             let long = answer.extensions_mut().remove::<LongRunning>();
@@ -147,19 +153,27 @@ async fn requests<IO, F, Fut, B>(
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut stop = info.stop.clone();
-    let mut must_end = false;
-    tokio::select! {
-        result = connection.as_mut() => return ended(info, result),
-        why = tired(pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
-        why = info.seat.left() => {
-            must_end = true;
-            tracing::debug!(peer = %info.peer, ?why, "closing a connection");
+    let (mut must_end, mut is_last) = (false, false);
+    loop {
+        tokio::select! {
+            result = connection.as_mut() => return ended(info, result),
+            why = tired(pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
+            why = info.seat.left() => {
+                must_end = true;
+                tracing::debug!(peer = %info.peer, ?why, "closing a connection");
+            }
+            () = Progress::given_up() => {
+                pulse.gave_up();
+                tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read");
+            }
+            () = enough.notified(), if !is_last => {
+                is_last = true;
+                connection.as_mut().graceful_shutdown();
+                continue;
+            }
+            _ = stop.wait_for(|stopped| *stopped) => {}
         }
-        () = Progress::given_up() => {
-            pulse.gave_up();
-            tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read");
-        }
-        _ = stop.wait_for(|stopped| *stopped) => {}
+        break;
     }
     connection.as_mut().graceful_shutdown();
     loop {

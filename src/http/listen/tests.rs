@@ -128,6 +128,7 @@ const LARGE: usize = 32 << 20;
 /// Without limits of time: a test shortens the one that it is about.
 fn limits() -> Connections {
     Connections {
+        goaway_chance: 0.0,
         count_max: 64,
         streams_max: 7,
         header_timeout: LONG,

@@ -301,6 +301,27 @@ async fn a_server_is_not_its_own_upstream() -> Outcome {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_excluded_is_read_upstream() -> Outcome {
+    let cluster = Cluster::start().await?;
+    let (_replica, at) = cluster.replica("replica", &[PROXY[0], PROXY[1], "--exclude-resources=secrets,events"]).await?;
+    let (ours, theirs, jane) = (cluster.site.client(at), cluster.site.client(cluster.upstream_at), cluster.site.client_of(at, "janetoken"));
+    let secrets = "/api/v1/namespaces/default/secrets";
+    asked(&ours, ("POST", secrets), Some(&json!({"metadata": {"name": "s"}})), 201).await?;
+    let before = handed_on(&ours, "not_served").await?;
+    for target in [secrets, "/api/v1/namespaces/default/secrets/s", "/api/v1/events", "/apis/events.k8s.io/v1/events"] {
+        assert_eq!(asked(&ours, ("GET", target), None, 200).await?, asked(&theirs, ("GET", target), None, 200).await?, "{target}");
+    }
+    assert_eq!(handed_on(&ours, "not_served").await?, before + 4);
+    assert_eq!(seen(&jane, ("GET", secrets), &[], "").await?.0, 403);
+    let mut watch = ours.watch(&format!("{secrets}?watch=1")).await?.map_err(|answer| format!("{answer:?}"))?;
+    let event = timeout(SOON, watch.next()).await??.ok_or("the watch has ended")?;
+    assert!(String::from_utf8_lossy(&event.line).contains(r#""name":"s""#));
+    asked(&ours, ("GET", MAPS), None, 200).await?;
+    assert_eq!(handed_on(&ours, "not_served").await?, before + 6, "that of jane and the watch, and nothing of the others");
+    Ok(())
+}
+
 /// A server on a plain socket that answers each connection's first request as its path says.
 async fn strange() -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -117,6 +117,24 @@ async fn a_second_signal_ends_at_once_and_a_hangup_does_not() -> Outcome {
     server.logs("a second signal").await
 }
 
+/// A balancer sees `/readyz` fail before anybody is turned away.
+#[tokio::test]
+async fn requests_are_answered_for_a_while_after_the_signal() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let mut server = Alone::start_with(dir.path(), &["--shutdown-delay-duration=3s"]).await?;
+    server.signal(Signal::TERM)?;
+    server.logs("stopping").await?;
+    let began = Instant::now();
+    // A connection of its own each time.
+    while server.child.try_wait()?.is_none() && began.elapsed() < Duration::from_secs(2) {
+        assert_eq!(server.client().fetch("/readyz").await?.status, 500);
+        asked(&server.client(), ("GET", "/api/v1/namespaces/default"), None, 200).await?;
+    }
+    assert!(began.elapsed() >= Duration::from_secs(2), "it ended at once");
+    assert_eq!(server.ended().await?.code(), Some(0));
+    Ok(())
+}
+
 #[tokio::test]
 async fn connections_are_as_many_as_files_allow() -> Outcome {
     let dir = tempfile::tempdir()?;

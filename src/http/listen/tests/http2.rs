@@ -121,6 +121,20 @@ async fn a_body_that_panics_ends_its_stream_alone() {
     assert_eq!(ask("/").await.expect("new streams are taken"), b"local");
 }
 
+/// With `--goaway-chance` a client is sent away, and loses nothing: what it has asked for is answered.
+#[tokio::test]
+async fn clients_are_sent_to_other_servers_gently() {
+    let server = plain(Connections { goaway_chance: 1.0, ..limits() });
+    let mut stream = connect(&server).await;
+    stream.write_all(&[opened(&[]), get(1, "/slow")].concat()).await.expect("sent");
+    let goodbye = next(&mut stream, GOAWAY).await.expect("it is told");
+    assert_eq!(goodbye[4..8], [0; 4], "without a fault");
+    assert_eq!(next(&mut stream, 0).await.as_deref(), Some(&b"local"[..]), "the answer comes nevertheless");
+    assert_eq!(next(&mut stream, 0).await, None, "then the connection ends");
+    let other = ask(connect(&plain(limits())).await, "/", "").await;
+    assert!(other.ends_with("local"), "{other}");
+}
+
 #[tokio::test]
 async fn windows_of_bodies_are_small() {
     let server = plain(limits());
