@@ -11,10 +11,13 @@ use crate::{
 };
 
 /// Where objects of these kinds are made.
-const COLLECTIONS: [(&str, &str); 4] = [
+const COLLECTIONS: [(&str, &str); 7] = [
     ("Namespace", "/api/v1/namespaces"),
     ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
     ("Service", "/api/v1/namespaces/watchcache/services"),
+    ("PodDisruptionBudget", "/apis/policy/v1/namespaces/watchcache/poddisruptionbudgets"),
+    ("NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/watchcache/networkpolicies"),
+    ("Deployment", "/apis/apps/v1/namespaces/watchcache/deployments"),
     ("StatefulSet", "/apis/apps/v1/namespaces/watchcache/statefulsets"),
 ];
 
@@ -24,7 +27,7 @@ fn deployed(name: &str) -> std::io::Result<String> {
 
 #[tokio::test]
 async fn our_own_server_takes_the_manifests() -> Outcome {
-    for name in ["kubernetes/standalone.yaml", "kubernetes/with-etcd.yaml"] {
+    for name in ["kubernetes/standalone.yaml", "kubernetes/with-etcd.yaml", "kubernetes/replica.yaml"] {
         let site = Site::prepare(Path::new(""))?;
         let address = free_address()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
