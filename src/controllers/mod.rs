@@ -75,10 +75,12 @@ impl Controllers {
         // Nobody waits for it when the process is stopping.
         let _ = told.send(permission);
         if neighbour == Neighbour::KubeApiserver {
-            tracing::warn!(
-                writes = self.allow_writes,
-                "a kube-apiserver uses this etcd: compaction, namespaces, definitions and the Service kubernetes are left to it"
-            );
+            if !self.is_replica {
+                tracing::warn!(
+                    writes = self.allow_writes,
+                    "a kube-apiserver uses this etcd: compaction, namespaces, definitions and the Service kubernetes are left to it"
+                );
+            }
             self.has_roles.store(true, Ordering::Relaxed);
             return;
         }
