@@ -355,7 +355,8 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
 }
 
 fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Listeners, String> {
-    let exposed = exposure(etcd);
+    let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
+    let exposed = exposure(etcd).or(of_a_cluster);
     let insecure_port = match (args.insecure_port, exposed) {
         (Some(0), _) => None,
         (Some(port), Some(why)) => {

@@ -31,6 +31,13 @@ pub(super) struct ReplicaArgs {
     exclude_resources: Vec<String>,
 }
 
+impl ReplicaArgs {
+    /// Whether this is to be a replica.
+    pub(super) fn is_asked(&self) -> bool {
+        self.upstream_server.is_some() || self.upstream_kubeconfig.is_some()
+    }
+}
+
 /// Who answers what this server does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
@@ -73,6 +80,9 @@ pub(super) fn replica(
     };
     if allow_writes {
         return Err("--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on".to_owned());
+    }
+    if proxy.is_none() && args.upstream_kubeconfig.is_some() && modes.contains(&Mode::AlwaysAllow) {
+        return Err("--authorization-mode=AlwaysAllow: with --upstream-kubeconfig every client might act as anybody".to_owned());
     }
     let excluded: Vec<String> = args.exclude_resources.iter().map(|name| stored(name.trim())).collect();
     for name in &excluded {

@@ -104,7 +104,7 @@ fn every_error_is_one_line_that_names_the_flag() {
         ),
         (&[LOCAL, "--goaway-chance=0.03"], "--goaway-chance can not be less than 0 or greater than 0.02"),
         (&[LOCAL, "--goaway-chance=NaN"], "--goaway-chance can not be less than 0 or greater than 0.02"),
-        (&[LOCAL, UPSTREAM, "--proxy-client-cert-file=c"], "--proxy-client-cert-file needs --proxy-client-key-file"),
+        (&[LOCAL, UPSTREAM, PLAIN, "--proxy-client-cert-file=c"], "--proxy-client-cert-file needs --proxy-client-key-file"),
         (
             &[LOCAL, "--proxy-client-cert-file=c", "--proxy-client-key-file=k"],
             "--proxy-client-cert-file is for --upstream-server or --upstream-kubeconfig: give one of them",
@@ -113,12 +113,24 @@ fn every_error_is_one_line_that_names_the_flag() {
             &[LOCAL, "--exclude-resources=secrets"],
             "--exclude-resources is for --upstream-server or --upstream-kubeconfig: give one of them",
         ),
-        (&[LOCAL, UPSTREAM, "--allow-writes"], "--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on"),
         (
-            &[LOCAL, UPSTREAM, "--exclude-resources=secrets, roles.rbac.authorization.k8s.io"],
+            &[LOCAL, UPSTREAM, PLAIN, "--allow-writes"],
+            "--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on",
+        ),
+        (
+            &[LOCAL, UPSTREAM, PLAIN, "--exclude-resources=secrets, roles.rbac.authorization.k8s.io"],
             "--exclude-resources: rbac.authorization.k8s.io/roles cannot be left out, --authorization-mode=RBAC needs them",
         ),
-        (&[LOCAL, UPSTREAM, "--exclude-resources=pods"], "--exclude-resources: pods cannot be left out, this server needs them"),
+        (
+            &[LOCAL, "--upstream-kubeconfig=k", "--insecure-port=8001", "--authorization-mode=AlwaysAllow"],
+            "--authorization-mode=AlwaysAllow: with --upstream-kubeconfig every client might act as anybody",
+        ),
+        (
+            &[LOCAL, UPSTREAM],
+            "no listener is open: the plain one is off because etcd is a cluster's, to whose kube-apiserver requests are handed on; give \
+             --secure-port, or --insecure-port",
+        ),
+        (&[LOCAL, UPSTREAM, PLAIN, "--exclude-resources=pods"], "--exclude-resources: pods cannot be left out, this server needs them"),
         (&[LOCAL, "--service-cluster-ip-range=10.0.0.0"], "--service-cluster-ip-range: \"10.0.0.0\" is not a valid cidr"),
         (&[LOCAL, "--service-cluster-ip-range=10.0.0.0/33"], "--service-cluster-ip-range: \"10.0.0.0/33\" is not a valid cidr"),
         (
@@ -131,6 +143,7 @@ fn every_error_is_one_line_that_names_the_flag() {
     }
 }
 
+const PLAIN: &str = "--insecure-port=8001";
 const UPSTREAM: &str = "--upstream-server=https://127.0.0.1:6443";
 const NO_DIRECTIVE: &str = "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see \
                             https://tools.ietf.org/html/rfc6797#section-6.1 for more information";

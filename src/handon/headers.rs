@@ -1,20 +1,19 @@
 //! Which headers of a request go on to upstream, and which of its answer come back. What concerns one connection stays there (RFC 9110 §7.6.1); what names a user is
 //! taken out of what clients send. Pure.
 
-use http::header::{
-    AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
-};
+use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Only the next server on the way is told these.
 const HOP_BY_HOP: [HeaderName; 9] =
-    [CONNECTION, KEEP_ALIVE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, PROXY_CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+    [CONNECTION, HTTP2_SETTINGS, KEEP_ALIVE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
 
-/// What names a user to a kube-apiserver that believes us as its front proxy, in any spelling of the flags that it may have.
+/// What names a user to a kube-apiserver that believes us as its front proxy and has the usual flags. It must have no others (docs/operations.md).
 const IDENTITY_PREFIX: &str = "x-remote-";
 /// What names another user than who asks.
 const IMPERSONATION_PREFIX: &str = "impersonate-";
@@ -41,12 +40,12 @@ impl Hop {
     }
 }
 
-/// The protocol that a request asks its connection to change to, `websocket` or `SPDY/3.1`.
+/// The protocol that a request asks its connection to change to, `websocket` or `SPDY/3.1`. HTTP/2 is not changed to: whoever speaks it then would speak past us.
 #[must_use]
 pub fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let asks = asks.map(<[u8]>::trim_ascii).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
-    headers.get(UPGRADE).filter(|_| asks).cloned()
+    headers.get(UPGRADE).filter(|protocol| asks && !protocol.as_bytes().eq_ignore_ascii_case(b"h2c")).cloned()
 }
 
 /// Makes the headers of a client's request those that upstream gets. Nobody is named in them any longer, but for whom the client wants to act as when
@@ -66,8 +65,11 @@ pub fn outward(headers: &mut HeaderMap, hop: &Hop, client: &str, keeps_impersona
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     }
     headers.append(VIA, hop.0.clone());
-    if let Ok(client) = HeaderValue::from_str(client) {
-        headers.append(FORWARDED_FOR, client);
+    // In one line: upstream reads the first one alone.
+    let forwarded = headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes).chain([client.as_bytes()]);
+    let forwarded: Vec<&[u8]> = forwarded.collect();
+    if let Ok(forwarded) = HeaderValue::from_bytes(&forwarded.join(&b", "[..])) {
+        headers.insert(FORWARDED_FOR, forwarded);
     }
 }
 
@@ -82,11 +84,12 @@ pub fn inward(headers: &mut HeaderMap, is_upgraded: bool) {
     }
 }
 
-/// Takes away what was for us alone: the known ones, and those that `Connection` names.
+/// Takes away what was for us alone: the known ones, and those that `Connection` names. Whom somebody wants to act as is no affair of a connection: without it he
+/// would act as himself.
 fn one_hop_less(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let named: Vec<HeaderName> = named.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
+    for name in named.iter().filter(|name| !name.as_str().starts_with(IMPERSONATION_PREFIX)).chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }
@@ -141,7 +144,7 @@ mod tests {
         outward(&mut headers, &Hop::named("x"), CLIENT, false);
         let names: Vec<String> = headers.keys().map(ToString::to_string).collect();
         assert!(names.iter().all(|name| ["accept", "via", "x-forwarded-for"].contains(&name.as_str())), "{names:?}");
-        assert_eq!(headers.get_all("x-forwarded-for").iter().collect::<Vec<_>>(), ["1.1.1.1", "10.1.2.3"]);
+        assert_eq!(headers.get_all("x-forwarded-for").iter().collect::<Vec<_>>(), ["1.1.1.1, 10.1.2.3"]);
         outward(&mut kept, &Hop::named("x"), CLIENT, true);
         assert!(kept.contains_key("impersonate-user") && kept.contains_key("impersonate-extra-a") && !kept.contains_key("x-remote-user"));
     }
@@ -171,6 +174,11 @@ mod tests {
 
     #[test]
     fn an_upgrade_that_is_asked_for_goes_along() {
+        let h2c = of(&[("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "x")]);
+        assert_eq!(upgrade(&h2c), None);
+        let mut acts = of(&[("connection", "Impersonate-User"), ("impersonate-user", "nobody")]);
+        outward(&mut acts, &Hop::named("x"), CLIENT, true);
+        assert!(acts.contains_key("impersonate-user"), "he would act as himself");
         for (connection, goes) in [("Upgrade", true), ("keep-alive, upgrade", true), ("close", false), ("upgraded", false)] {
             let mut headers = of(&[("connection", connection), ("upgrade", "SPDY/3.1")]);
             assert_eq!(upgrade(&headers).is_some(), goes, "{connection}");

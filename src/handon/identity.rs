@@ -17,7 +17,7 @@ pub enum Manner {
     OwnToken,
 }
 
-/// A user with a name, group or fact that no header can carry: with a newline, say.
+/// A user with a name, group or fact that no header can carry: with a newline, say. Without a name the headers would name nobody, and our certificate would count.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("this user's name, groups or extra cannot be told to the API server behind this one")]
 pub struct Unspeakable;
@@ -77,6 +77,9 @@ impl Manner {
                 extra: "impersonate-extra-",
             },
         };
+        if user.name.is_empty() {
+            return Err(Unspeakable);
+        }
         headers.insert(names.user, value(&user.name)?);
         if !user.uid.is_empty() {
             headers.insert(names.uid, value(&user.uid)?);
@@ -149,9 +152,12 @@ mod tests {
 
     #[test]
     fn who_cannot_be_named_is_not_sent_as_somebody_else() {
-        for name in ["a\nb", "a\r", "\0", " a", "a\t"] {
+        for name in ["", "a\nb", "a\r", "\0", " a", "a\t"] {
             let user = User { name: name.to_owned(), ..User::default() };
             assert_eq!(Manner::FrontProxy.name(&user, None, &mut HeaderMap::new()), Err(Unspeakable), "{name:?}");
+            if name.is_empty() {
+                continue;
+            }
             let grouped = User { name: "a".to_owned(), groups: vec![name.to_owned()], ..User::default() };
             assert_eq!(Manner::Impersonation.name(&grouped, None, &mut HeaderMap::new()), Err(Unspeakable), "{name:?}");
         }

@@ -10,4 +10,4 @@ mod upstream;
 
 pub use decide::{Answerer, Asked, Reason, Standing, answerer};
 pub use identity::{Manner, Unspeakable};
-pub use upstream::{Answer, Body, Settings, Upstream, UpstreamError};
+pub use upstream::{Answer, Body, Settings, Upgraded, Upstream, UpstreamError};

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::percent_decode_str;
 use remote::{Authorization, Connector, Kubeconfig, Versions};
 use thiserror::Error;
 
@@ -49,6 +50,9 @@ pub enum UpstreamError {
     /// Something may have been sent, and may have been carried out.
     #[error("{0}")]
     Broken(String),
+    /// Nothing was sent: the path leads nowhere, or past upstream.
+    #[error("the path cannot be handed on: {0}")]
+    BadTarget(&'static str),
     /// Nothing was sent: as many requests are under way as may be.
     #[error("too many requests are handed on at once")]
     TooMany,
@@ -60,14 +64,22 @@ pub struct Answer {
     /// Its head and body.
     pub response: Response<Body>,
     /// Its connection, when it has changed the protocol as it was asked to.
-    pub upgraded: Option<OnUpgrade>,
+    pub upgraded: Option<Upgraded>,
+}
+
+/// A connection whose protocol has changed.
+#[derive(Debug)]
+pub struct Upgraded {
+    /// The connection, once the head of the answer is read.
+    pub io: OnUpgrade,
+    _place: Place,
 }
 
 /// The body of an answer. Its stream is given up when it is dropped.
 #[derive(Debug)]
 pub struct Body {
     incoming: Incoming,
-    _place: Place,
+    _place: Option<Place>,
 }
 
 /// Where upstream is, and how it learns who asks.
@@ -90,6 +102,8 @@ pub struct Upstream<B> {
     single: legacy::Client<Connector, B>,
     /// Of those.
     singles: Arc<AtomicUsize>,
+    /// It has said that whom we name is who asks.
+    believed: AtomicBool,
 }
 
 /// A client that has one HTTP/2 connection, or several of HTTP/1.1.
@@ -131,6 +145,7 @@ where
             connector: at.connector(Versions::All)?,
             single: client(at.connector(Versions::Http1)?),
             singles: Arc::default(),
+            believed: AtomicBool::new(false),
             manner,
             at,
         })
@@ -140,6 +155,17 @@ where
     #[must_use]
     pub fn manner(&self) -> Manner {
         self.manner
+    }
+
+    /// Whether it has said that whom we name is who asks. Until then nothing is sent in anybody's name, which might be ours there.
+    #[must_use]
+    pub fn is_believed(&self) -> bool {
+        self.believed.load(Ordering::Relaxed)
+    }
+
+    /// What it has said.
+    pub fn believe(&self, believed: bool) {
+        self.believed.store(believed, Ordering::Relaxed);
     }
 
     /// Where it is.
@@ -153,9 +179,7 @@ where
     /// # Errors
     /// When there is no answer.
     pub async fn send(&self, mut request: Request<B>) -> Result<Answer, UpstreamError> {
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        *request.uri_mut() =
-            format!("{}{path}", self.at.server()).parse().map_err(|error| UpstreamError::Unreachable(format!("{error}")))?;
+        *request.uri_mut() = self.target(request.uri())?;
         // What is spoken is agreed on with upstream.
         *request.version_mut() = Version::HTTP_11;
         if self.manner == Manner::Impersonation
@@ -169,12 +193,26 @@ where
             let why = deepest(&error);
             if error.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) }
         })?;
-        let upgraded = match (response.status() == StatusCode::SWITCHING_PROTOCOLS, wants_upgrade) {
-            (true, true) => Some(hyper::upgrade::on(&mut response)),
-            (true, false) => return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned())),
-            (false, _) => None,
-        };
+        let has_changed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if has_changed && !wants_upgrade {
+            return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned()));
+        }
+        let (upgraded, place) =
+            if has_changed { (Some(Upgraded { io: hyper::upgrade::on(&mut response), _place: place }), None) } else { (None, Some(place)) };
         Ok(Answer { response: response.map(|incoming| Body { incoming, _place: place }), upgraded })
+    }
+
+    /// The same path and query there.
+    fn target(&self, uri: &Uri) -> Result<Uri, UpstreamError> {
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        if !path.starts_with('/') {
+            return Err(UpstreamError::BadTarget("it does not begin with a slash"));
+        }
+        let is_dots = |part: &str| matches!(&*percent_decode_str(part).decode_utf8_lossy(), "." | "..");
+        if self.at.url("").path().len() > 1 && uri.path().split('/').any(is_dots) {
+            return Err(UpstreamError::BadTarget("it has parts that are dots"));
+        }
+        format!("{}{path}", self.at.server()).parse().map_err(|_| UpstreamError::BadTarget("it is too long"))
     }
 
     fn single(&self) -> Result<(legacy::Client<Connector, B>, Place), UpstreamError> {

@@ -3,10 +3,7 @@
 
 use std::{
     error::Error,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -18,16 +15,17 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
+use futures_util::{FutureExt, future::BoxFuture};
 use handon::{Answer, Answerer, Asked, Manner, Reason, Settings, Standing, Upstream, UpstreamError, answerer, headers};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
 };
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
 use hyper::upgrade::OnUpgrade;
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch::Receiver},
     time::{Instant, sleep, timeout, timeout_at},
 };
 
@@ -59,9 +57,13 @@ const LONG: Duration = Duration::from_secs(30 * 86_400);
 const LOADING_MAX: Duration = Duration::from_secs(10);
 /// Between two looks whether upstream answers, and the time of one.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The same while it has not said yet that it believes us: until then nothing is handed on.
+const FIRST_LOOKS: Duration = Duration::from_millis(500);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of the answer to such a look.
 const LOOK_BYTES_MAX: usize = 64 << 10;
+/// Headers of different names that are handed on.
+const HEADERS_MAX: usize = 1_024;
 /// As whom it looks: somebody without any rights.
 const LOOKER: &str = "watchcache:replica";
 
@@ -70,16 +72,19 @@ pub struct Replica {
     upstream: Reloaded<Upstream<Body>>,
     hop: headers::Hop,
     metrics: Arc<Metrics>,
-    /// It has answered once, to us as to one whom it believes.
-    reached: AtomicBool,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
     looped: Notify,
 }
 
 /// That upstream answers this request.
-#[derive(Clone, Copy)]
-struct Handed(Reason);
+#[derive(Clone)]
+struct Handed {
+    reason: Reason,
+    /// As who judges impersonation was chosen for it.
+    upstream: Arc<Upstream<Body>>,
+    is_long: bool,
+}
 
 /// What a client sent to prove who it is, before anybody took it away.
 #[derive(Clone)]
@@ -100,7 +105,7 @@ impl Replica {
     ) -> Result<Self, FileError> {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
-        Ok(Self { upstream, hop, metrics, reached: AtomicBool::new(false), trouble: ArcSwapOption::empty(), looped: Notify::new() })
+        Ok(Self { upstream, hop, metrics, trouble: ArcSwapOption::empty(), looped: Notify::new() })
     }
 
     /// The files that say where it is, and who we are there.
@@ -109,10 +114,10 @@ impl Replica {
         &self.upstream
     }
 
-    /// What `/readyz` says of upstream. Reads go on without it, once it is known that it was there.
+    /// What `/readyz` says of upstream. Reads go on without it, once it is known that it was there and believed us.
     pub(super) fn wrong(&self) -> Option<Wrong> {
         let trouble = self.trouble.load_full();
-        if self.reached.load(Ordering::Relaxed) {
+        if self.upstream.now().is_believed() {
             return trouble.map(|why| Wrong::noted(&**why));
         }
         Some(Wrong::fails(trouble.map_or_else(|| "it has not been asked yet".to_owned(), |why| (*why).clone())))
@@ -129,7 +134,6 @@ impl Replica {
             let found = timeout(LOOK_TIMEOUT, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
             match found {
                 Ok(()) => {
-                    self.reached.store(true, Ordering::Relaxed);
                     if self.trouble.swap(None).is_some() {
                         tracing::info!(upstream = %self.upstream.now().url(), "upstream answers");
                     }
@@ -142,7 +146,7 @@ impl Replica {
                 }
             }
             self.metrics.upstream_up.set(i64::from(self.trouble.load().is_none()));
-            sleep(LOOK_INTERVAL).await;
+            sleep(if self.upstream.now().is_believed() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
         }
     }
 
@@ -171,16 +175,22 @@ impl Replica {
                 self.looped.notify_one();
                 Err("it is this server itself".to_owned())
             }
-            (_, Manner::OwnToken) if !status.is_server_error() => Ok(()),
+            (_, Manner::OwnToken) if !status.is_server_error() => {
+                upstream.believe(true);
+                Ok(())
+            }
             (StatusCode::CREATED, _) => {
                 let review: serde_json::Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-                match review["status"]["userInfo"]["username"].as_str() {
+                let name = review["status"]["userInfo"]["username"].as_str();
+                upstream.believe(name == Some(LOOKER));
+                match name {
                     Some(LOOKER) => Ok(()),
                     name => Err(format!("it takes us for {name:?} when we speak for another user: {}", advice(manner))),
                 }
             }
             (status, Manner::OwnToken) => Err(format!("it answers {}", status.as_u16())),
             (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), _) => {
+                upstream.believe(false);
                 Err(format!("it answers {} when we speak for another user: {}", status.as_u16(), advice(manner)))
             }
             (status, _) => Err(format!("it answers {}", status.as_u16())),
@@ -188,13 +198,13 @@ impl Replica {
     }
 
     /// Passes a request on and its answer back.
-    async fn pass(&self, reason: Reason, request: Request) -> Response {
-        let (Arrived { line, reply, at, limit, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
-        let info = request_info(request.method(), request.uri().path(), &line.query);
-        let is_long = is_long(&info);
+    async fn pass(&self, Handed { reason, upstream, is_long }: Handed, request: Request) -> Response {
+        let (Arrived { reply, at, limit, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
         let until = at + limit + UPSTREAM_FIRST;
-        let upstream = self.upstream.now();
         let method = request.method().clone();
+        if let Some(record) = reply.record() {
+            record.annotate("watchcache.io/handed-on", reason.name());
+        }
         let answer = async {
             let (request, client) = self.outward(&upstream, request, &reply, conn.peer.ip(), &user)?;
             let answer = upstream.send(request).await.map_err(|error| failure(&error, &method))?;
@@ -202,7 +212,7 @@ impl Replica {
         };
         let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
         let response = match answer {
-            Some(Ok((answer, client))) => back(answer, client, is_long),
+            Some(Ok((answer, client))) => back(answer, client, is_long.then(|| conn.stop.clone())),
             Some(Err(status)) => whole(reply.status(&status)),
             None => whole(reply.timed_out()),
         };
@@ -221,7 +231,19 @@ impl Replica {
     ) -> Result<(Request, Option<OnUpgrade>), Status> {
         let manner = upstream.manner();
         let (mut head, body) = request.into_parts();
+        if !upstream.is_believed() {
+            return Err(Status::unavailable(
+                "the API server behind this one has not said yet that it believes what this one says of clients",
+                1,
+            ));
+        }
+        if head.headers.keys_len() > HEADERS_MAX {
+            return Err(Status::bad_request(format!("more than {HEADERS_MAX} headers")));
+        }
         let io = head.extensions.remove::<OnUpgrade>();
+        if io.is_none() {
+            head.headers.remove(UPGRADE);
+        }
         let sent = head.extensions.remove::<Sent>();
         headers::outward(&mut head.headers, &self.hop, &client.to_canonical().to_string(), manner.keeps_impersonation());
         let token = sent.as_ref().and_then(|sent| sent.authorization.as_ref());
@@ -255,6 +277,7 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
     let why = format!("the API server behind this one does not answer: {error}");
     match error {
         UpstreamError::TooMany => Status::too_many_requests(error.to_string(), 1),
+        UpstreamError::BadTarget(_) => Status::bad_request(error.to_string()),
         UpstreamError::Unreachable(_) => Status::unavailable(why, 1),
         // A client must not repeat by itself what may have been done.
         UpstreamError::Broken(_) if matches!(*method, Method::GET | Method::HEAD) => Status::unavailable(why, 1),
@@ -263,12 +286,20 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
 }
 
 /// Upstream's answer as the client gets it.
-fn back(answer: Answer, client: Option<OnUpgrade>, is_long: bool) -> Response {
+fn back(answer: Answer, client: Option<OnUpgrade>, long: Option<Receiver<bool>>) -> Response {
     let Answer { response, upgraded } = answer;
     let (mut head, body) = response.into_parts();
     headers::inward(&mut head.headers, upgraded.is_some());
     head.extensions.clear();
-    let mut response = Response::from_parts(head, Body::new(Passing(body)));
+    let is_long = long.is_some();
+    let stopped = long.map(|mut stop| {
+        async move {
+            // A sender that is gone means the same.
+            let _ = stop.wait_for(|stopped| *stopped).await;
+        }
+        .boxed()
+    });
+    let mut response = Response::from_parts(head, Body::new(Passing { body, stopped }));
     if let Some(upstream) = upgraded {
         let tunnel = client.map(|client| Protocol::Tunnel(Tunnel { client, upstream }));
         *response.body_mut() = Body::empty();
@@ -281,7 +312,11 @@ fn back(answer: Answer, client: Option<OnUpgrade>, is_long: bool) -> Response {
 }
 
 /// The body of upstream's answer. Its length says nothing of what is held of it.
-struct Passing(handon::Body);
+struct Passing {
+    body: handon::Body,
+    /// One that has no end of its own ends when the server stops.
+    stopped: Option<BoxFuture<'static, ()>>,
+}
 
 impl http_body::Body for Passing {
     type Data = Bytes;
@@ -291,11 +326,15 @@ impl http_body::Body for Passing {
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        std::pin::Pin::new(&mut self.0).poll_frame(cx).map_err(Into::into)
+        if self.stopped.as_mut().is_some_and(|stopped| stopped.poll_unpin(cx).is_ready()) {
+            self.stopped = None;
+            return std::task::Poll::Ready(None);
+        }
+        std::pin::Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -345,15 +384,22 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
         answer = answerer(method, asked(&api.resources.load(), route, method));
     }
     let Answerer::Upstream(reason) = answer else { return false };
-    request.extensions_mut().insert(Handed(reason));
-    replica.upstream.now().manner().keeps_impersonation()
+    let (upstream, is_long) = (replica.upstream.now(), is_long(&request_info(method, request.uri().path(), &line.query)));
+    let keeps_impersonation = upstream.manner().keeps_impersonation();
+    request.extensions_mut().insert(Handed { reason, upstream, is_long });
+    keeps_impersonation
+}
+
+/// Whether upstream answers it, and it has no end of its own.
+pub(super) fn has_no_end(request: &Request) -> bool {
+    request.extensions().get::<Handed>().is_some_and(|handed| handed.is_long)
 }
 
 /// The layer, before anybody authorizes: upstream does that itself.
 pub(super) async fn hand_on(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     match (&api.replica, request.extensions_mut().remove::<Handed>()) {
         // Boxed: this future is part of every request's.
-        (Some(replica), Some(Handed(reason))) => Box::pin(replica.pass(reason, request)).await,
+        (Some(replica), Some(handed)) => Box::pin(replica.pass(handed, request)).await,
         _ => next.run(request).await,
     }
 }

@@ -20,7 +20,7 @@ use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 use super::{
     api::{Api, arrived, caller, whole},
     authorize::is_always_open,
-    counted::LongRunning,
+    hand_on,
     line::RequestLine,
     path::Route,
 };
@@ -136,14 +136,13 @@ impl Drop for Held {
 pub(super) async fn limit(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let user = caller(&request);
     let line = arrived(&request).line;
-    if user.groups.iter().any(|group| group == MASTERS) || is_always_open(request.method(), &line.route) {
+    if user.groups.iter().any(|group| group == MASTERS) || is_always_open(request.method(), &line.route) || hand_on::has_no_end(&request) {
         return next.run(request).await;
     }
     match api.inflight.admit(request.method(), &user) {
         Ok(place) => {
             let mut response = next.run(request).await;
-            let is_long = line.is_watch() || response.extensions().get::<LongRunning>().is_some();
-            if let Some(place) = place.filter(|_| !is_long) {
+            if let Some(place) = place.filter(|_| !line.is_watch()) {
                 response.extensions_mut().insert(place);
             }
             response

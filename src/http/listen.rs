@@ -13,7 +13,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::server::conn::auto;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -39,6 +39,10 @@ const BACKLOG: i32 = 1024;
 
 /// Pause after a failed accept (no file descriptors left, say): long enough not to spin, short enough not to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A quiet connection is asked by TCP after this time, and then so often (Go's 15 s).
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Which listener a connection came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,6 +311,12 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    // A client that is gone without a word is found by this where nobody writes: behind a tunnel.
+    if let Err(error) =
+        SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE_INTERVAL))
+    {
+        tracing::debug!(%error, "no keepalive");
+    }
     let Ok(local) = stream.set_nodelay(true).and_then(|()| stream.local_addr()) else { return };
     let ends = Ends { peer, local };
     let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;

@@ -45,7 +45,7 @@ impl Followed {
     pub(super) async fn run(self, info: &ConnInfo) {
         match self.protocol {
             Protocol::Watch(socket) => socket.run(info).await,
-            Protocol::Tunnel(tunnel) => tunnel.run().await,
+            Protocol::Tunnel(tunnel) => tunnel.run(info).await,
         }
         drop(self.ending);
     }

@@ -93,7 +93,7 @@ impl Client {
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_all_versions();
-        Ok(Client::over(builder.wrap_connector(tcp()), Credentials::None, limits))
+        Ok(Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits))
     }
 
     fn over(connector: Connector, credentials: Credentials, limits: Limits) -> Client {

@@ -1,18 +1,29 @@
 //! How connections to a server are made: its TLS, its name, and what it may speak.
 
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::Uri;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::time::timeout;
+use tower::Service;
 
 use super::kubeconfig::Kubeconfig;
 use super::trust::settings;
 
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, and as long again its TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A quiet connection is asked after this time, so often, and so many times (Go's numbers): HTTP/1.1 has no pings.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_RETRIES: u32 = 9;
 
-/// Makes connections.
-pub type Connector = HttpsConnector<HttpConnector>;
+/// Makes connections. One that is not made in time fails: a server that takes connections and says nothing, for one.
+#[derive(Clone)]
+pub struct Connector(pub(crate) HttpsConnector<HttpConnector>);
 
 /// What is spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +40,25 @@ pub(crate) fn tcp() -> HttpConnector {
     http.enforce_http(false);
     http.set_connect_timeout(Some(CONNECT_TIMEOUT));
     http.set_nodelay(true);
+    http.set_keepalive(Some(KEEPALIVE));
+    http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     http
+}
+
+impl Service<Uri> for Connector {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = Box<dyn Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let made = timeout(2 * CONNECT_TIMEOUT, self.0.call(server));
+        Box::pin(async move { made.await.unwrap_or_else(|_| Err("the connection was not made in time".into())) })
+    }
 }
 
 impl Kubeconfig {
@@ -45,8 +74,8 @@ impl Kubeconfig {
             None => builder,
         };
         Ok(match versions {
-            Versions::All => builder.enable_all_versions().wrap_connector(tcp()),
-            Versions::Http1 => builder.enable_http1().wrap_connector(tcp()),
+            Versions::All => Connector(builder.enable_all_versions().wrap_connector(tcp())),
+            Versions::Http1 => Connector(builder.enable_http1().wrap_connector(tcp())),
         })
     }
 }

@@ -34,13 +34,17 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Result<Cluster, Failure> {
+        Self::start_with("--requestheader-client-ca-file=ca.crt").await
+    }
+
+    /// Its API server has this flag besides.
+    async fn start_with(flag: &str) -> Result<Cluster, Failure> {
         let site = Site::prepare(Path::new("")).map_err(|error| error.to_string())?;
         let (etcd, upstream_at) = (free_address()?, free_address()?);
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["store", "--listen-client-urls", &format!("http://{etcd}"), "--data-dir"]).arg(site.path().join("store"));
         let store = site.start("store", command)?;
-        let upstream =
-            site.start("upstream", serve(&site, etcd, upstream_at, &["--requestheader-client-ca-file=ca.crt", "--insecure-port=0"]))?;
+        let upstream = site.start("upstream", serve(&site, etcd, upstream_at, &[flag, "--insecure-port=0"]))?;
         upstream.ready(&site.client(upstream_at)).await.map_err(|error| error.to_string())?;
         Ok(Cluster { site, _store: store, etcd, upstream, upstream_at })
     }
@@ -283,6 +287,30 @@ async fn a_proxy_that_is_not_believed_is_not_ready() -> Outcome {
     Ok(())
 }
 
+/// An API server that does not believe the headers takes us for the certificate's user, who might be anybody's administrator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gets_our_rights() -> Outcome {
+    let cluster = Cluster::start_with("--client-ca-file=ca.crt").await?;
+    let (running, at) = cluster.unready("replica", &PROXY)?;
+    let (client, began) = (cluster.site.client(at), Instant::now());
+    loop {
+        if let Ok(answer) = client.fetch("/readyz/upstream").await
+            && String::from_utf8_lossy(&answer.body).contains("front-proxy")
+        {
+            break;
+        }
+        assert!(began.elapsed() < SOON && running.ended().is_none(), "it does not say for whom it is taken");
+        sleep(Duration::from_millis(50)).await;
+    }
+    for (method, target) in [("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"), ("GET", "/version"), ("GET", "/apis")] {
+        let (status, body) = seen(&client, (method, target), &[], if method == "POST" { "{}" } else { "" }).await?;
+        assert_eq!(status, 503, "{target}: {body}");
+        assert!(!body.contains("front-proxy"), "{target}: {body}");
+    }
+    assert_eq!(client.fetch("/readyz").await?.status, 500);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_not_its_own_upstream() -> Outcome {
     let cluster = Cluster::start().await?;
@@ -404,6 +432,9 @@ async fn upstream_may_answer_what_it_likes() -> Outcome {
     for (target, wanted) in [("/closes", 503), ("/switches", 503), ("/headers", 503), ("/lengths", 503), ("/noise", 503), ("/none", 404)] {
         assert_eq!(status(target).await?, wanted, "{target}");
     }
+    let many: Vec<(String, String)> = (0..1_100).map(|n| (format!("X-{n}"), "1".to_owned())).collect();
+    assert_eq!(client.whole("GET", "/none", &many, b"").await?.status, 400);
+    assert_eq!(client.whole("OPTIONS", "*", &[], b"").await?.status, 400);
     // What was sent and got no answer may have been done: it is not to be repeated.
     let whole = client.whole("POST", "/closes", &[("Content-Type".to_owned(), "application/json".to_owned())], b"{}").await?;
     assert_eq!((whole.status, whole.header("retry-after").count()), (502, 0));
