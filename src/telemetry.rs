@@ -76,8 +76,8 @@ pub struct Metrics {
     pub audit_rejected: IntCounter,
     /// `watchcache_handed_on_requests_total{reason,code}`: requests that upstream answered, and why.
     pub handed_on: IntCounterVec,
-    /// `watchcache_upstream_up`: whether upstream answered when it was asked last.
-    pub upstream_up: IntGauge,
+    /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
+    pub upstream_up: IntGaugeVec,
     /// `watchcache_connections{kind}`: what `--max-connections` bounds.
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
@@ -192,7 +192,8 @@ impl Metrics {
             "Requests that were handed on to --upstream-server, by the reason and by the code of the answer.",
             &["reason", "code"],
         );
-        let upstream_up = catalogue.add(gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last."));
+        let upstream_up =
+            catalogue.gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last.", &["server"]);
         let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are.", &["kind"]);
         let connections_closed = catalogue.counter(
             "watchcache_connections_closed_total",

@@ -131,22 +131,23 @@ pub(super) struct Arrived {
     pub(super) unread: Arc<Account>,
 }
 
-/// The service of both listeners. Layers run outermost first: arrival, guard, identity, limit, what is handed on, authorization.
+/// The service of both listeners.
 pub fn router(api: Arc<Api>) -> Router {
     let strict_transport = api.strict_transport.clone();
-    let router = Router::new()
-        .fallback(route)
-        .layer(from_fn_with_state(api.clone(), authorize))
-        .layer(from_fn_with_state(api.clone(), hand_on))
-        .layer(from_fn_with_state(api.clone(), inflight::limit))
-        .layer(from_fn_with_state(api.clone(), identify))
-        .layer(from_fn_with_state(api.clone(), protect))
-        .layer(from_fn_with_state(api.clone(), arrive))
-        .with_state(api);
+    let router = Router::new().fallback(answer).with_state(api);
     match strict_transport {
         Some(directives) => router.layer(from_fn_with_state(directives, keep_to_tls)),
         None => router,
     }
+}
+
+/// The way of a request, from outside to inside. As a layer of axum each stage would be an allocation for every stage within it (docs/decisions/0002).
+async fn answer(State(api): State<Arc<Api>>, request: Request) -> Response {
+    let api = &api;
+    let authorized = |request| authorize(api, request, |request| route(api, request));
+    let limited = |request| inflight::limit(api, request, |request| hand_on(api, request, authorized));
+    let identified = |request| identify(api, request, limited);
+    arrive(api, request, |request| protect(request, identified)).await
 }
 
 /// Tells browsers of the TLS listener to come through no other. Of kube-apiserver's filters it is the neighbour of the one that forbids caches to keep what is
@@ -161,14 +162,14 @@ async fn keep_to_tls(State(directives): State<HeaderValue>, request: Request, ne
 }
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
-async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
     let line = Arc::new(RequestLine::parse(request.method(), request.uri()));
     let mut reply = Reply::new(request.method(), request.headers(), line.query.first("pretty"));
     // Told before anybody is known.
     if let Err(PathError::NoRequestInfo(text)) = &line.route {
         return whole(reply.no_request_info(text.clone()));
     }
-    if let Some(status) = hand_on::loops(&api, &request) {
+    if let Some(status) = hand_on::loops(api, &request) {
         return whole(reply.status(&status));
     }
     let is_watch = line.is_watch();
@@ -183,7 +184,7 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
         match duration::parse(text) {
             Ok(asked) if !asked.is_zero() => limit = limit.min(asked),
             Ok(_) => {}
-            Err(why) => return audit::refuse(&api, &request, (&line, &reply, Instant::now()), &Status::invalid_timeout(&why)).await,
+            Err(why) => return audit::refuse(api, &request, (&line, &reply, Instant::now()), &Status::invalid_timeout(&why)).await,
         }
     }
     // No read looks at its body: what of it would wait here is let go.
@@ -197,24 +198,24 @@ async fn arrive(State(api): State<Arc<Api>>, mut request: Request, next: Next) -
         return whole(reply.timed_out());
     }
     request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone() });
-    caught(next.run(request), &reply, &unread).await
+    caught(next(request), &reply, &unread).await
 }
 
 /// The plain listener's checks (design §3 "Safety of the listeners").
-async fn protect(State(_): State<Arc<Api>>, request: Request, next: Next) -> Response {
+async fn protect<F: Future<Output = Response>>(request: Request, next: impl FnOnce(Request) -> F) -> Response {
     let conn = connection(&request);
     if conn.listener == ListenerKind::Plain
         && let Err(status) = guard::check(request.uri(), request.headers())
     {
         return whole(arrived(&request).reply.status(&status));
     }
-    next.run(request).await
+    next(request).await
 }
 
 /// Who is it, and as whom is it carried out? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
-async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+async fn identify<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
     let conn = connection(&request);
-    hand_on::keep_proof(&api, &mut request);
+    hand_on::keep_proof(api, &mut request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => match api.asked(&mut request, &conn).await {
@@ -247,21 +248,21 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
         }
         Identity::None | Identity::Invalid(_) => {
             let Arrived { line, reply, at, .. } = arrived(&request);
-            return audit::refuse(&api, &request, (&line, &reply, at), &Status::unauthorized()).await;
+            return audit::refuse(api, &request, (&line, &reply, at), &Status::unauthorized()).await;
         }
     };
     if let Some(last) = proof.last_use.clone() {
-        last_use::note(&api, last);
+        last_use::note(api, last);
     }
-    let audited = match audit::begin(&api, &proof.user, &mut request).await {
+    let audited = match audit::begin(api, &proof.user, &mut request).await {
         Ok(audited) => audited,
         Err(refused) => return refused,
     };
     let warning = proof.warning;
     let mut response = match audited {
-        None => proceed(&api, proof, request, next).await,
+        None => proceed(api, proof, request, next).await,
         // Boxed: few have it.
-        Some(audited) => Box::pin(audit::ended(audited, proceed(&api, proof, request, next))).await,
+        Some(audited) => Box::pin(audit::ended(audited, proceed(api, proof, request, next))).await,
     };
     if let Some(warning) = warning {
         warn(response.headers_mut(), &[warning.to_owned()]);
@@ -270,7 +271,7 @@ async fn identify(State(api): State<Arc<Api>>, mut request: Request, next: Next)
 }
 
 /// Serves a request of somebody who is known, as himself or as somebody else.
-async fn proceed(api: &Api, proof: Proof, mut request: Request, next: Next) -> Response {
+async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
     let Proof { user, expires, credential, annotation, .. } = proof;
     let Arrived { line, at, limit, reply, .. } = arrived(&request);
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
@@ -297,7 +298,7 @@ async fn proceed(api: &Api, proof: Proof, mut request: Request, next: Next) -> R
         Err(message) => return whole(reply.status(&Status::bad_request(message))),
     };
     request.extensions_mut().insert(Caller { user, expires, credential });
-    next.run(request).await
+    next(request).await
 }
 
 /// The user that a request is carried out as, if who asks may act as him.
@@ -348,11 +349,11 @@ static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {
 static NOBODY: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }));
 
-async fn route(State(api): State<Arc<Api>>, request: Request) -> Response {
+async fn route(api: &Arc<Api>, request: Request) -> Response {
     let Arrived { line, mut reply, .. } = arrived(&request);
     let route = match &line.route {
-        Ok(Route::Resource(path)) => return resource::serve(&api, path, request).await,
-        Ok(Route::OpenApi(rest)) => return openapi_answer(&api, reply, request, rest.clone()).await,
+        Ok(Route::Resource(path)) => return resource::serve(api, path, request).await,
+        Ok(Route::OpenApi(rest)) => return openapi_answer(api, reply, request, rest.clone()).await,
         Ok(route) => route,
         Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message.clone()))),
         Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text.clone())),

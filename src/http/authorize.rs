@@ -5,11 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::{
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
+use axum::{extract::Request, response::Response};
 use futures_util::FutureExt;
 use http::Method;
 use tokio::time::{Instant, timeout_at};
@@ -25,8 +21,12 @@ use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target};
 use go::quote::quoted;
 
-/// The layer.
-pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+/// The stage.
+pub(super) async fn authorize<F: Future<Output = Response>>(
+    api: &Arc<Api>,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
     let user = caller(&request);
     let Arrived { line, reply, at, limit, .. } = arrived(&request);
     let note = |decision: &str, reason: &dyn Display| {
@@ -42,7 +42,7 @@ pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request,
             let info = request_info(request.method(), request.uri().path(), &line.query);
             request.extensions_mut().insert(Asked(Arc::new(info)));
         }
-        return next.run(request).await;
+        return next(request).await;
     }
     if !is_open && Instant::now() >= at + limit {
         return whole(reply.timed_out());
@@ -64,7 +64,7 @@ pub(super) async fn authorize(State(api): State<Arc<Api>>, mut request: Request,
     if line.is_watch() {
         request.extensions_mut().insert(Asked(Arc::new(info)));
     }
-    next.run(request).await
+    next(request).await
 }
 
 /// What a watch was allowed.

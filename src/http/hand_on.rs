@@ -8,12 +8,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
+use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use handon::{Answer, Answerer, Asked, Manner, Reason, Settings, Standing, Upstream, UpstreamError, answerer, headers};
@@ -145,7 +140,8 @@ impl Replica {
                     }
                 }
             }
-            self.metrics.upstream_up.set(i64::from(self.trouble.load().is_none()));
+            let up = self.metrics.upstream_up.with_label_values(&[&self.upstream.now().url().to_string()]);
+            up.set(i64::from(self.trouble.load().is_none()));
             sleep(if self.upstream.now().is_believed() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
         }
     }
@@ -395,12 +391,16 @@ pub(super) fn has_no_end(request: &Request) -> bool {
     request.extensions().get::<Handed>().is_some_and(|handed| handed.is_long)
 }
 
-/// The layer, before anybody authorizes: upstream does that itself.
-pub(super) async fn hand_on(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+/// The stage before anybody authorizes: upstream does that itself.
+pub(super) async fn hand_on<F: Future<Output = Response>>(
+    api: &Arc<Api>,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
     match (&api.replica, request.extensions_mut().remove::<Handed>()) {
         // Boxed: this future is part of every request's.
         (Some(replica), Some(handed)) => Box::pin(replica.pass(handed, request)).await,
-        _ => next.run(request).await,
+        _ => next(request).await,
     }
 }
 

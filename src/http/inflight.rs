@@ -10,11 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use axum::{
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
+use axum::{extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 
 use super::{
@@ -131,24 +127,24 @@ impl Drop for Held {
     }
 }
 
-/// The layer, after the user is known. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch has a place
+/// The stage after the user is known. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch has a place
 /// only until it begins.
-pub(super) async fn limit(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+pub(super) async fn limit<F: Future<Output = Response>>(api: &Arc<Api>, request: Request, next: impl FnOnce(Request) -> F) -> Response {
     let user = caller(&request);
     let line = arrived(&request).line;
     if user.groups.iter().any(|group| group == MASTERS) || is_always_open(request.method(), &line.route) || hand_on::has_no_end(&request) {
-        return next.run(request).await;
+        return next(request).await;
     }
     match api.inflight.admit(request.method(), &user) {
         Ok(place) => {
-            let mut response = next.run(request).await;
+            let mut response = next(request).await;
             if let Some(place) = place.filter(|_| !line.is_watch()) {
                 response.extensions_mut().insert(place);
             }
             response
         }
         Err(Full) => {
-            count(&api, request.method(), &line);
+            count(api, request.method(), &line);
             let mut response = arrived(&request).reply.text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
             whole(response)

@@ -250,7 +250,12 @@ async fn reads_go_on_without_upstream() -> Outcome {
     assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("ServiceUnavailable")));
     asked(&client, ("GET", &format!("{MAPS}/a")), None, 200).await?;
     asked(&client, ("GET", &format!("{MAPS}?resourceVersion=0")), None, 200).await?;
-    while client.fetch("/readyz/upstream").await?.status == 200 {
+    let says_up = async || -> Result<bool, Failure> {
+        let text = String::from_utf8(client.fetch("/metrics").await?.body.to_vec())?;
+        let line = text.lines().find(|line| line.starts_with("watchcache_upstream_up")).ok_or("no such metric")?;
+        Ok(line.ends_with(" 1"))
+    };
+    while client.fetch("/readyz/upstream").await?.status == 200 || says_up().await? {
         assert!(began.elapsed() < SOON, "upstream is said to be there");
         sleep(Duration::from_millis(50)).await;
     }
