@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What reads cost one build of the server and another: GET, and lists in JSON and in protobuf, over HTTP/1.1 without TLS.
+"""What requests cost one build of the server and another: GET and lists in JSON and in protobuf, and PUT, over HTTP/1.1 without TLS.
 
-    python3 benches/reads.py OLD/watchcache NEW/watchcache [--objects 4000] [--gets 4000] [--lists 20] [--rounds 6]
+    python3 benches/builds.py OLD/watchcache NEW/watchcache [--objects 4000] [--gets 4000] [--lists 20] [--puts 1000] [--rounds 6]
 
 Starts all programs on loopback, each on an embedded store of its own, and asks one after the other, A B A B. Prints the CPU of the server for each unit of work: the median
 of the rounds, and all of them. The client is slow, which does not matter: only the server's CPU is told.
@@ -33,13 +33,16 @@ class Server:
                 time.sleep(0.05)
         client = self.client()
         for nth in range(objects):
-            body = {"metadata": {"name": f"m{nth}", "labels": {"a": str(nth % 7)}}, "data": {"k": "x" * 900, "l": "y" * 300}}
-            client.request("POST", MAPS, json.dumps(body), {"Content-Type": "application/json"})
-            answer = client.getresponse()
-            assert answer.read() and answer.status == 201, answer.status
+            self.write(client, "POST", MAPS, nth, 0)
 
     def client(self):
         return http.client.HTTPConnection("127.0.0.1", self.port)
+
+    def write(self, client, method, path, nth, turn):
+        body = {"metadata": {"name": f"m{nth}", "labels": {"a": str(nth % 7)}}, "data": {"k": "x" * 900, "l": f"{turn:300}"}}
+        client.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = client.getresponse()
+        assert answer.read() and answer.status in (200, 201), answer.status
 
     def ask(self, client, path, accept="application/json"):
         client.request("GET", path, headers={"Accept": accept, "Accept-Encoding": "identity"})
@@ -48,19 +51,36 @@ class Server:
             pass
         return answer.status
 
-    def cost(self, paths, accept, units):
+    def cost(self, work, units):
         """Microseconds of the server's CPU for each unit."""
         client, clock = self.client(), (~self.process.pid << 3) | 2
         before = time.clock_gettime(clock)
-        for path in paths:
-            assert self.ask(client, path, accept) == 200, path
+        work(client)
         return (time.clock_gettime(clock) - before) * 1e6 / units
+
+    def get(self, count, accept):
+        def work(client):
+            for nth in range(count):
+                assert self.ask(client, f"{MAPS}/m{nth % self.objects}?resourceVersion=0", accept) == 200
+        return self.cost(work, count)
+
+    def list(self, count, accept):
+        def work(client):
+            for _ in range(count):
+                assert self.ask(client, f"{MAPS}?resourceVersion=0", accept) == 200
+        return self.cost(work, count * self.objects / 1000)
+
+    def put(self, count, turn):
+        def work(client):
+            for nth in range(count):
+                self.write(client, "PUT", f"{MAPS}/m{nth % self.objects}", nth % self.objects, turn)
+        return self.cost(work, count)
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("programs", nargs="+")
-    for flag, default in [("objects", 4000), ("gets", 4000), ("lists", 20), ("rounds", 6)]:
+    for flag, default in [("objects", 4000), ("gets", 4000), ("lists", 20), ("puts", 1000), ("rounds", 6)]:
         arguments.add_argument(f"--{flag}", type=int, default=default)
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -68,11 +88,12 @@ def main():
         costs = {}
         for turn in range(options.rounds + 1):
             for server in servers:
-                gets = [f"{MAPS}/m{nth % options.objects}?resourceVersion=0" for nth in range(options.gets)]
-                found = {"GET": server.cost(gets, FORMS["JSON"], options.gets)}
+                found = {"PUT": server.put(options.puts, turn + 1)}
                 for form, accept in FORMS.items():
-                    lists = [f"{MAPS}?resourceVersion=0"] * options.lists
-                    found[f"LIST of 1,000 objects in {form}"] = server.cost(lists, accept, options.lists * options.objects / 1000)
+                    found[f"GET in {form}"] = server.get(options.gets, accept)
+                    # What a write left to be made is made once.
+                    server.list(1, accept)
+                    found[f"LIST of 1,000 objects in {form}"] = server.list(options.lists, accept)
                 for unit, cost in found.items():
                     # The first turn warms them up.
                     costs.setdefault((unit, server.name), []).extend([cost] if turn > 0 else [])
