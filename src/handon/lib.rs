@@ -1,11 +1,12 @@
 //! A read replica answers what its memory can answer. Everything else is handed on to the kube-apiserver whose etcd it shares, upstream.
 //!
 //! [`answerer`] decides who answers a request. [`headers`] says what of its head goes along and what comes back, [`Manner`] as whom it is sent, and [`Upstream`]
-//! sends it. Knows no resource and no flag; all but `upstream` is without I/O.
+//! sends it. Knows no resource and no flag; all but `upstream` and `replay` is without I/O.
 
 mod decide;
 pub mod headers;
 mod identity;
+mod replay;
 mod upstream;
 
 pub use decide::{Answerer, Asked, Reason, Standing, answerer};

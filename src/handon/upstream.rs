@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{Request, Response, StatusCode, Uri, Version};
+use http::{Request, Response, StatusCode, Uri};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -21,11 +21,14 @@ use thiserror::Error;
 
 use super::headers::upgrade;
 use super::identity::Manner;
+use super::replay::{Replay, Source};
 
 /// Streams on one HTTP/2 connection from which on another connection is made, so that a few slow readers do not hold the others' window.
 const STREAMS_WANTED: usize = 64;
 /// Streams on one connection at most: what Go's HTTP/2 server allows if nobody says otherwise is 250.
 const STREAMS_MAX: usize = 240;
+/// Times that a request is sent which upstream has not looked at.
+const TRIES_MAX: u32 = 4;
 /// Connections.
 const LINES_MAX: usize = 64;
 /// What upstream may send of one answer before it is read; as much as one of our own streams may hold (design §8).
@@ -99,7 +102,7 @@ pub struct Upstream<B> {
     lines: Mutex<Vec<Line<B>>>,
     connector: Connector,
     /// For requests that change the protocol of their connection.
-    single: legacy::Client<Connector, B>,
+    single: legacy::Client<Connector, Replay<B>>,
     /// Of those.
     singles: Arc<AtomicUsize>,
     /// It has said that whom we name is who asks.
@@ -108,7 +111,7 @@ pub struct Upstream<B> {
 
 /// A client that has one HTTP/2 connection, or several of HTTP/1.1.
 struct Line<B> {
-    client: legacy::Client<Connector, B>,
+    client: legacy::Client<Connector, Replay<B>>,
     streams: Arc<AtomicUsize>,
 }
 
@@ -175,24 +178,40 @@ where
     }
 
     /// Sends a request whose headers say all that upstream is to know but our own credentials; waits for the head of the answer. Its URI is a path with a query.
+    /// Requests of nobody go over HTTP/1.1: a kube-apiserver takes no more requests on an HTTP/2 connection that has brought one (its
+    /// `UnauthenticatedHTTP2DOSMitigation`). What upstream says it has not looked at is sent again.
     ///
     /// # Errors
     /// When there is no answer.
-    pub async fn send(&self, mut request: Request<B>) -> Result<Answer, UpstreamError> {
+    pub async fn send(&self, mut request: Request<B>, of_nobody: bool) -> Result<Answer, UpstreamError> {
         *request.uri_mut() = self.target(request.uri())?;
-        // What is spoken is agreed on with upstream.
-        *request.version_mut() = Version::HTTP_11;
         if self.manner == Manner::Impersonation
             && let Some(ours) = self.authorization.header().await.map_err(UpstreamError::Unreachable)?
         {
             request.headers_mut().insert(AUTHORIZATION, ours);
         }
         let wants_upgrade = upgrade(request.headers()).is_some();
-        let (client, place) = if wants_upgrade { self.single()? } else { self.line()? };
-        let mut response = client.request(request).await.map_err(|error| {
-            let why = deepest(&error);
-            if error.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) }
-        })?;
+        let is_apart = wants_upgrade || of_nobody;
+        let (head, body) = request.into_parts();
+        let mut body = Some(Replay::new(body));
+        let source = body.as_ref().map(Replay::source);
+        let mut tries = 0;
+        let (mut response, place) = loop {
+            let (client, place) = if is_apart { self.single()? } else { self.line()? };
+            let mut request = Request::new(body.take().ok_or_else(|| UpstreamError::Broken("it was given up".to_owned()))?);
+            (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) =
+                (head.method.clone(), head.uri.clone(), head.headers.clone());
+            let error = match client.request(request).await {
+                Ok(response) => break (response, place),
+                Err(error) => error,
+            };
+            tries += 1;
+            body = source.as_ref().filter(|_| tries < TRIES_MAX && is_unread(&error)).and_then(Source::again);
+            if body.is_none() {
+                let why = deepest(&error);
+                return Err(if error.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) });
+            }
+        };
         let has_changed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if has_changed && !wants_upgrade {
             return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned()));
@@ -215,7 +234,7 @@ where
         format!("{}{path}", self.at.server()).parse().map_err(|_| UpstreamError::BadTarget("it is too long"))
     }
 
-    fn single(&self) -> Result<(legacy::Client<Connector, B>, Place), UpstreamError> {
+    fn single(&self) -> Result<(legacy::Client<Connector, Replay<B>>, Place), UpstreamError> {
         if self.singles.load(Ordering::Relaxed) >= LINES_MAX * STREAMS_MAX {
             return Err(UpstreamError::TooMany);
         }
@@ -223,7 +242,7 @@ where
     }
 
     /// The connection with the fewest streams, or a new one while there may be more.
-    fn line(&self) -> Result<(legacy::Client<Connector, B>, Place), UpstreamError> {
+    fn line(&self) -> Result<(legacy::Client<Connector, Replay<B>>, Place), UpstreamError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let least = lines.iter().map(|line| line.streams.load(Ordering::Relaxed)).enumerate().min_by_key(|(_, streams)| *streams);
         let number = match least {
@@ -244,10 +263,10 @@ where
     }
 }
 
-fn client<B>(connector: Connector) -> legacy::Client<Connector, B>
+fn client<B>(connector: Connector) -> legacy::Client<Connector, Replay<B>>
 where
-    B: http_body::Body + Send,
-    B::Data: Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -262,6 +281,19 @@ where
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .build(connector)
+}
+
+/// Whether upstream says that it has not looked at the request: its stream came after the last one that a GOAWAY tells, or was refused (RFC 9113 §8.7).
+fn is_unread(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_gone = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+            return is_gone || error.is_reset() && error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        }
+        next = error.source();
+    }
+    false
 }
 
 fn deepest(error: &(dyn Error + 'static)) -> String {

@@ -40,7 +40,7 @@ use super::{
 use crate::registry::ServedResources;
 use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
-use auth::{AUTHENTICATED, User};
+use auth::{ANONYMOUS, AUTHENTICATED, User};
 use kube::{Catalogue, Conversion};
 use watch::cache::view::Known;
 
@@ -163,7 +163,7 @@ impl Replica {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             *request.body_mut() = Body::from(r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
         }
-        let Answer { response, .. } = upstream.send(request).await.map_err(|error| error.to_string())?;
+        let Answer { response, .. } = upstream.send(request, manner == Manner::OwnToken).await.map_err(|error| error.to_string())?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
         match (status, manner) {
@@ -203,7 +203,9 @@ impl Replica {
         }
         let answer = async {
             let (request, client) = self.outward(&upstream, request, &reply, conn.peer.ip(), &user)?;
-            let answer = upstream.send(request).await.map_err(|error| failure(&error, &method))?;
+            let is_nobody =
+                user.name == ANONYMOUS || upstream.manner() == Manner::OwnToken && !request.headers().contains_key(AUTHORIZATION);
+            let answer = upstream.send(request, is_nobody).await.map_err(|error| failure(&error, &method))?;
             Ok::<_, Status>((answer, client))
         };
         let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
