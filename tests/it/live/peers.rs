@@ -99,6 +99,8 @@ impl Site {
             ("service-account-issuer", "https://kubernetes.default.svc".into()),
             ("service-cluster-ip-range", "10.0.0.0/16".into()),
             ("authorization-mode", "Node,RBAC".into()),
+            // Now and then an HTTP/2 connection ends: a replica must lose nothing.
+            ("goaway-chance", "0.02".into()),
             // A replica in front of it is its front proxy.
             ("requestheader-client-ca-file", file("ca.crt")),
             ("requestheader-allowed-names", "front-proxy".into()),
