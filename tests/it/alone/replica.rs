@@ -355,6 +355,27 @@ async fn what_is_excluded_is_read_upstream() -> Outcome {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_audit_log_tells_what_was_handed_on() -> Outcome {
+    let cluster = Cluster::start().await?;
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+    std::fs::write(cluster.site.path().join("policy.yaml"), policy)?;
+    let flags = [PROXY[0], PROXY[1], "--audit-policy-file=policy.yaml", "--audit-log-path=audit.log"];
+    let (_replica, at) = cluster.replica("replica", &flags).await?;
+    let client = cluster.site.client(at);
+    let id = [("Audit-Id".to_owned(), "the-write".to_owned()), ("Content-Type".to_owned(), "application/json".to_owned())];
+    assert_eq!(client.whole("POST", MAPS, &id, br#"{"metadata":{"name":"a"}}"#).await?.status, 201);
+    let id = [("Audit-Id".to_owned(), "the-read".to_owned())];
+    assert_eq!(client.whole("GET", &format!("{MAPS}/a"), &id, b"").await?.status, 200);
+    let log = std::fs::read_to_string(cluster.site.path().join("audit.log"))?;
+    let event = |id: &str| log.lines().find(|line| line.contains(id)).and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let (write, read) = (event("the-write").ok_or("no write")?, event("the-read").ok_or("no read")?);
+    assert_eq!((&write["annotations"]["watchcache.io/handed-on"], &write["responseStatus"]["code"]), (&json!("write"), &json!(201)));
+    assert_eq!(read["annotations"]["watchcache.io/handed-on"], Value::Null);
+    assert_eq!(read["annotations"]["authorization.k8s.io/decision"], json!("allow"));
+    Ok(())
+}
+
 /// A server on a plain socket that answers each connection's first request as its path says.
 async fn strange() -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
