@@ -23,24 +23,28 @@ use tower::ServiceExt;
 
 mod admin;
 mod advertised;
+mod aggregated;
 mod alone;
 mod audit;
 mod backend;
 mod files;
 mod issuer;
+mod manifests;
 mod owner_file;
 mod reload;
 mod replica;
 mod signals;
 
 pub use alone::run_store;
+pub use manifests::print as print_manifests;
 
 use crate::access::Access;
 use crate::config::Config;
-use crate::controllers::Controllers;
+use crate::controllers::{Controllers, Extension};
 use crate::http::{
     api::{Api, router},
     hand_on::Replica,
+    health::Host,
     inflight::Inflight,
     last_use::LastUses,
     listen::{ListenerError, Listeners},
@@ -98,6 +102,9 @@ pub enum StartError {
     /// The storage of `watchcache store` failed while it ran: it has nothing else to answer from.
     #[error("the embedded store has failed and nothing goes on: {0}")]
     StoreFailed(Arc<str>),
+    /// The cluster that this server extends.
+    #[error("{0}")]
+    Host(String),
     /// Where requests are handed on to.
     #[error("{0}")]
     Upstream(String),
@@ -163,7 +170,15 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
     let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
-    let parts = Parts { feed, fed, runtime: feeding.handle().clone(), limits: ring_limits(&config), excluded, metrics: metrics.clone() };
+    let parts = Parts {
+        feed,
+        fed,
+        runtime: feeding.handle().clone(),
+        limits: ring_limits(&config),
+        excluded,
+        extends: config.aggregated.is_some(),
+        metrics: metrics.clone(),
+    };
     let (mut registry, resources) = Registry::start(parts).await;
     let (told, permission) = oneshot::channel();
     let mut feed_task = feeding.spawn({
@@ -185,10 +200,12 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         async move { etcd.probe_capabilities().await }
     });
     let permit = Arc::new(Permit::default());
-    let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone()));
+    let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
+    let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone()));
     let access = Arc::new(Access::new(&config.authorization)?);
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
     let has_roles = Arc::<AtomicBool>::default();
+    let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
     let controllers = Controllers {
         etcd: etcd.clone(),
         prefix: prefix.as_str().into(),
@@ -200,11 +217,17 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
         is_replica: replica.is_some(),
+        extension: config
+            .aggregated
+            .as_ref()
+            .map(|aggregated| Extension { definitions: aggregated.definitions.clone(), wrong: definitions_wrong.clone() }),
         advertised: advertised::find(&config.listeners),
     };
     let controllers = tokio::spawn(controllers.run(told));
     let address = config.listeners.secure.as_ref().map(|listener| listener.address);
-    let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
+    let discovery = address
+        .filter(|_| config.aggregated.is_none())
+        .and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: Reader::new(etcd, &prefix),
@@ -215,6 +238,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         access,
         audit: audit.clone(),
         replica: replica.clone(),
+        host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong }),
         inflight: Inflight::new(config.inflight),
         last_uses: LastUses::default(),
         impersonation: Impersonation::default(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use auth::authn;
 use clap::Parser;
 
+mod aggregated;
 mod args;
 mod audit;
 mod authorization;
@@ -20,6 +21,7 @@ mod store;
 mod tls;
 mod tokens;
 
+pub use aggregated::{Aggregated, Manifests};
 pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use audit::Audit;
@@ -39,6 +41,8 @@ pub enum Invocation {
     Serve(Box<Config>),
     /// `watchcache store`.
     Store(StoreAlone),
+    /// `watchcache aggregate`.
+    Aggregate(Manifests),
 }
 
 /// Everything `watchcache serve` runs with; nothing behind this checks again.
@@ -62,6 +66,8 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// Who answers what this server does not; nobody when it is no replica.
     pub replica: Option<Replica>,
+    /// The cluster that this server extends; none when it stands alone or is a replica.
+    pub aggregated: Option<Aggregated>,
     /// How many requests there may be at once.
     pub inflight: MaxInflight,
     /// How long things may take.
@@ -200,6 +206,7 @@ impl Invocation {
         let checked = match cli.command {
             Command::Serve(args) => check(*args).map(|config| Self::Serve(Box::new(config))),
             Command::Store(args) => store::check(*args).map(Self::Store),
+            Command::Aggregate(args) => aggregated::manifests(args).map(Self::Aggregate),
             Command::Completions { shell } => return Err(Stop::Asked(pages::completions(shell))),
             Command::Man { page } => return Err(Stop::Asked(pages::manual(page))),
         };
@@ -207,10 +214,12 @@ impl Invocation {
     }
 
     #[must_use]
-    pub fn log(&self) -> &Log {
+    /// Settings of the log of a command that has one.
+    pub fn log(&self) -> Option<&Log> {
         match self {
-            Self::Serve(config) => &config.log,
-            Self::Store(config) => &config.log,
+            Self::Serve(config) => Some(&config.log),
+            Self::Store(config) => Some(&config.log),
+            Self::Aggregate(_) => None,
         }
     }
 }
@@ -234,9 +243,9 @@ fn stop(error: &clap::Error) -> Stop {
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Asked(text),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            Stop::Wrong("a command is needed: watchcache serve, or watchcache store (see watchcache --help)".to_owned())
-        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => Stop::Wrong(
+            "a command is needed: watchcache serve, watchcache store or watchcache aggregate (see watchcache --help)".to_owned(),
+        ),
         _ => {
             let said = text.split("\n\nUsage:").next().unwrap_or(&text).split("\n\nFor more information").next().unwrap_or(&text);
             let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -251,7 +260,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     let etcd = etcd(&args)?;
     let providers = providers::providers(&args)?;
     let auth = tokens::authenticators(&args, &authorization, &providers);
-    let issuer = tokens::issuer(&args, etcd.servers.is_empty());
+    let issuer = tokens::issuer(&args, etcd.servers.is_empty() && args.aggregated.kubeconfig.is_none());
     let listeners = listeners(&args, &etcd, &auth, &mut warnings)?;
     if listeners.secure.is_some() {
         if authorization.modes.contains(&Mode::AlwaysAllow) {
@@ -273,6 +282,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         authorization,
         audit,
         replica,
+        aggregated: args.aggregated.aggregated(),
         inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
@@ -356,7 +366,8 @@ fn login(args: &ServeArgs) -> Result<Option<(String, String)>, String> {
 
 fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut Vec<String>) -> Result<Listeners, String> {
     let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
-    let exposed = exposure(etcd).or(of_a_cluster);
+    let of_host = args.aggregated.kubeconfig.is_some().then_some("has resources of a cluster, which decides who may use them");
+    let exposed = exposure(etcd).or(of_a_cluster).or(of_host);
     let insecure_port = match (args.insecure_port, exposed) {
         (Some(0), _) => None,
         (Some(port), Some(why)) => {

@@ -14,6 +14,7 @@ pub mod app;
 pub mod cacher;
 pub mod config;
 pub mod controllers;
+pub mod host;
 pub mod http;
 pub mod providers;
 pub mod read;

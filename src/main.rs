@@ -21,12 +21,18 @@ fn main() -> ExitCode {
         Err(Stop::Asked(text)) => return say(stdout(), &text, ExitCode::SUCCESS),
         Err(Stop::Wrong(line)) => return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2)),
     };
-    if let Err(line) = telemetry::start_log(invocation.log()) {
+    if let Some(Err(line)) = invocation.log().map(telemetry::start_log) {
         return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2));
     }
     let outcome = match invocation {
         Invocation::Serve(config) => app::run(*config),
         Invocation::Store(config) => app::run_store(config),
+        Invocation::Aggregate(manifests) => {
+            return match app::print_manifests(&manifests) {
+                Ok(text) => say(stdout(), &text, ExitCode::SUCCESS),
+                Err(lines) => say(stderr(), &format!("watchcache: {lines}\n"), ExitCode::FAILURE),
+            };
+        }
     };
     let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,

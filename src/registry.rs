@@ -33,14 +33,13 @@ pub(crate) use resource::test_resource;
 use watch::cache::{ring::RingLimits, view::Fed};
 use watch::feed::machine::LoadAt;
 
-/// The cacher of CustomResourceDefinitions.
-const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
-
 /// Everything that is served at one moment.
 pub struct ServedResources {
     /// Names, discovery.
     pub catalogue: Catalogue,
     groups: OrdMap<String, Arc<Group>>,
+    /// CustomResourceDefinitions, served or not. Absent only before anything is served.
+    definitions: Option<Arc<Resource>>,
 }
 
 /// The resources of one group by version and plural name.
@@ -53,6 +52,12 @@ impl ServedResources {
         self.groups.get(group)?.get(version)?.get(resource)
     }
 
+    /// The definitions of custom resources, whether or not clients see them.
+    #[must_use]
+    pub fn definitions(&self) -> Option<&Arc<Resource>> {
+        self.definitions.as_ref()
+    }
+
     /// Whether all is there still that `before` had of these groups.
     fn has_all_of(&self, before: &Self, groups: &BTreeSet<String>) -> bool {
         let had = groups.iter().filter_map(|name| before.groups.get(name)).flat_map(|group| group.values()).flat_map(BTreeMap::values);
@@ -61,7 +66,8 @@ impl ServedResources {
 
     /// Every served resource, for readiness and metrics.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.groups.values().flat_map(|group| group.values()).flat_map(BTreeMap::values)
+        let hidden = self.definitions.iter().filter(|_| !self.catalogue.has_built_ins());
+        self.groups.values().flat_map(|group| group.values()).flat_map(BTreeMap::values).chain(hidden)
     }
 }
 
@@ -76,6 +82,8 @@ pub struct Parts {
     pub limits: RingLimits,
     /// Stored resources that are not kept: nothing of them is served.
     pub excluded: BTreeSet<ResourceId>,
+    /// Kubernetes' own groups are those of the cluster that this server extends: of them nothing is served, and of what is stored only the definitions are kept.
+    pub extends: bool,
     pub metrics: Arc<Metrics>,
 }
 
@@ -89,18 +97,24 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts the built-ins' cachers. They are empty until the feed has loaded them.
+    /// Starts the built-ins' cachers, or only that of the definitions. They are empty until the feed has loaded them.
     pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<ServedResources>>) {
-        let resources = Arc::new(ArcSwap::from_pointee(ServedResources { catalogue: Catalogue::new(&[]), groups: OrdMap::new() }));
+        let resources = Arc::new(ArcSwap::from_pointee(ServedResources {
+            catalogue: Catalogue::extending(Offer::Reads),
+            groups: OrdMap::new(),
+            definitions: None,
+        }));
         let definitions = Definitions::new(parts.metrics.definitions_read.clone());
         let mut registry = Self { parts, resources: resources.clone(), cachers: HashMap::new(), definitions, offer: Offer::Reads };
+        let storage = &Catalogue::definitions().storage;
+        registry.keep(storage.id.clone(), storage.clone()).await;
         registry.begin().await;
         (registry, resources)
     }
 
     /// The built-ins, with what discovery offers now.
     async fn begin(&mut self) {
-        let catalogue = Catalogue::offering(&[], self.offer);
+        let catalogue = if self.parts.extends { Catalogue::extending(self.offer) } else { Catalogue::offering(&[], self.offer) };
         let groups = catalogue.groups().map(str::to_owned).collect();
         self.replace(catalogue, &groups).await;
     }
@@ -113,7 +127,7 @@ impl Registry {
     /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins (design §3 "Warm
     /// start"). Tries until etcd answers.
     pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
-        let Some((handle, metrics)) = self.cachers.get(DEFINITIONS) else { return };
+        let Some((handle, metrics)) = self.cachers.get(&Catalogue::definitions().storage.id) else { return };
         let Ok(loaded) = load(etcd, &handle.storage, prefix, LoadAt::Newest, metrics).await else { return };
         self.begin().await;
         self.follow(|definitions| definitions.learn(loaded.objects)).await;
@@ -121,7 +135,7 @@ impl Registry {
 
     /// Follows the definitions until their cacher ends.
     pub async fn follow_definitions(mut self) {
-        let Some(handle) = self.cachers.get(DEFINITIONS).map(|(handle, _)| handle.clone()) else { return };
+        let Some(handle) = self.cachers.get(&Catalogue::definitions().storage.id).map(|(handle, _)| handle.clone()) else { return };
         let mut seen = None;
         loop {
             let (store, keys) = handle.published.next(&mut seen).await;
@@ -185,7 +199,11 @@ impl Registry {
                 groups.insert(name.clone(), Arc::new(group));
             }
         }
-        let resources = Arc::new(ServedResources { catalogue, groups });
+        let mut resources = ServedResources { catalogue, groups, definitions: None };
+        let Served { group, version, resource, .. } = &**Catalogue::definitions();
+        let shown = resources.find(group, version, resource).or(before.definitions.as_ref()).cloned();
+        resources.definitions = shown.or_else(|| self.resource(Catalogue::definitions(), &before));
+        let resources = Arc::new(resources);
         self.resources.store(resources.clone());
         if !resources.has_all_of(&before, changed) {
             self.forget(resources).await;

@@ -63,6 +63,21 @@ pub(super) fn keep(admin: &Admin, now: SystemTime) -> Result<(), String> {
     Ok(())
 }
 
+/// A certificate for a server of this name, its key, and the authority that has signed it and nothing else, all as PEM. They last as long as authorities do.
+///
+/// # Errors
+/// The name is none.
+pub(super) fn serving(name: &str, now: SystemTime) -> Result<(String, String, String), String> {
+    let wrong = |error: rcgen::Error| format!("{name}: {error}");
+    let authority_key = KeyPair::generate().map_err(wrong)?;
+    let authority = authority_params(now).self_signed(&authority_key).map_err(wrong)?;
+    let mut leaf = leaf_params(name, &[name.to_owned()], ExtendedKeyUsagePurpose::ServerAuth, now)?;
+    leaf.not_after = moment(now + AUTHORITY_DAYS * DAY);
+    let key = KeyPair::generate().map_err(wrong)?;
+    let signed = leaf.signed_by(&key, &Issuer::new(authority_params(now), &authority_key)).map_err(wrong)?;
+    Ok((authority.pem(), signed.pem(), key.serialize_pem()))
+}
+
 /// A certificate and its key, in one file: so they are never of two kinds.
 struct Pair {
     pem: String,

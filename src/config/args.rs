@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::aggregated::{AggregatedArgs, ManifestsArgs};
 use super::audit::AuditArgs;
 use super::replica::ReplicaArgs;
 use super::tls::{NamedPair, named_pair};
@@ -28,6 +29,8 @@ pub(super) enum Command {
     Serve(Box<ServeArgs>),
     /// Serve only the embedded store, with etcd's gRPC API, on loopback
     Store(Box<StoreArgs>),
+    /// Make what a cluster needs to be extended by this server, as its APIServices say
+    Aggregate(ManifestsArgs),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -55,6 +58,7 @@ pub(super) enum Shell {
 pub(super) enum Page {
     Serve,
     Store,
+    Aggregate,
 }
 
 /// How a log line looks.
@@ -373,6 +377,8 @@ pub(super) struct ServeArgs {
     pub(super) audit: AuditArgs,
     #[command(flatten)]
     pub(super) replica: ReplicaArgs,
+    #[command(flatten)]
+    pub(super) aggregated: AggregatedArgs,
     #[command(flatten)]
     pub(super) log: LogArgs,
 }

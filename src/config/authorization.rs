@@ -68,7 +68,8 @@ pub struct WebhookCall {
 impl Authorization {
     /// What the flags ask for, in kube-apiserver's rules and words.
     pub(super) fn check(args: &ServeArgs) -> Result<Authorization, String> {
-        let modes = match (&args.authorization_config, &args.authorization_kubeconfig) {
+        let host_kubeconfig = args.authorization_kubeconfig.as_ref().or(args.aggregated.kubeconfig.as_ref());
+        let modes = match (&args.authorization_config, host_kubeconfig) {
             (Some(file), None) if args.authorization_mode.is_empty() && !has_webhook_flags(args) => from_file(file)?,
             (Some(_), _) => {
                 return Err(
@@ -83,8 +84,8 @@ impl Authorization {
             (None, Some(kubeconfig)) => host(args, kubeconfig),
             (None, None) => named(args)?,
         };
-        if !args.authorization_always_allow_paths.is_empty() && args.authorization_kubeconfig.is_none() {
-            return Err("--authorization-always-allow-paths is for --authorization-kubeconfig".to_owned());
+        if !args.authorization_always_allow_paths.is_empty() && host_kubeconfig.is_none() {
+            return Err("--authorization-always-allow-paths is for --authorization-kubeconfig and --kubeconfig".to_owned());
         }
         // Who is allowed everything should at least be known.
         let anonymous = args.anonymous_auth.unwrap_or(true) && !modes.contains(&Mode::AlwaysAllow);

@@ -27,6 +27,7 @@ pub(super) fn manual(page: Option<Page>) -> String {
     let named = page.map(|page| match page {
         Page::Serve => "serve",
         Page::Store => "store",
+        Page::Aggregate => "aggregate",
     });
     let source = program.render_version().trim_end().to_owned();
     let command = match named.and_then(|name| program.find_subcommand(name)) {
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_manual_names_each_flag() {
-        for (page, command) in [(Page::Serve, "serve"), (Page::Store, "store")] {
+        for (page, command) in [(Page::Serve, "serve"), (Page::Store, "store"), (Page::Aggregate, "aggregate")] {
             let text = manual(Some(page)).replace("\\-", "-");
             assert!(text.contains(&format!(".TH watchcache-{command} 1")), "{text}");
             let missing: Vec<String> = flags(command).into_iter().filter(|flag| !names(&text, &format!("--{flag}"))).collect();
@@ -78,7 +79,7 @@ mod tests {
     fn completions_name_each_flag() {
         for (shell, before) in [(Shell::Bash, "--"), (Shell::Fish, "-l "), (Shell::Zsh, "--")] {
             let text = completions(shell);
-            let all = flags("serve").into_iter().chain(flags("store"));
+            let all = ["serve", "store", "aggregate"].into_iter().flat_map(flags);
             let missing: Vec<String> = all.filter(|flag| !names(&text, &format!("{before}{flag}"))).collect();
             assert!(missing.is_empty(), "{shell:?}: {missing:?}");
         }

@@ -88,14 +88,17 @@ pub(super) fn providers(args: &ServeArgs) -> Result<Providers, String> {
             Some(TokenWebhook { config_file, version, cache_ttl })
         }
     };
-    let cluster = args.authentication_kubeconfig.clone().map(|kubeconfig| HostCluster {
+    let cluster = args.authentication_kubeconfig.clone().or(args.aggregated.kubeconfig.clone()).map(|kubeconfig| HostCluster {
         kubeconfig,
         skip_lookup: args.authentication_skip_lookup || (args.client_ca_file.is_some() && args.requestheader_client_ca_file.is_some()),
         tolerate_lookup_failure: args.authentication_tolerate_lookup_failure,
         needs_proxy: args.requestheader_client_ca_file.is_none(),
     });
     if cluster.is_none() && (args.authentication_skip_lookup || args.authentication_tolerate_lookup_failure) {
-        return Err("--authentication-skip-lookup and --authentication-tolerate-lookup-failure need --authentication-kubeconfig".to_owned());
+        return Err(
+            "--authentication-skip-lookup and --authentication-tolerate-lookup-failure need --authentication-kubeconfig or --kubeconfig"
+                .to_owned(),
+        );
     }
     Ok(Providers { oidc: oidc(args)?, webhook, cluster, account_issuers: args.service_account_issuer.clone() })
 }

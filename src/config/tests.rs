@@ -334,7 +334,7 @@ fn others_who_know_tokens_are_named_as_in_kube_apiserver() {
     assert_eq!(why(&webhook), "unsupported authentication webhook version \"v2\", supported versions are \"v1\", \"v1beta1\"");
     let Some(webhook) = all(&webhook[..1]).expect("valid").providers.webhook else { panic!("a webhook") };
     assert_eq!((webhook.version, webhook.cache_ttl.as_secs()), (TokenReviewVersion::V1Beta1, 120));
-    assert!(why(&["--authentication-skip-lookup"]).ends_with("need --authentication-kubeconfig"));
+    assert!(why(&["--authentication-skip-lookup"]).ends_with("need --authentication-kubeconfig or --kubeconfig"));
     let cluster = all(&["--authentication-kubeconfig=k"]).expect("valid").providers.cluster.expect("a cluster");
     assert!(!cluster.skip_lookup && cluster.needs_proxy);
 }

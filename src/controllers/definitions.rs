@@ -29,8 +29,7 @@ const READY_LOOK: Duration = Duration::from_secs(10);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(controllers: &Controllers) {
-    let group = "apiextensions.k8s.io";
-    let Some(resource) = controllers.resources.load().find(group, "v1", "customresourcedefinitions").cloned() else { return };
+    let Some(resource) = controllers.resources.load().definitions().cloned() else { return };
     let published = resource.handle.published.clone();
     let mut queue = Queue::default();
     let mut complained: Option<Instant> = None;

@@ -3,6 +3,7 @@
 
 mod compaction;
 mod definitions;
+pub mod directory;
 mod guard;
 mod kubernetes;
 mod namespaces;
@@ -10,6 +11,7 @@ mod rbac;
 
 use std::{
     net::{IpAddr, SocketAddr},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::oneshot;
 
 use guard::Neighbour;
@@ -52,8 +54,18 @@ pub struct Controllers {
     pub allow_writes: bool,
     /// Somebody else writes whatever clients ask for.
     pub is_replica: bool,
+    /// What this server adds to a cluster that it extends; none when it extends none.
+    pub extension: Option<Extension>,
     /// What the Service `default/kubernetes` says; without it there is none.
     pub advertised: Option<Advertised>,
+}
+
+/// What this server adds to a cluster.
+pub struct Extension {
+    /// Directory of the definitions of its resources; none when they are only stored.
+    pub definitions: Option<PathBuf>,
+    /// What is wrong with files there, for health checks.
+    pub wrong: Arc<ArcSwapOption<String>>,
 }
 
 /// How clients inside of a cluster find this server.
@@ -82,6 +94,16 @@ impl Controllers {
                 );
             }
             self.has_roles.store(true, Ordering::Relaxed);
+            return;
+        }
+        if let Some(extension) = &self.extension {
+            // All else is the host's.
+            tokio::join!(
+                guard::watch(&self),
+                compaction::run(&self.etcd, self.compaction_interval),
+                definitions::run(&self),
+                directory::run(&self, extension),
+            );
             return;
         }
         tracing::info!(

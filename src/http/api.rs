@@ -3,10 +3,7 @@
 use std::{
     future::poll_fn,
     net::IpAddr,
-    sync::{
-        Arc, LazyLock, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, LazyLock, OnceLock, atomic::AtomicBool},
     time::{Duration, SystemTime},
 };
 
@@ -34,7 +31,7 @@ use super::{
     caught::caught,
     guard,
     hand_on::{self, Replica, hand_on},
-    health::{self, Wrong},
+    health::Host,
     inflight::{self, Inflight},
     last_use::{self, LastUses},
     line::RequestLine,
@@ -42,7 +39,7 @@ use super::{
     mutate::warn,
     offload::offload,
     openapi,
-    path::{Health, PathError, Route},
+    path::{PathError, Route},
     request_info::request_info,
     resource,
     respond::Reply,
@@ -63,7 +60,7 @@ use auth::authn::{
 use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
-use go::{duration, url::Query};
+use go::duration;
 use kube::{
     Catalogue,
     discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
@@ -89,6 +86,8 @@ pub struct Api {
     pub audit: Option<Arc<Audit>>,
     /// Who answers what this server does not; nobody when it is no replica.
     pub replica: Option<Arc<Replica>>,
+    /// What is known of the cluster that this server extends; nothing when it extends none.
+    pub host: Option<Host>,
     /// How many requests there may be.
     pub inflight: Inflight,
     /// How many last uses of tokens are being written.
@@ -390,6 +389,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
             Ok(_) => whole(reply.whole(StatusCode::OK, "application/json", version())),
             Err(status) => whole(reply.status(&status)),
         },
+        Route::CoreVersions if !catalogue.has_built_ins() => whole(reply.page_not_found()),
         Route::CoreVersions => {
             let address = connection(&request).local.to_string();
             discovery(reply, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
@@ -457,32 +457,6 @@ pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group: Option<&str
 }
 
 impl Api {
-    fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
-        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
-        let mut checks: Vec<health::Check> = vec![("ping", None), ("log", None)];
-        if endpoint == Health::Readyz {
-            checks.push(("poststarthook/storage-readiness", not_loaded()));
-            let has_roles = self.has_roles.load(Ordering::Relaxed);
-            checks.push(("poststarthook/rbac/bootstrap-roles", (!has_roles).then(|| Wrong::fails("the default roles are not there yet"))));
-            checks.extend(self.replica.iter().map(|replica| ("upstream", replica.wrong())));
-            let stopping = self.stopping.load(Ordering::Relaxed);
-            checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
-        }
-        if endpoint != Health::Livez && self.embedded {
-            // Reads go on without it: a server that no reader may reach would be a worse one.
-            checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
-        }
-        let verdict = match check {
-            None => health::endpoint(endpoint, &checks, query),
-            Some(name) => match health::one(&checks, name) {
-                Some(verdict) if verdict.code == 200 => return reply.plain(StatusCode::OK, verdict.body),
-                Some(verdict) => verdict,
-                None => return reply.page_not_found(),
-            },
-        };
-        reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
-    }
-
     /// What memory tells of who sent a request on the TLS listener. A token that rests on an object that is not there is judged again when memory is as new as
     /// etcd, as kube-apiserver then asks etcd: another server may have made both a moment ago.
     async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Ask {

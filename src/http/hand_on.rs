@@ -41,7 +41,7 @@ use crate::registry::ServedResources;
 use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};
-use kube::{Catalogue, Conversion};
+use kube::Conversion;
 use watch::cache::view::Known;
 
 /// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
@@ -416,7 +416,7 @@ fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method) ->
 
 fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method) -> Asked {
     let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
-    if Catalogue::review(&path.group, &path.version, &path.resource).is_some() {
+    if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
         return absent;
     }
     let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return absent };

@@ -1,6 +1,15 @@
 //! `/healthz`, `/livez`, `/readyz`: which checks there are, and what they say (spec api-surface §1.5).
 
-use super::path::Health;
+use std::sync::{Arc, atomic::Ordering};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+
+use super::{api::Api, path::Health, respond::Reply};
+use crate::host::Namespaces;
+use crate::providers::Providers;
 use go::{quote::quoted, url::Query};
 
 /// A check and what is wrong, if anything.
@@ -32,7 +41,7 @@ pub(super) struct Verdict {
 }
 
 /// The whole endpoint: `ok`, or the list of checks when asked for or when one fails.
-pub(super) fn endpoint(endpoint: Health, checks: &[Check], query: &Query) -> Verdict {
+fn verdict_of(endpoint: Health, checks: &[Check], query: &Query) -> Verdict {
     let name = match endpoint {
         Health::Healthz => "healthz",
         Health::Livez => "livez",
@@ -62,12 +71,68 @@ pub(super) fn endpoint(endpoint: Health, checks: &[Check], query: &Query) -> Ver
 }
 
 /// One check of an endpoint; `None` when there is no such check.
-pub(super) fn one(checks: &[Check], name: &str) -> Option<Verdict> {
+fn one_of(checks: &[Check], name: &str) -> Option<Verdict> {
     let (_, wrong) = checks.iter().find(|(check, _)| *check == name)?;
     Some(match wrong {
         None => Verdict { code: 200, body: "ok".to_owned() },
         Some(Wrong { why, .. }) => Verdict { code: 500, body: format!("internal server error: {why}\n") },
     })
+}
+
+/// What health checks tell of a host cluster and of what this server adds to it.
+pub struct Host {
+    /// The host's namespaces.
+    pub namespaces: Arc<Namespaces>,
+    /// Which files of definitions are not served, and why.
+    pub definitions_wrong: Arc<ArcSwapOption<String>>,
+}
+
+impl Api {
+    /// Answers a health endpoint, or one check of it.
+    pub(super) fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
+        let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
+        let mut checks: Vec<Check> = vec![("ping", None), ("log", None)];
+        if endpoint == Health::Readyz {
+            checks.push(("poststarthook/storage-readiness", not_loaded()));
+            match &self.host {
+                Some(host) => checks.extend(host.checks(&self.providers)),
+                None => {
+                    let has_roles = self.has_roles.load(Ordering::Relaxed);
+                    let missing = (!has_roles).then(|| Wrong::fails("the default roles are not there yet"));
+                    checks.push(("poststarthook/rbac/bootstrap-roles", missing));
+                }
+            }
+            checks.extend(self.replica.iter().map(|replica| ("upstream", replica.wrong())));
+            let stopping = self.stopping.load(Ordering::Relaxed);
+            checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
+        }
+        if endpoint != Health::Livez && self.embedded {
+            // Reads go on without it: a server that no reader may reach would be a worse one.
+            checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
+        }
+        let verdict = match check {
+            None => verdict_of(endpoint, &checks, query),
+            Some(name) => match one_of(&checks, name) {
+                Some(verdict) if verdict.code == 200 => return reply.plain(StatusCode::OK, verdict.body),
+                Some(verdict) => verdict,
+                None => return reply.page_not_found(),
+            },
+        };
+        reply.text(StatusCode::from_u16(verdict.code).expect("200 or 500"), verdict.body)
+    }
+}
+
+impl Host {
+    /// Nothing is served before it is known once who may come and which namespaces there are; later, what was known counts.
+    fn checks(&self, providers: &Providers) -> [Check; 3] {
+        let wrong = |(why, was_known): (String, bool)| if was_known { Wrong::noted(why) } else { Wrong::fails(why) };
+        let files = self.definitions_wrong.load_full().map(|why| Wrong::noted(String::clone(&why)));
+        [
+            ("host/authentication-configmap", providers.host_wrong().map(wrong)),
+            ("host/namespaces", self.namespaces.wrong().map(wrong)),
+            ("definitions", files),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -80,7 +145,7 @@ mod tests {
 
     #[test]
     fn says_ok_or_lists() {
-        let ask = |wrong, query| endpoint(Health::Readyz, &checks(wrong), &Query::parse(query));
+        let ask = |wrong, query| verdict_of(Health::Readyz, &checks(wrong), &Query::parse(query));
         assert_eq!(ask(false, ""), Verdict { code: 200, body: "ok".to_owned() });
         assert_eq!(ask(false, "verbose").body, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n");
         assert_eq!(ask(true, "").body, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n");
@@ -89,12 +154,12 @@ mod tests {
             ask(true, "verbose&exclude=etcd&exclude=zzz").body,
             "[+]ping ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"zzz\"\nreadyz check passed\n"
         );
-        assert_eq!(one(&checks(true), "etcd").map(|v| v.body), Some("internal server error: it is away\n".to_owned()));
-        assert_eq!(one(&checks(true), "nope"), None);
+        assert_eq!(one_of(&checks(true), "etcd").map(|v| v.body), Some("internal server error: it is away\n".to_owned()));
+        assert_eq!(one_of(&checks(true), "nope"), None);
         let noted = [("ping", None), ("store", Some(Wrong::noted("full")))];
-        let ask = |query| endpoint(Health::Readyz, &noted, &Query::parse(query));
+        let ask = |query| verdict_of(Health::Readyz, &noted, &Query::parse(query));
         assert_eq!(ask(""), Verdict { code: 200, body: "ok".to_owned() });
         assert_eq!(ask("verbose").body, "[+]ping ok\n[-]store failed, the others stand without it: reason withheld\nreadyz check passed\n");
-        assert_eq!(one(&noted, "store").map(|verdict| verdict.code), Some(500));
+        assert_eq!(one_of(&noted, "store").map(|verdict| verdict.code), Some(500));
     }
 }

@@ -16,7 +16,7 @@ pub mod guard;
 mod gzip;
 mod gzip_body;
 pub mod hand_on;
-mod health;
+pub mod health;
 mod incoming;
 pub mod inflight;
 pub mod last_use;

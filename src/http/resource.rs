@@ -45,7 +45,7 @@ use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{failure::WriteError, scale};
 use codec::{self, Document, GzipList, Include, Listing, Media, stored};
 use go::url::Query;
-use kube::{Catalogue, Conversion};
+use kube::Conversion;
 use model::{Epoch, Object};
 
 /// Answers a request whose path names a resource.
@@ -59,7 +59,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token")) && api.issuer.is_some() {
         return Box::pin(token_request::serve(api, path, request)).await;
     }
-    if let Some(review) = Catalogue::review(&path.group, &path.version, &path.resource) {
+    if let Some(review) = resources.catalogue.review(&path.group, &path.version, &path.resource) {
         return Box::pin(reviews::serve(api, path, review, request)).await;
     }
     let Some(resource) = resources.find(&path.group, &path.version, &path.resource).cloned() else {

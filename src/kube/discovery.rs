@@ -87,8 +87,8 @@ impl Catalogue {
     /// `/`: the paths of discovery and `others`, sorted; indented for every client, without a newline at the end.
     #[must_use]
     pub fn paths(&self, others: &[&str]) -> Bytes {
-        let fixed = ["/api", "/api/v1", "/apis", "/apis/"].iter().chain(others);
-        let mut paths: Vec<String> = fixed.map(|&path| path.to_owned()).collect();
+        let core = ["/api", "/api/v1"].iter().filter(|_| self.has_built_ins);
+        let mut paths: Vec<String> = core.chain(&["/apis", "/apis/"]).chain(others).map(|&path| path.to_owned()).collect();
         for group in self.listed_groups(|name| !name.is_empty()) {
             paths.push(format!("/apis/{}", group.name));
             paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{}", group.name, version.version)));

@@ -38,6 +38,8 @@ const CUSTOM_VERSION_PRIORITY: u32 = 100;
 pub struct Catalogue {
     groups: OrdMap<String, Arc<Group>>,
     offer: Offer,
+    /// Kubernetes' own groups are served too; else they are a host cluster's.
+    has_built_ins: bool,
     aggregated_core: OnceLock<discovery::Aggregated>,
     aggregated_groups: OnceLock<discovery::Aggregated>,
     openapi_index: OnceLock<Bytes>,
@@ -76,7 +78,23 @@ impl Catalogue {
         for definition in definitions {
             groups.entry(definition.group()).or_default().push(definition);
         }
-        Self::of(built_in_groups(), offer).with_groups(groups)
+        Self::of(built_in_groups(), offer, true).with_groups(groups)
+    }
+
+    /// That of a server that extends a cluster: it will have groups of definitions, and none of Kubernetes' own.
+    #[must_use]
+    pub fn extending(offer: Offer) -> Self {
+        Self::of(OrdMap::new(), offer, false)
+    }
+
+    /// CustomResourceDefinitions, which are stored whether or not they are served.
+    ///
+    /// # Panics
+    /// Never: they are built in.
+    #[must_use]
+    pub fn definitions() -> &'static Arc<Served> {
+        let is_it = |served: &&Arc<Served>| (&*served.group, &*served.resource) == ("apiextensions.k8s.io", "customresourcedefinitions");
+        BUILT_INS.served.iter().find(is_it).expect("definitions are built in")
     }
 
     /// This one, with other definitions of some groups: all that a group has, each.
@@ -84,24 +102,37 @@ impl Catalogue {
     pub fn with_groups<'d, D: IntoIterator<Item = &'d Definition>>(&self, groups: impl IntoIterator<Item = (&'d str, D)>) -> Self {
         let mut all = self.groups.clone();
         for (name, definitions) in groups {
-            let group = made(name, definitions, self.groups.get(name));
+            let group = made(name, definitions, self.groups.get(name), self.has_built_ins);
             if group.is_empty() {
                 all.remove(name);
             } else {
                 all.insert(name.to_owned(), Arc::new(group));
             }
         }
-        Self::of(all, self.offer)
+        Self::of(all, self.offer, self.has_built_ins)
     }
 
-    fn of(groups: OrdMap<String, Arc<Group>>, offer: Offer) -> Self {
-        Self { groups, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new(), openapi_index: OnceLock::new() }
+    fn of(groups: OrdMap<String, Arc<Group>>, offer: Offer, has_built_ins: bool) -> Self {
+        Self {
+            groups,
+            offer,
+            has_built_ins,
+            aggregated_core: OnceLock::new(),
+            aggregated_groups: OnceLock::new(),
+            openapi_index: OnceLock::new(),
+        }
     }
 
     /// The resource that a path names, if it is served.
     #[cfg(any(test, feature = "testing"))]
     pub fn served(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
         self.version(group, version)?.resources.get(resource)
+    }
+
+    /// Whether Kubernetes' own groups are served.
+    #[must_use]
+    pub fn has_built_ins(&self) -> bool {
+        self.has_built_ins
     }
 
     /// Whether the group is one of Kubernetes' own. The real server answers 404 below `/apis/G` with a Status for these (for any version), and
@@ -135,8 +166,8 @@ impl Catalogue {
 
     /// The resource of this path that is asked and never stored.
     #[must_use]
-    pub fn review(group: &str, version: &str, resource: &str) -> Option<&'static Review> {
-        reviews(group, version).find(|review| review.resource == resource)
+    pub fn review(&self, group: &str, version: &str, resource: &str) -> Option<&'static Review> {
+        reviews(group, version).find(|review| self.has_built_ins && review.resource == resource)
     }
 
     fn version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
@@ -160,12 +191,13 @@ fn reviews(group: &str, version: &str) -> impl Iterator<Item = &'static Review> 
 
 fn built_in_groups() -> OrdMap<String, Arc<Group>> {
     let names = BUILT_INS.group_versions.iter().map(|known| &known.group);
-    names.map(|name| (name.clone(), Arc::new(made(name, [], None)))).collect()
+    names.map(|name| (name.clone(), Arc::new(made(name, [], None, true)))).collect()
 }
 
 /// A group: the built-in part, or what definitions say. What is equal to `before` keeps its documents.
-fn made<'d>(name: &str, definitions: impl IntoIterator<Item = &'d Definition>, before: Option<&Arc<Group>>) -> Group {
-    let mut group: Group = BUILT_INS.group_versions.iter().filter(|known| known.group == name).map(built_in).collect();
+fn made<'d>(name: &str, definitions: impl IntoIterator<Item = &'d Definition>, before: Option<&Arc<Group>>, has_built_ins: bool) -> Group {
+    let of_kubernetes = BUILT_INS.group_versions.iter().filter(|known| has_built_ins && known.group == name);
+    let mut group: Group = of_kubernetes.map(built_in).collect();
     for definition in definitions.into_iter().filter(|_| !is_built_in_place(name)) {
         for served in definition.served() {
             let version = group_version(&mut group, &served.version);
@@ -205,7 +237,8 @@ impl GroupVersion {
 /// Whether Kubernetes itself has this group, or keeps objects under keys that begin as those of this group would: `/registry/GROUP/`. A definition
 /// makes nothing served there, whatever its version: kube-apiserver routes such paths to its own group, which has none of that version, and the objects
 /// would be among built-in ones that they cannot be told from.
-fn is_built_in_place(group: &str) -> bool {
+#[must_use]
+pub fn is_built_in_place(group: &str) -> bool {
     BUILT_INS.group_versions.iter().any(|known| known.group == group)
         || BUILT_INS.storages.iter().any(|storage| storage.id.split('/').next() == Some(group))
 }
@@ -275,6 +308,19 @@ mod tests {
             assert!(!catalogue.all_served().any(|served| served.custom), "{group}");
         }
         assert!(Catalogue::new(&[widgets("apps.ex.io", "v9")]).all_served().any(|served| served.custom));
+    }
+
+    #[test]
+    fn a_server_that_extends_a_cluster_has_nothing_of_it() {
+        let empty = Catalogue::extending(Offer::Writes);
+        let (things, apps) = (widgets("ex.io", "v1"), widgets("apps", "v1"));
+        let catalogue = empty.with_groups([("ex.io", vec![&things]), ("apps", vec![&apps])]);
+        assert_eq!(catalogue.groups().collect::<Vec<_>>(), ["ex.io"]);
+        assert!(catalogue.review("authorization.k8s.io", "v1", "selfsubjectaccessreviews").is_none());
+        let paths = String::from_utf8(catalogue.paths(&["/version"]).to_vec()).expect("JSON");
+        let paths: Vec<&str> = paths.split('"').filter(|word| word.starts_with('/')).collect();
+        assert_eq!(paths, ["/apis", "/apis/", "/apis/ex.io", "/apis/ex.io/v1", "/version"]);
+        assert_eq!(Catalogue::definitions().kind, "CustomResourceDefinition");
     }
 
     /// Documents of a group with megabytes of schemas are not made again for another group's definition.

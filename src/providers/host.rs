@@ -1,11 +1,14 @@
 //! The ConfigMap in which a host cluster says whom it believes: read at the start, and again and again, for the authenticator.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
 use serde::Deserialize;
 use tokio::time::sleep;
+
+use arc_swap::ArcSwapOption;
 
 use super::ProvidersError;
 use crate::config::HostCluster;
@@ -30,7 +33,11 @@ pub(super) struct Host {
     needs_proxy: bool,
     /// What was read last, be it good or bad.
     seen: Option<BTreeMap<String, String>>,
+    wrong: Arc<Missing>,
 }
+
+/// What the host does not say: why, and whether it did before.
+pub(super) type Missing = ArcSwapOption<(String, bool)>;
 
 #[derive(Deserialize)]
 struct ConfigMap {
@@ -42,7 +49,12 @@ impl Host {
     pub(super) fn new(kubeconfig: &Kubeconfig, config: &HostCluster) -> Result<Host, ProvidersError> {
         let client = Client::of(kubeconfig, LIMITS).map_err(|why| ProvidersError::Other(format!("{FLAG}: {why}")))?;
         let (tolerates_failure, needs_proxy) = (config.tolerate_lookup_failure, config.needs_proxy);
-        Ok(Host { client, url: kubeconfig.url(PATH), tolerates_failure, needs_proxy, seen: None })
+        Ok(Host { client, url: kubeconfig.url(PATH), tolerates_failure, needs_proxy, seen: None, wrong: Arc::default() })
+    }
+
+    /// Why the host does not say whom it believes, if so.
+    pub(super) fn wrong(&self) -> Arc<Missing> {
+        self.wrong.clone()
     }
 
     /// Reads it for the first time.
@@ -81,6 +93,12 @@ impl Host {
 
     /// Takes what it says, if that has changed. A ConfigMap that is wrong changes nothing.
     async fn look(&mut self, authenticator: &Authenticator) -> Result<(), String> {
+        let outcome = self.read(authenticator).await;
+        self.wrong.store(outcome.as_ref().err().map(|why| Arc::new((why.clone(), self.seen.is_some()))));
+        outcome
+    }
+
+    async fn read(&mut self, authenticator: &Authenticator) -> Result<(), String> {
         let answer = self.client.get(&self.url).await.map_err(|error| error.to_string())?;
         if let Some(why) = answer.failure() {
             return Err(why);

@@ -113,6 +113,7 @@ pub struct Providers {
     authenticator: Arc<Authenticator>,
     issuers: ArcSwap<Issuers>,
     reviewers: Vec<TokenReviewer>,
+    host_wrong: Option<Arc<host::Missing>>,
     metrics: Arc<Metrics>,
 }
 
@@ -127,7 +128,9 @@ impl Providers {
         metrics: Arc<Metrics>,
     ) -> Result<Arc<Providers>, ProvidersError> {
         let issuers = Issuers::start(&sources.issuers, &sources.algorithms).map_err(ProvidersError::Other)?;
-        let providers = Providers { authenticator, issuers: ArcSwap::from_pointee(issuers), reviewers: sources.reviewers, metrics };
+        let host_wrong = sources.host.as_ref().map(Host::wrong);
+        let providers =
+            Providers { authenticator, issuers: ArcSwap::from_pointee(issuers), reviewers: sources.reviewers, host_wrong, metrics };
         let providers = Arc::new(providers);
         if let Some(file) = sources.file {
             let providers = providers.clone();
@@ -139,6 +142,12 @@ impl Providers {
             tokio::spawn(async move { host.follow(&authenticator).await });
         }
         Ok(providers)
+    }
+
+    /// Why the host cluster does not say whom it believes now, and whether it has said so before: then that counts on.
+    #[must_use]
+    pub fn host_wrong(&self) -> Option<(String, bool)> {
+        self.host_wrong.as_ref()?.load().as_deref().cloned()
     }
 
     /// These are asked from now on.

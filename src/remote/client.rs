@@ -1,13 +1,14 @@
-//! Sends a request to another server and takes its whole answer, over HTTP/1.1 or 2, within limits. Connections are kept and shared.
+//! Sends a request to another server and takes its whole answer, or one that goes on line by line, over HTTP/1.1 or 2, within limits. Connections are kept and shared.
 
 use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -70,6 +71,46 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+/// What comes of a question whose answer goes on.
+pub enum Streamed {
+    /// It has begun.
+    Lines(Lines),
+    /// There is another one, with a status that means an error.
+    Refused(Answer),
+}
+
+/// An answer that goes on, line by line.
+pub struct Lines {
+    body: Incoming,
+    buffer: BytesMut,
+    line_bytes_max: usize,
+}
+
+impl Lines {
+    /// The next line, without its end; none after the last one. What follows the last end of a line is none. Waits as long as the server is silent.
+    ///
+    /// # Errors
+    /// The connection is lost, or a line is too long.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.buffer[looked..].iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(looked + end + 1).freeze();
+                return Ok(Some(line.slice(..looked + end)));
+            }
+            looked = self.buffer.len();
+            if looked > self.line_bytes_max {
+                return Err(CallError::TooLarge(self.line_bytes_max));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
+                Some(Err(error)) => return Err(CallError::Lost(deepest(&error))),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
 /// See the file's header.
 pub struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
@@ -124,17 +165,45 @@ impl Client {
         self.call(Method::GET, url, Bytes::new()).await
     }
 
+    /// Gets an answer that goes on, a watch: of these limits, the time is for its head, and the bytes are those of a line. It takes no turn.
+    ///
+    /// # Errors
+    /// As of [`Client::post`].
+    pub async fn stream(&self, url: &Uri) -> Result<Streamed, CallError> {
+        let begun = async {
+            let answer = self.send(Method::GET, url, Bytes::new()).await?;
+            if answer.status().is_success() {
+                return Ok(Streamed::Lines(Lines {
+                    body: answer.into_body(),
+                    buffer: BytesMut::new(),
+                    line_bytes_max: self.limits.answer_bytes_max,
+                }));
+            }
+            self.whole(answer, &Method::GET, url).await.map(Streamed::Refused)
+        };
+        timeout(self.limits.timeout, begun).await.unwrap_or(Err(CallError::TimedOut))
+    }
+
     async fn call(&self, method: Method, url: &Uri, body: Bytes) -> Result<Answer, CallError> {
         let sent = async {
             let _turn = self.turns.acquire().await;
-            let credentials = self.authorization.header().await.map_err(CallError::Credentials)?;
-            let request = request(method.clone(), url, body, credentials);
-            let failed = |error: &(dyn Error + 'static)| self.failure(error, &method, url);
-            let (head, body) = self.http.request(request).await.map_err(|error| failed(&error))?.into_parts();
-            let body = Limited::new(body, self.limits.answer_bytes_max).collect().await.map_err(|error| failed(&*error))?;
-            Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
+            let answer = self.send(method.clone(), url, body).await?;
+            self.whole(answer, &method, url).await
         };
         timeout(self.limits.timeout, sent).await.unwrap_or(Err(CallError::TimedOut))
+    }
+
+    async fn send(&self, method: Method, url: &Uri, body: Bytes) -> Result<Response<Incoming>, CallError> {
+        let credentials = self.authorization.header().await.map_err(CallError::Credentials)?;
+        let request = request(method.clone(), url, body, credentials);
+        self.http.request(request).await.map_err(|error| self.failure(&error, &method, url))
+    }
+
+    async fn whole(&self, answer: Response<Incoming>, method: &Method, url: &Uri) -> Result<Answer, CallError> {
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, self.limits.answer_bytes_max).collect().await;
+        let body = body.map_err(|error| self.failure(&*error, method, url))?;
+        Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
     }
 
     /// What an error of hyper means.

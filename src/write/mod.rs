@@ -42,6 +42,7 @@ pub use delete::Deletion;
 pub use patched::PatchKind;
 pub use strategy::Part;
 
+use crate::host::Namespaces;
 use crate::registry::ServedResources;
 use body::Expected;
 use decode::Sent;
@@ -69,6 +70,8 @@ pub struct Writer {
     leases: lease::Leases,
     /// Which namespaces the cache may not be asked about.
     leaving: namespace::Leaving,
+    /// Whose the namespaces are when they are not ours.
+    host: Option<Arc<Namespaces>>,
     permit: Arc<permit::Permit>,
     offload: offload::Offload,
 }
@@ -117,11 +120,17 @@ pub struct Written {
 }
 
 impl Writer {
-    /// Writes to this etcd, under this prefix (`/registry/`), of what is served.
+    /// Writes to this etcd, under this prefix (`/registry/`), of what is served, into the namespaces of `host` if this server extends a cluster.
     #[must_use]
-    pub fn new(etcd: Etcd, prefix: &str, resources: Arc<ArcSwap<ServedResources>>, permit: Arc<permit::Permit>) -> Self {
+    pub fn new(
+        etcd: Etcd,
+        prefix: &str,
+        resources: Arc<ArcSwap<ServedResources>>,
+        permit: Arc<permit::Permit>,
+        host: Option<Arc<Namespaces>>,
+    ) -> Self {
         let (leases, leaving, offload) = Default::default();
-        Self { etcd, prefix: prefix.into(), resources, leases, leaving, permit, offload }
+        Self { etcd, prefix: prefix.into(), resources, leases, leaving, host, permit, offload }
     }
 
     /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.

@@ -1,4 +1,4 @@
-//! The namespace of a new object must be there and stay (spec api-surface §5.5).
+//! The namespace of a new object must be there and stay (spec api-surface §5.5); it is ours, or that of the cluster that this server extends.
 
 use std::{
     collections::HashMap,
@@ -12,6 +12,7 @@ use super::{
     place::{Current, Place},
     tree,
 };
+use crate::host::Phase;
 
 /// How long etcd is asked about a namespace after its deletion, for the cache may not have heard of it (spec api-surface §5.5).
 const LEAVING: Duration = Duration::from_secs(30);
@@ -51,10 +52,15 @@ impl Writer {
     /// Whether an object may be created at this place.
     pub(super) async fn namespace_takes(&self, place: &Place) -> Result<(), WriteError> {
         let Some(namespace) = &place.namespace else { return Ok(()) };
-        let found = self.namespace(namespace).await?;
+        let phase = match &self.host {
+            Some(host) => host.phase(namespace).await.map_err(WriteError::Internal)?,
+            None => self.namespace(namespace).await?.map(|found| match tree::text(&found.tree, &["status", "phase"]) {
+                "Terminating" => Phase::Terminating,
+                _ => Phase::Active,
+            }),
+        };
         let missing = || Named { group: String::new(), kind: "namespaces".to_owned(), name: namespace.clone() };
-        let found = found.ok_or_else(|| WriteError::NotFound(missing()))?;
-        if tree::text(&found.tree, &["status", "phase"]) == "Terminating" {
+        if phase.ok_or_else(|| WriteError::NotFound(missing()))? == Phase::Terminating {
             return Err(WriteError::Forbidden {
                 of: place.named(),
                 why: format!("unable to create new content in namespace {namespace} because it is being terminated"),

@@ -69,6 +69,50 @@ fn command_lines(object: &Value) -> Result<usize, Box<dyn std::error::Error>> {
     Ok(ours.len())
 }
 
+/// The manifests of an aggregated API server, whose definitions are those of an example; with a real host: `live/aggregated`.
+#[test]
+fn aggregated_manifests_are_printed() -> Outcome {
+    let definitions = tempfile::tempdir()?;
+    let file = definitions.path().join("widgets.yaml");
+    let version = |name: &str, served: bool| {
+        format!("  - {{name: {name}, served: {served}, storage: {served}, schema: {{openAPIV3Schema: {{type: object}}}}}}\n")
+    };
+    let text = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.ex.io}\nspec:\n  group: ex.io\n  scope: Cluster\n  \
+                names: {plural: widgets, kind: Widget}\n  versions:\n";
+    fs::write(&file, text.to_owned() + &version("v1", true) + &version("v2", false))?;
+    let print = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+        command.args(["aggregate", "--print-manifests", "--definitions"]).arg(definitions.path()).args(flags).output()
+    };
+    let output = print(&["--name=wc", "--namespace=ext", "--image=wc:1"])?;
+    let text = String::from_utf8(output.stdout)?;
+    let mut kinds = Vec::new();
+    for document in text.split("\n---\n") {
+        let object = go::yaml::reader::parse(document.as_bytes()).map_err(|error| error.to_string())?.value;
+        kinds.push(object["kind"].as_str().unwrap_or_default().to_owned());
+        if object["kind"] == "StatefulSet" {
+            assert_eq!(command_lines(&object)?, 1);
+        }
+        if object["kind"] == "APIService" {
+            assert_eq!((&object["metadata"]["name"], &object["spec"]["service"]["name"]), (&"v1.ex.io".into(), &"wc".into()));
+        }
+        if object["kind"] == "ConfigMap" && object["data"].get("widgets.yaml").is_some() {
+            assert_eq!(object["data"]["widgets.yaml"], fs::read_to_string(&file)?);
+        }
+    }
+    let all = "Namespace ServiceAccount ClusterRole ClusterRoleBinding ClusterRoleBinding RoleBinding ConfigMap ConfigMap Secret Service StatefulSet APIService";
+    assert_eq!(kinds.join(" "), all);
+    for (flags, wrong) in [(&["--name=A"][..], "--name \"A\": must have"), (&["--namespace="], "--namespace \"\": must have")] {
+        let output = print(flags)?;
+        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(wrong), "{output:?}");
+    }
+    fs::write(&file, "kind: Pod\napiVersion: v1\n")?;
+    let output = print(&[])?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.stdout.is_empty() && told.contains("widgets.yaml: v1 Pod is no CustomResourceDefinition"), "{told}");
+    Ok(())
+}
+
 #[test]
 fn the_units_start_what_there_is() -> Outcome {
     for name in ["watchcache.service", "watchcache-etcd.service"] {

@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod aggregated;
 mod audit;
 mod backlog;
 mod counters;

@@ -15,6 +15,7 @@
 //! | `WATCHCACHE_PAGING_OBJECTS` | how many objects are paged (5,000) |
 
 mod access;
+mod aggregated;
 mod audit;
 mod clients;
 mod controllers;
