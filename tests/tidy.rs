@@ -117,6 +117,7 @@ const QUIET: &[&str] = &[
     "audit/policy.rs",
     "auth/authz/",
     "handon/decide.rs",
+    "handon/documents.rs",
     "handon/headers.rs",
     "handon/identity.rs",
     "go/",

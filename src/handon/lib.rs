@@ -1,14 +1,16 @@
 //! A read replica answers what its memory can answer. Everything else is handed on to the kube-apiserver whose etcd it shares, upstream.
 //!
 //! [`answerer`] decides who answers a request. [`headers`] says what of its head goes along and what comes back, [`Manner`] as whom it is sent, and [`Upstream`]
-//! sends it. Knows no resource and no flag; all but `upstream` and `replay` is without I/O.
+//! sends it; [`Documents`] keeps what upstream says of the cluster. Knows no resource and no flag; all but `upstream` and `replay` is without I/O.
 
 mod decide;
+mod documents;
 pub mod headers;
 mod identity;
 mod replay;
 mod upstream;
 
 pub use decide::{Answerer, Asked, Reason, Standing, answerer};
+pub use documents::{Documents, Found, Keeping, Look};
 pub use identity::{Manner, Unspeakable};
 pub use upstream::{Answer, Body, Settings, Upgraded, Upstream, UpstreamError};

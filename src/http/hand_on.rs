@@ -11,7 +11,10 @@ use arc_swap::ArcSwapOption;
 use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
-use handon::{Answer, Answerer, Asked, Manner, Reason, Settings, Standing, Upstream, UpstreamError, answerer, headers};
+use handon::{
+    Answer, Answerer, Asked, Documents, Found, Keeping, Look, Manner, Reason, Settings, Standing, Upstream, UpstreamError, answerer,
+    headers,
+};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
@@ -67,6 +70,7 @@ pub struct Replica {
     upstream: Reloaded<Upstream<Body>>,
     hop: headers::Hop,
     metrics: Arc<Metrics>,
+    documents: Arc<Documents>,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
     looped: Notify,
@@ -100,7 +104,7 @@ impl Replica {
     ) -> Result<Self, FileError> {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
-        Ok(Self { upstream, hop, metrics, trouble: ArcSwapOption::empty(), looped: Notify::new() })
+        Ok(Self { upstream, hop, metrics, documents: Arc::default(), trouble: ArcSwapOption::empty(), looped: Notify::new() })
     }
 
     /// The files that say where it is, and who we are there.
@@ -203,14 +207,19 @@ impl Replica {
         }
         let answer = async {
             let (request, client) = self.outward(&upstream, request, &reply, conn.peer.ip(), &user)?;
+            let (mut head, body) = request.into_parts();
+            let look = self.documents.look(&mut head);
+            let request = Request::from_parts(head, body);
             let is_nobody =
                 user.name == ANONYMOUS || upstream.manner() == Manner::OwnToken && !request.headers().contains_key(AUTHORIZATION);
             let answer = upstream.send(request, is_nobody).await.map_err(|error| failure(&error, &method))?;
-            Ok::<_, Status>((answer, client))
+            Ok::<_, Status>((answer, client, look))
         };
         let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
         let response = match answer {
-            Some(Ok((answer, client))) => back(answer, client, is_long.then(|| conn.stop.clone())),
+            Some(Ok((answer, client, look))) => {
+                back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)))
+            }
             Some(Err(status)) => whole(reply.status(&status)),
             None => whole(reply.timed_out()),
         };
@@ -284,7 +293,7 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
 }
 
 /// Upstream's answer as the client gets it.
-fn back(answer: Answer, client: Option<OnUpgrade>, long: Option<Receiver<bool>>) -> Response {
+fn back(answer: Answer, client: Option<OnUpgrade>, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>) -> Response {
     let Answer { response, upgraded } = answer;
     let (mut head, body) = response.into_parts();
     headers::inward(&mut head.headers, upgraded.is_some());
@@ -297,7 +306,12 @@ fn back(answer: Answer, client: Option<OnUpgrade>, long: Option<Receiver<bool>>)
         }
         .boxed()
     });
-    let mut response = Response::from_parts(head, Body::new(Passing { body, stopped }));
+    let kept = match look.map(|(look, documents)| (look.found(&mut head), documents)) {
+        Some((Found::Known(document), _)) => return Response::from_parts(head, Body::from(document)),
+        Some((Found::Keep(keeping), documents)) => Some((keeping, documents.clone())),
+        Some((Found::Pass, _)) | None => None,
+    };
+    let mut response = Response::from_parts(head, Body::new(Passing { body, stopped, kept }));
     if let Some(upstream) = upgraded {
         let tunnel = client.map(|client| Protocol::Tunnel(Tunnel { client, upstream }));
         *response.body_mut() = Body::empty();
@@ -314,6 +328,8 @@ struct Passing {
     body: handon::Body,
     /// One that has no end of its own ends when the server stops.
     stopped: Option<BoxFuture<'static, ()>>,
+    /// A document, until it is known to be too long.
+    kept: Option<(Box<Keeping>, Arc<Documents>)>,
 }
 
 impl http_body::Body for Passing {
@@ -328,7 +344,21 @@ impl http_body::Body for Passing {
             self.stopped = None;
             return std::task::Poll::Ready(None);
         }
-        std::pin::Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
+        let frame = std::task::ready!(std::pin::Pin::new(&mut self.body).poll_frame(cx));
+        if let Some((mut keeping, documents)) = self.kept.take() {
+            let is_fine = match &frame {
+                Some(Ok(frame)) => frame.data_ref().is_none_or(|data| keeping.takes(data)),
+                Some(Err(_)) => false,
+                None => true,
+            };
+            // hyper may not ask again once the end is known.
+            if is_fine && (frame.is_none() || self.body.is_end_stream()) {
+                documents.keep(*keeping);
+            } else if is_fine {
+                self.kept = Some((keeping, documents));
+            }
+        }
+        std::task::Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -143,6 +143,46 @@ async fn clients_see_one_server() -> Outcome {
     Ok(())
 }
 
+/// Discovery and OpenAPI are asked for with the ETag of what is known: whoever asks gets what upstream would send, also after a change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_are_upstream_s_and_fresh() -> Outcome {
+    let cluster = Cluster::start().await?;
+    let (_replica, at) = cluster.replica("replica", &PROXY).await?;
+    let (ours, theirs) = (cluster.site.client(at), cluster.site.client(cluster.upstream_at));
+    let aggregated = [("Accept".to_owned(), "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList".to_owned())];
+    let ask = async |client: &Client, target: &str, tag: &str| -> Result<(u16, String, Vec<u8>), Failure> {
+        let tag = (!tag.is_empty()).then(|| ("If-None-Match".to_owned(), tag.to_owned()));
+        let headers: Vec<_> = aggregated.iter().cloned().chain(tag).collect();
+        let whole = client.whole("GET", target, &headers, b"").await?;
+        Ok((whole.status, whole.header("etag").next().unwrap_or_default().to_owned(), whole.body.to_vec()))
+    };
+    let mut tags = Vec::new();
+    for _ in 0..2 {
+        let direct = ask(&theirs, "/apis", "").await?;
+        assert_eq!(direct.0, 200);
+        for tag in ["", "\"0\""] {
+            for _ in 0..2 {
+                assert_eq!(ask(&ours, "/apis", tag).await?, direct);
+            }
+        }
+        assert_eq!(ask(&ours, "/apis", &direct.1).await?.0, 304);
+        assert_eq!(ask(&cluster.site.client_of(at, "none"), "/apis", "").await?.0, 401);
+        tags.push(direct.1.clone());
+        let definition = json!({"metadata": {"name": "things.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        if tags.len() == 1 {
+            asked(&ours, ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), Some(&definition), 201).await?;
+            let began = Instant::now();
+            while ask(&theirs, "/apis", "").await?.1 == direct.1 {
+                assert!(began.elapsed() < SOON, "the definition is not served");
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    assert_ne!(tags[0], tags[1]);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everybody_has_the_rights_that_are_his() -> Outcome {
     let cluster = Cluster::start().await?;

@@ -1,0 +1,262 @@
+//! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream still sees every request and judges it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, TRANSFER_ENCODING, VARY};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, request, response};
+
+/// Bytes of one document that is kept, and of all: OpenAPI v2 of a large cluster has some 5 MB, and each client's `Accept` has documents of its own.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: usize = 64 << 20;
+/// Headers that belong to a body.
+const OF_BODY: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, VARY, ETAG];
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub struct Documents {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    documents: BTreeMap<Wanted, Arc<Document>>,
+    bytes: usize,
+}
+
+/// What was asked for: path and query, and the form.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted(String, Vec<u8>, Vec<u8>);
+
+/// An answer that is kept.
+#[derive(Debug)]
+struct Document {
+    headers: HeaderMap,
+    etag: HeaderValue,
+    body: Bytes,
+}
+
+/// One question about a document, from its request to its answer.
+#[derive(Debug)]
+pub struct Look {
+    wanted: Wanted,
+    kept: Option<Arc<Document>>,
+    /// What the client has.
+    has: Option<HeaderValue>,
+}
+
+/// What becomes of upstream's answer.
+#[derive(Debug)]
+pub enum Found {
+    /// It is passed on as it is.
+    Pass,
+    /// It is passed on, and its body is kept if it comes whole.
+    Keep(Box<Keeping>),
+    /// The head has been made that of this body.
+    Known(Bytes),
+}
+
+/// A body that is being passed on and may be kept.
+#[derive(Debug)]
+pub struct Keeping {
+    wanted: Wanted,
+    headers: HeaderMap,
+    etag: HeaderValue,
+    length: Option<usize>,
+    body: BytesMut,
+}
+
+impl Documents {
+    /// Begins to look for a document: upstream will be asked whether the one that is kept is still the same. None when this is no such question.
+    pub fn look(&self, head: &mut request::Parts) -> Option<Look> {
+        let path = head.uri.path();
+        let is_document = ["/api", "/apis"].contains(&path.trim_end_matches('/')) || path.starts_with("/openapi/");
+        if head.method != Method::GET || !is_document {
+            return None;
+        }
+        let all = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b","[..]);
+        let wanted = Wanted(head.uri.path_and_query()?.as_str().to_owned(), all(ACCEPT), all(ACCEPT_ENCODING));
+        let has = head.headers.get(IF_NONE_MATCH).cloned();
+        let kept = self.kept().documents.get(&wanted).cloned();
+        if let Some(document) = &kept {
+            head.headers.insert(IF_NONE_MATCH, document.etag.clone());
+        }
+        Some(Look { wanted, kept, has })
+    }
+
+    /// A body has come whole.
+    pub fn keep(&self, keeping: Keeping) {
+        let Keeping { wanted, headers, etag, length, body } = keeping;
+        if length.is_some_and(|length| length != body.len()) {
+            return;
+        }
+        let document = Arc::new(Document { headers, etag, body: body.freeze() });
+        let mut kept = self.kept();
+        kept.forget(&wanted);
+        // Which one goes is of no account: it comes back with the next question.
+        while kept.bytes + document.bytes() > BYTES_MAX {
+            let Some(first) = kept.documents.keys().next().cloned() else { break };
+            kept.forget(&first);
+        }
+        kept.bytes += document.bytes();
+        kept.documents.insert(wanted, document);
+    }
+
+    /// Bytes that are kept.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.kept().bytes
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn forget(&mut self, wanted: &Wanted) {
+        self.bytes -= self.documents.remove(wanted).map_or(0, |document| document.bytes());
+    }
+}
+
+impl Document {
+    /// What it takes, headers and key about.
+    fn bytes(&self) -> usize {
+        self.body.len() + (2 << 10)
+    }
+}
+
+impl Look {
+    /// Judges the head of upstream's answer, and makes it the client's.
+    #[must_use]
+    pub fn found(self, head: &mut response::Parts) -> Found {
+        let Look { wanted, kept, has } = self;
+        match (head.status, kept) {
+            // What the client has is what there is.
+            (StatusCode::NOT_MODIFIED, Some(document)) if has.as_ref() != Some(&document.etag) => {
+                head.status = StatusCode::OK;
+                for name in &OF_BODY {
+                    head.headers.remove(name);
+                    head.headers.extend(document.headers.get_all(name).iter().map(|value| (name.clone(), value.clone())));
+                }
+                head.headers.insert(CONTENT_LENGTH, document.body.len().into());
+                Found::Known(document.body.clone())
+            }
+            (StatusCode::OK, _) => {
+                let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+                match head.headers.get(ETAG).cloned() {
+                    Some(etag) if length.is_none_or(|length| length <= DOCUMENT_BYTES_MAX) => {
+                        let mut headers = head.headers.clone();
+                        headers.remove(TRANSFER_ENCODING);
+                        Found::Keep(Box::new(Keeping { wanted, headers, etag, length, body: BytesMut::new() }))
+                    }
+                    _ => Found::Pass,
+                }
+            }
+            _ => Found::Pass,
+        }
+    }
+}
+
+impl Keeping {
+    /// A piece of the body; false when there is too much of it.
+    pub fn takes(&mut self, piece: &[u8]) -> bool {
+        self.body.extend_from_slice(piece);
+        self.body.len() <= DOCUMENT_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+
+    use super::*;
+
+    fn asked(documents: &Documents, target: &str, headers: &[(&str, &str)]) -> (Option<Look>, Option<String>) {
+        let mut request = Request::get(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut head, ()) = request.body(()).expect("a request").into_parts();
+        let look = documents.look(&mut head);
+        (look, head.headers.get(IF_NONE_MATCH).map(|tag| tag.to_str().expect("ASCII").to_owned()))
+    }
+
+    fn answer(status: u16, headers: &[(&str, &str)]) -> response::Parts {
+        let mut response = Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        response.body(()).expect("a response").into_parts().0
+    }
+
+    fn keep(documents: &Documents, target: &str, headers: &[(&str, &str)], etag: &str, body: &[u8]) {
+        let look = asked(documents, target, headers).0.expect("a document");
+        let Found::Keep(mut keeping) = look.found(&mut answer(200, &[("etag", etag), ("content-type", "a/b"), ("x-other", "1")])) else {
+            panic!("it is kept")
+        };
+        assert!(keeping.takes(body));
+        documents.keep(*keeping);
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_sent_again() {
+        let documents = Documents::default();
+        let json = [("accept", "application/json")];
+        assert_eq!(asked(&documents, "/apis", &json).1, None);
+        keep(&documents, "/apis", &json, "\"1\"", b"groups");
+        // Another form, another path and another question know nothing of it.
+        for (target, headers) in [("/apis", &[("accept", "*/*")][..]), ("/api", &json), ("/apis?a=b", &json)] {
+            assert_eq!(asked(&documents, target, headers).1, None, "{target} {headers:?}");
+        }
+        let (look, tag) = asked(&documents, "/apis", &json);
+        assert_eq!(tag.as_deref(), Some("\"1\""));
+        let mut head = answer(304, &[("etag", "\"1\""), ("audit-id", "new")]);
+        let Found::Known(body) = look.expect("a document").found(&mut head) else { panic!("it is known") };
+        assert_eq!((head.status, &body[..], head.headers["content-type"].as_bytes()), (StatusCode::OK, &b"groups"[..], &b"a/b"[..]));
+        assert!(head.headers["audit-id"] == "new" && head.headers["content-length"] == "6" && !head.headers.contains_key("x-other"));
+        // A client that has it hears so; one that has an older one gets it.
+        let (look, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"1\"")]);
+        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[])), Found::Pass));
+        let (look, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"0\"")]);
+        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[])), Found::Known(_)));
+        keep(&documents, "/apis", &json, "\"2\"", b"more groups");
+        assert_eq!(asked(&documents, "/apis", &json).1.as_deref(), Some("\"2\""));
+    }
+
+    #[test]
+    fn nothing_else_is_kept() {
+        let documents = Documents::default();
+        for target in ["/version", "/apis/apps/v1", "/api/v1", "/api/v1/pods", "/openapi", "/apisx"] {
+            assert!(asked(&documents, target, &[]).0.is_none(), "{target}");
+        }
+        let found = |headers: &[(&str, &str)], status| {
+            asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(status, headers))
+        };
+        assert!(matches!(found(&[], 200), Found::Pass), "without a tag nobody could ask about it");
+        assert!(matches!(found(&[("etag", "\"1\""), ("content-length", "999999999")], 200), Found::Pass));
+        for status in [304, 403, 406, 503] {
+            assert!(matches!(found(&[("etag", "\"1\"")], status), Found::Pass), "{status}");
+        }
+        // A body that was cut off.
+        let Found::Keep(mut keeping) = found(&[("etag", "\"1\""), ("content-length", "9")], 200) else { panic!("it is kept") };
+        assert!(keeping.takes(b"half"));
+        documents.keep(*keeping);
+        assert_eq!(documents.bytes(), 0);
+        let Found::Keep(mut keeping) = found(&[("etag", "\"1\"")], 200) else { panic!("it is kept") };
+        assert!(!keeping.takes(&vec![0; DOCUMENT_BYTES_MAX + 1]));
+    }
+
+    #[test]
+    fn what_is_kept_has_a_limit() {
+        let documents = Documents::default();
+        let body = vec![0; 10 << 20];
+        for n in 0..20 {
+            keep(&documents, &format!("/openapi/v3/{n:02}"), &[], "\"1\"", &body);
+            assert!(documents.bytes() <= BYTES_MAX);
+        }
+        assert_eq!(asked(&documents, "/openapi/v3/19", &[]).1.as_deref(), Some("\"1\""), "the newest is there");
+        assert_eq!(asked(&documents, "/openapi/v3/00", &[]).1, None);
+    }
+}
