@@ -40,7 +40,7 @@ pub use manifests::print as print_manifests;
 
 use crate::access::Access;
 use crate::config::Config;
-use crate::controllers::{Controllers, Extension};
+use crate::controllers::{Controllers, Extension, share};
 use crate::http::{
     api::{Api, router},
     hand_on::Replica,
@@ -202,7 +202,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let permit = Arc::new(Permit::default());
     let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
     let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone()));
-    let access = Arc::new(Access::new(&config.authorization)?);
+    let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
+    let access = Arc::new(Access::new(&config.authorization, group.is_some())?);
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
     let has_roles = Arc::<AtomicBool>::default();
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
@@ -254,7 +255,15 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         embedded: backend.is_embedded(),
         store_failed: OnceLock::new(),
     });
-    tokio::spawn(readiness(api.clone(), resources));
+    tokio::spawn({
+        let (api, etcd) = (api.clone(), backend.etcd()?);
+        async move {
+            readiness(api.clone(), resources).await;
+            if let Some(group) = group {
+                share::run(etcd, group, api.access.clone()).await;
+            }
+        }
+    });
     if let Some(replica) = &replica {
         tokio::spawn(replica.clone().look());
     }

@@ -35,6 +35,9 @@ use streams::{Stream, Streams};
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);
 
+/// From the goodbye of a connection until its streams end.
+const GOODBYE: Duration = Duration::from_millis(200);
+
 /// Streams judged before others run, and those that webhooks are asked about at once: fewer than one user may have questions.
 const JUDGED_AT_ONCE: usize = 256;
 const ASKED_AT_ONCE: usize = 16;
@@ -44,8 +47,12 @@ pub struct Access {
     authorizers: Reloaded<Authorizers>,
     rbac: Arc<Following<RbacIndex>>,
     node: Option<Arc<Following<NodeGraph>>>,
-    /// None when streams go on whatever is taken away.
+    /// None when streams go on whatever is taken away, and are not moved.
     streams: Option<Arc<Streams>>,
+    /// Whether streams end when their right is taken away.
+    ends_streams: bool,
+    /// Whether streams may be moved to other replicas.
+    moves_streams: bool,
     /// Something that rights come from has changed.
     changed: Notify,
     /// There are streams about which webhooks must be asked.
@@ -126,11 +133,12 @@ impl<I: Index> Authorizer for Following<I> {
 }
 
 impl Access {
-    /// The authorizers that the flags name. Members of `system:masters` are allowed before any of them is asked.
+    /// The authorizers that the flags name. Members of `system:masters` are allowed before any of them is asked. With `moves_watches` all watches are known, not only those that may lose
+    /// their right.
     ///
     /// # Errors
     /// What is wrong with a file that says who is asked, or where a webhook is.
-    pub fn new(config: &Authorization) -> Result<Self, FileError> {
+    pub fn new(config: &Authorization, moves_watches: bool) -> Result<Self, FileError> {
         let rbac = Arc::<Following<RbacIndex>>::default();
         let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
         let authorizers = {
@@ -144,7 +152,9 @@ impl Access {
             authorizers,
             rbac,
             node,
-            streams: config.ends_watches.then(Arc::default),
+            streams: (config.ends_watches || moves_watches).then(Arc::default),
+            ends_streams: config.ends_watches,
+            moves_streams: moves_watches,
             changed: Notify::new(),
             unknown: Notify::new(),
         })
@@ -179,7 +189,7 @@ impl Access {
 
     /// Ends the streams whose right is taken away, as far as memory tells. Webhooks are asked about the others.
     async fn judge(&self) {
-        let Some(streams) = &self.streams else { return };
+        let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
         loop {
             self.changed.notified().await;
             let (mut ended, mut unknown) = (0, false);
@@ -203,7 +213,7 @@ impl Access {
 
     /// Asks webhooks about the streams of which memory does not know whether they may go on. Nothing else waits for that.
     async fn judge_elsewhere(self: &Arc<Self>) {
-        let Some(streams) = &self.streams else { return };
+        let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
         loop {
             self.unknown.notified().await;
             let judged = streams.open_ones().into_iter().map(|stream| self.clone().judged(stream));
@@ -221,7 +231,7 @@ impl Access {
 
     /// Ends the streams of deleted service accounts.
     async fn expel(&self, resources: &ArcSwap<ServedResources>, prefix: &str) {
-        let Some(streams) = &self.streams else { return };
+        let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
         let Some(accounts) = resources.load().find("", "v1", "serviceaccounts").cloned() else { return };
         loop {
             let changed = accounts.handle.published.changed();
@@ -240,7 +250,7 @@ impl Access {
 
     /// Files may have taken credentials away: ends the streams that rest on these.
     pub fn check_credentials(&self) {
-        let ended = self.streams.as_ref().map_or(0, |streams| streams.check());
+        let ended = self.streams.as_ref().filter(|_| self.ends_streams).map_or(0, |streams| streams.check());
         if ended > 0 {
             tracing::info!(streams = ended, "ended watches whose certificates or tokens do not count any longer");
         }
@@ -248,8 +258,35 @@ impl Access {
 
     /// Files a stream that this request begins, so that it ends when the right to it is taken away.
     #[must_use]
-    pub fn open_stream(&self, user: Arc<User>, info: Arc<RequestInfo>, still_counts: Option<StillCounts>) -> Option<Permission> {
-        self.streams.as_ref().map(|streams| streams.open(user, info, still_counts))
+    pub fn open_stream(
+        &self,
+        user: Arc<User>,
+        info: Arc<RequestInfo>,
+        still_counts: Option<StillCounts>,
+        goodbye: Arc<Notify>,
+    ) -> Option<Permission> {
+        self.streams.as_ref().map(|streams| streams.open(user, info, still_counts, goodbye))
+    }
+
+    /// Whether every watch is to be filed, also of those who can lose no right.
+    #[must_use]
+    pub fn moves_watches(&self) -> bool {
+        self.moves_streams
+    }
+
+    /// How many watches there are, if they may be moved.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.streams.as_ref().filter(|_| self.moves_streams).map_or(0, |streams| streams.count())
+    }
+
+    /// Ends so many watches cleanly, those of whole connections, which take no more requests: their clients come again elsewhere. How many it were.
+    pub async fn move_watches(&self, count: usize) -> usize {
+        let Some(streams) = self.streams.as_ref().filter(|_| self.moves_streams) else { return 0 };
+        let dismissed = streams.dismissed(count);
+        // First clients hear that the connection takes nothing new.
+        tokio::time::sleep(GOODBYE).await;
+        dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum()
     }
 
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Context;
 
 use futures_util::task::AtomicWaker;
+use rand::seq::SliceRandom;
+use tokio::sync::Notify;
 
 use auth::User;
 use auth::authz::{Attributes, Decision, RequestInfo, Verdict};
@@ -26,6 +28,8 @@ pub(super) struct Stream {
     info: Arc<RequestInfo>,
     /// Whether what proved the user still counts; none when no file may take it away.
     still_counts: Option<StillCounts>,
+    /// Makes its connection take no more requests.
+    goodbye: Arc<Notify>,
     refused: OnceLock<Refused>,
     waker: AtomicWaker,
 }
@@ -40,6 +44,8 @@ pub enum Refused {
     Forbidden(String),
     /// The account that opened it, or what proved who opened it, is no more.
     Unauthorized,
+    /// Nothing is wrong: its client should go to another replica.
+    Moved,
 }
 
 /// A stream's right to go on; it is forgotten when this is dropped.
@@ -51,8 +57,14 @@ pub struct Permission {
 
 impl Streams {
     /// Files a stream.
-    pub(super) fn open(self: &Arc<Self>, user: Arc<User>, info: Arc<RequestInfo>, still_counts: Option<StillCounts>) -> Permission {
-        let stream = Stream { user: user.clone(), info, still_counts, refused: OnceLock::new(), waker: AtomicWaker::new() };
+    pub(super) fn open(
+        self: &Arc<Self>,
+        user: Arc<User>,
+        info: Arc<RequestInfo>,
+        still_counts: Option<StillCounts>,
+        goodbye: Arc<Notify>,
+    ) -> Permission {
+        let stream = Stream { user: user.clone(), info, still_counts, goodbye, refused: OnceLock::new(), waker: AtomicWaker::new() };
         let stream = Arc::new(stream);
         let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         filed.next += 1;
@@ -77,6 +89,30 @@ impl Streams {
     /// Ends the streams whose credentials do not count any longer; how many.
     pub(super) fn check(&self) -> usize {
         self.open_ones().iter().map(|stream| stream.check()).sum()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.all(|_| true).len()
+    }
+
+    /// The streams of whole connections, chosen at random: so many, or a few more. Their connections take no more requests.
+    pub(super) fn dismissed(&self, count: usize) -> Vec<Arc<Stream>> {
+        let mut connections: HashMap<*const Notify, Vec<Arc<Stream>>> = HashMap::new();
+        for stream in self.open_ones() {
+            connections.entry(Arc::as_ptr(&stream.goodbye)).or_default().push(stream);
+        }
+        let mut connections: Vec<_> = connections.into_values().collect();
+        connections.shuffle(&mut rand::rng());
+        let mut dismissed = Vec::new();
+        for connection in connections {
+            if dismissed.len() >= count {
+                break;
+            }
+            connection.iter().take(1).for_each(|stream| stream.goodbye.notify_one());
+            dismissed.extend(connection);
+        }
+        dismissed
     }
 
     /// The streams of these users.
@@ -112,7 +148,7 @@ impl Stream {
     }
 
     /// Ends it; 1 if it had not ended before.
-    fn end(&self, why: Refused) -> usize {
+    pub(super) fn end(&self, why: Refused) -> usize {
         let is_first = self.refused.set(why).is_ok();
         if is_first {
             self.waker.wake();
@@ -149,6 +185,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
 
+    use futures_util::FutureExt;
+
     use super::*;
     use auth::authz::Authorizer;
     use auth::authz::{AlwaysAllow, AlwaysDeny};
@@ -158,7 +196,7 @@ mod tests {
         let streams = Arc::new(Streams::default());
         let open = |name: &str| {
             let user = Arc::new(User { name: name.to_owned(), ..User::default() });
-            streams.open(user, Arc::new(RequestInfo { path: "/x".to_owned(), ..RequestInfo::default() }), None)
+            streams.open(user, Arc::new(RequestInfo { path: "/x".to_owned(), ..RequestInfo::default() }), None, Arc::default())
         };
         let (jane, joe) = (open("jane"), open("joe"));
         let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
@@ -179,9 +217,28 @@ mod tests {
     }
 
     #[test]
+    fn whole_connections_are_dismissed() {
+        let streams = Arc::new(Streams::default());
+        let connections: Vec<Arc<Notify>> = (0..10).map(|_| Arc::default()).collect();
+        let open = |connection: &Arc<Notify>| streams.open(Arc::default(), Arc::default(), None, connection.clone());
+        let permissions: Vec<Permission> = (0..30).map(|nth| open(&connections[nth % 10])).collect();
+        assert_eq!((streams.count(), streams.dismissed(0).len()), (30, 0));
+        let dismissed = streams.dismissed(7);
+        assert_eq!(dismissed.len(), 9, "three connections of three streams");
+        assert_eq!(dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum::<usize>(), 9);
+        let is_moved = |permission: &&Permission| {
+            permission.poll_refused(&Context::from_waker(Waker::noop())).is_some_and(|(_, _, why)| *why == Refused::Moved)
+        };
+        assert_eq!((permissions.iter().filter(is_moved).count(), streams.count()), (9, 21));
+        let told = connections.iter().filter(|connection| connection.notified().now_or_never().is_some());
+        assert_eq!(told.count(), 3, "they take no more requests");
+        assert_eq!(streams.dismissed(1_000).len(), 21);
+    }
+
+    #[test]
     fn a_stream_ends_when_what_proved_its_user_is_taken_away() {
         let (streams, counts) = (Arc::new(Streams::default()), Arc::new(AtomicBool::new(true)));
-        let open = |still_counts| streams.open(Arc::default(), Arc::default(), still_counts);
+        let open = |still_counts| streams.open(Arc::default(), Arc::default(), still_counts, Arc::default());
         let still_counts = || -> Option<StillCounts> {
             let counts = counts.clone();
             Some(Box::new(move || counts.load(Ordering::Relaxed)))

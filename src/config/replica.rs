@@ -29,6 +29,10 @@ pub(super) struct ReplicaArgs {
     /// Resources that are not kept in memory, comma separated: secrets, events, widgets.example.org. All requests for them are handed on
     #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Read replica")]
     exclude_resources: Vec<String>,
+    /// Name that several replicas on one etcd share: each tells the others, under /watchcache/replicas/NAME/ in etcd, how many watches it has, and one that has more than its
+    /// share ends some, so that their clients come again through the balancer. Its etcd user must be able to read and write there
+    #[arg(long, value_name = "NAME", help_heading = "Read replica")]
+    replica_group: Option<String>,
 }
 
 impl ReplicaArgs {
@@ -47,6 +51,8 @@ pub struct Replica {
     pub proxy: Option<(PathBuf, PathBuf)>,
     /// `--exclude-resources`, as they are stored: `secrets`, `example.org/widgets`.
     pub excluded: Vec<String>,
+    /// `--replica-group`: with whom watches are shared out.
+    pub group: Option<String>,
 }
 
 /// Where the kube-apiserver is.
@@ -71,7 +77,11 @@ pub(super) fn replica(
         (Some(server), _) => UpstreamServer::Url { server: server.clone(), ca_file: args.upstream_cafile.clone() },
         (None, Some(file)) => UpstreamServer::Kubeconfig(file.clone()),
         (None, None) => {
-            let lost = [("--proxy-client-cert-file", proxy.is_some()), ("--exclude-resources", !args.exclude_resources.is_empty())];
+            let lost = [
+                ("--proxy-client-cert-file", proxy.is_some()),
+                ("--exclude-resources", !args.exclude_resources.is_empty()),
+                ("--replica-group", args.replica_group.is_some()),
+            ];
             return match lost.iter().find(|(_, given)| *given) {
                 Some((flag, _)) => Err(format!("{flag} is for --upstream-server or --upstream-kubeconfig: give one of them")),
                 None => Ok(None),
@@ -100,7 +110,13 @@ pub(super) fn replica(
             "--exclude-resources=secrets: tokens that rest on Secrets (legacy service accounts, bootstrap) are not accepted".to_owned(),
         );
     }
-    Ok(Some(Replica { upstream, proxy, excluded }))
+    let group = args.replica_group.clone();
+    let is_name =
+        |name: &String| (1..=63).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if let Some(name) = group.as_ref().filter(|name| !is_name(name)) {
+        return Err(format!("--replica-group {name:?}: must have 1 to 63 letters, digits, -, _ and ."));
+    }
+    Ok(Some(Replica { upstream, proxy, excluded, group }))
 }
 
 /// What tokens of service accounts and definitions of custom resources rest on.

@@ -1,5 +1,5 @@
 //! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
-//! the status of definitions and the cleanup after them. It also finds out whether the server is alone. Knows no HTTP.
+//! the status of definitions and the cleanup after them; and of a replica in a group, which shares out its watches. It also finds out whether the server is alone. Knows no HTTP.
 
 mod compaction;
 mod definitions;
@@ -8,6 +8,7 @@ mod guard;
 mod kubernetes;
 mod namespaces;
 mod rbac;
+pub mod share;
 
 use std::{
     net::{IpAddr, SocketAddr},

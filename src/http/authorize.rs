@@ -81,8 +81,11 @@ pub(super) struct Rights {
 
 /// What the watch lives on that this request begins.
 pub(super) fn rights(api: &Api, request: &Request) -> Rights {
-    let asked = request.extensions().get::<Asked>();
-    let permission = asked.and_then(|Asked(info)| api.access.open_stream(caller(request), info.clone(), still_counts(api, request)));
+    let asked = request.extensions().get::<Asked>().map(|Asked(info)| info.clone());
+    let of_request = || Arc::new(request_info(request.method(), request.uri().path(), &arrived(request).line.query));
+    let info = asked.or_else(|| api.access.moves_watches().then(of_request));
+    let goodbye = || connection(request).goodbye.clone();
+    let permission = info.and_then(|info| api.access.open_stream(caller(request), info, still_counts(api, request), goodbye()));
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     Rights { permission, expires: left.and_then(|left| Instant::now().checked_add(left)) }
 }

@@ -286,11 +286,15 @@ impl WatchBody {
         let this = self;
         let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
         let refused = refused.map(|(user, info, why)| match why {
-            Refused::Forbidden(reason) => Status::access_denied(&info.attributes(user), reason),
-            Refused::Unauthorized => Status::unauthorized(),
+            Refused::Forbidden(reason) => Some(Status::access_denied(&info.attributes(user), reason)),
+            Refused::Unauthorized => Some(Status::unauthorized()),
+            Refused::Moved => None,
         });
-        if let (Some(status), false) = (refused, matches!(this.source, WatchSource::Over)) {
-            return this.end_with(&status);
+        match (refused, matches!(this.source, WatchSource::Over)) {
+            (Some(Some(status)), false) => return this.end_with(&status),
+            // As if its time were over.
+            (Some(None), false) => return this.last(),
+            _ => {}
         }
         let subscription = match &mut this.source {
             WatchSource::Stream(subscription) => subscription,

@@ -16,7 +16,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rand::Rng;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -127,7 +126,7 @@ async fn requests<IO, F, Fut, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let enough = Notify::new();
+    let goodbye = &*info.goodbye;
     let io = TokioIo::new(Felt::new(io, Arc::clone(pulse), Arc::clone(&info.seat)));
     let service = service_fn(|request| {
         let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
@@ -137,7 +136,7 @@ async fn requests<IO, F, Fut, B>(
         let answer = service(request, Arc::clone(info));
         let (followed, unread) = (Arc::clone(followed), Arc::clone(&info.unread));
         if is_h2 && limits.goaway_chance > 0.0 && rand::rng().random::<f64>() < limits.goaway_chance {
-            enough.notify_one();
+            goodbye.notify_one();
         }
         async move {
             let mut answer = answer.await;
@@ -166,7 +165,7 @@ async fn requests<IO, F, Fut, B>(
                 pulse.gave_up();
                 tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read");
             }
-            () = enough.notified(), if !is_last => {
+            () = goodbye.notified(), if !is_last => {
                 is_last = true;
                 connection.as_mut().graceful_shutdown();
                 continue;

@@ -16,7 +16,7 @@ use hyper_util::server::conn::auto;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -72,6 +72,8 @@ pub struct ConnInfo {
     pub(super) seat: Arc<Seat>,
     /// True when the server stops.
     pub(super) stop: watch::Receiver<bool>,
+    /// Makes it take no more requests; it ends when those that it has are answered.
+    pub(super) goodbye: Arc<Notify>,
     /// How long a body may send nothing: `--read-header-timeout`, for it is the same client that is waited for.
     pub(super) silence_max: Duration,
 }
@@ -229,7 +231,8 @@ impl<F> Shared<F> {
     fn info(&self, ends: Ends, listener: ListenerKind, certificate: Presented, seat: Arc<Seat>) -> Arc<ConnInfo> {
         let Ends { peer, local } = ends;
         let (unread, bodies, stop) = (self.unread.account(), self.bodies.account(), self.stop.clone());
-        Arc::new(ConnInfo { peer, local, listener, certificate, unread, bodies, seat, stop, silence_max: self.limits.header_timeout })
+        let (goodbye, silence_max) = (Arc::default(), self.limits.header_timeout);
+        Arc::new(ConnInfo { peer, local, listener, certificate, unread, bodies, seat, stop, goodbye, silence_max })
     }
 }
 
