@@ -17,6 +17,7 @@ pub mod types;
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -41,6 +42,7 @@ pub struct Catalogue {
     aggregated_core: OnceLock<discovery::Aggregated>,
     aggregated_groups: OnceLock<discovery::Aggregated>,
     openapi_index: OnceLock<Bytes>,
+    openapi_v2: OnceLock<(openapi::Document, Duration)>,
 }
 
 /// The versions of one group, preferred one first.
@@ -95,7 +97,14 @@ impl Catalogue {
     }
 
     fn of(groups: OrdMap<String, Arc<Group>>, offer: Offer) -> Self {
-        Self { groups, offer, aggregated_core: OnceLock::new(), aggregated_groups: OnceLock::new(), openapi_index: OnceLock::new() }
+        Self {
+            groups,
+            offer,
+            aggregated_core: OnceLock::new(),
+            aggregated_groups: OnceLock::new(),
+            openapi_index: OnceLock::new(),
+            openapi_v2: OnceLock::new(),
+        }
     }
 
     /// The resource that a path names, if it is served.
