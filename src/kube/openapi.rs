@@ -1,4 +1,5 @@
-//! The OpenAPI documents of a catalogue, one of v3 for each group version and one of v2 for all: what may be asked, and of which types the answers are. Knows no HTTP.
+//! The OpenAPI documents of a catalogue, of v3 one for each group version, of v2 one for all: what may be asked, and of which types the answers are. Knows no
+//! HTTP.
 //!
 //! As with discovery, they list what is answered and nothing else. What people read, descriptions and defaults, is not there.
 
