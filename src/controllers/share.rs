@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(surplus(1_500, &[1_500, 0]), 150);
         assert_eq!(surplus(1_060, &[1_000, 940]), 60);
         assert_eq!(surplus(7, &[0]), 1);
-        assert_eq!(surplus(usize::MAX, &[usize::MAX]), 0, "what no replica has moves nothing");
+        assert_eq!(surplus(5, &[usize::MAX, usize::MAX]), 0, "a number that nobody can have");
     }
 
     /// Clients that have moved come to the replica with the fewest, as a balancer sends them, or to any.

@@ -416,7 +416,7 @@ async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String)
 const OPENAPI_BYTES: usize = 1 << 20;
 
 /// Paths besides the API groups that `/` lists.
-const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
+const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
 
 /// `/api` and `/apis`, plain or aggregated as the client accepts (spec api-surface §2.2).
 fn discovery<'a>(

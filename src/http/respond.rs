@@ -211,7 +211,7 @@ impl Reply {
     }
 
     /// Marks what may be compressed.
-    fn offered<B>(&self, mut response: Response<B>) -> Response<B> {
+    pub(super) fn offered<B>(&self, mut response: Response<B>) -> Response<B> {
         if self.gzip {
             response.extensions_mut().insert(Offer);
         }

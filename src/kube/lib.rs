@@ -17,6 +17,7 @@ pub mod types;
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -43,6 +44,7 @@ pub struct Catalogue {
     aggregated_core: OnceLock<discovery::Aggregated>,
     aggregated_groups: OnceLock<discovery::Aggregated>,
     openapi_index: OnceLock<Bytes>,
+    openapi_v2: OnceLock<(openapi::Document, Duration)>,
 }
 
 /// The versions of one group, preferred one first.
@@ -120,6 +122,7 @@ impl Catalogue {
             aggregated_core: OnceLock::new(),
             aggregated_groups: OnceLock::new(),
             openapi_index: OnceLock::new(),
+            openapi_v2: OnceLock::new(),
         }
     }
 

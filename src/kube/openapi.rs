@@ -1,13 +1,16 @@
-//! The OpenAPI v3 documents of a catalogue: what may be asked of each group version, and of which types the answers are. Knows no HTTP.
+//! The OpenAPI documents of a catalogue, of v3 one for each group version, of v2 one for all: what may be asked, and of which types the answers are. Knows no
+//! HTTP.
 //!
 //! As with discovery, they list what is answered and nothing else. What people read, descriptions and defaults, is not there.
 
 mod paths;
 mod schemas;
+mod swagger;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -17,7 +20,7 @@ use sha2::{Digest, Sha512};
 
 use super::{Catalogue, GroupVersion, Offer, served::api_version};
 use paths::{path_of_review, paths_of};
-use schemas::Schemas;
+use schemas::{Form, Schemas, text};
 
 /// One document.
 #[derive(Debug)]
@@ -37,13 +40,12 @@ impl Catalogue {
     #[must_use]
     pub fn openapi_index(&self) -> &Bytes {
         self.openapi_index.get_or_init(|| {
-            let versions = self.groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group.as_str(), version)));
             let place = |(group, version): (&str, &GroupVersion)| {
                 let (path, hash) = (path_of(group, &version.version), &self.document(group, version).hash);
                 let url = json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") });
                 (path, url)
             };
-            bytes_of(&json!({ "paths": versions.filter(|(_, version)| version.is_listed()).map(place).collect::<Map<_, _>>() }))
+            bytes_of(&json!({ "paths": self.told().map(place).collect::<Map<_, _>>() }))
         })
     }
 
@@ -57,6 +59,30 @@ impl Catalogue {
         };
         let found = self.version(group, version).filter(|version| version.is_listed())?;
         Some(self.document(group, found))
+    }
+
+    /// `/openapi/v2`, and when it was made, as the time since 1970: `now` of who asks first.
+    pub fn openapi_v2(&self, now: Duration) -> (&Document, Duration) {
+        let (document, made) = self.openapi_v2.get_or_init(|| (self.swagger(), now));
+        (document, *made)
+    }
+
+    fn swagger(&self) -> Document {
+        let places = self.told().map(|(group, version)| (group, &*version.version)).collect();
+        let mut schemas = Schemas::new(Form::V2, places);
+        let mut paths = BTreeMap::new();
+        // The operations of a group version at a time are trees.
+        for (_, version) in self.told() {
+            let told = paths_in(version, self.offer, &mut schemas).into_iter();
+            paths.extend(told.map(|(path, of)| (path, text(&swagger::path(of, version.built_in)))));
+        }
+        document_of(&Swagger { definitions: schemas.done(), info: INFO, paths, swagger: "2.0" })
+    }
+
+    /// The group versions that documents tell of.
+    fn told(&self) -> impl Iterator<Item = (&str, &GroupVersion)> {
+        let versions = self.groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group.as_str(), version)));
+        versions.filter(|(_, version)| version.is_listed())
     }
 
     fn document<'a>(&'a self, group: &str, version: &'a GroupVersion) -> &'a Document {
@@ -84,20 +110,23 @@ fn document(group: &str, version: &GroupVersion, offer: Offer) -> Arc<Document> 
 }
 
 fn made(group: &str, version: &GroupVersion, offer: Offer) -> Document {
-    let mut schemas = Schemas::new(group, &version.version, &version.schemas);
+    let mut schemas = Schemas::new(Form::V3, BTreeSet::from([(group, &*version.version)]));
+    let paths = paths_in(version, offer, &mut schemas);
+    document_of(&OpenApi { components: Components { schemas: schemas.done() }, info: INFO, openapi: "3.0.0", paths })
+}
+
+fn paths_in<'a>(version: &'a GroupVersion, offer: Offer, schemas: &mut Schemas<'a>) -> Map<String, Value> {
+    schemas.of(&version.schemas);
     let mut paths = Map::new();
     for served in version.listed() {
-        paths.extend(paths_of(served, offer, &mut schemas));
+        paths.extend(paths_of(served, offer, schemas));
     }
-    paths.extend(version.reviews.iter().map(|review| path_of_review(review, &mut schemas)));
-    let body: Bytes = serde_json::to_vec(&OpenApi {
-        components: Components { schemas: schemas.done() },
-        info: Info { title: "Kubernetes", version: "1.36" },
-        openapi: "3.0.0",
-        paths,
-    })
-    .expect("documents have string keys and no failing serializer")
-    .into();
+    paths.extend(version.reviews.iter().map(|review| path_of_review(review, schemas)));
+    paths
+}
+
+fn document_of(document: &impl Serialize) -> Document {
+    let body: Bytes = serde_json::to_vec(document).expect("documents have string keys and no failing serializer").into();
     let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
     Document { body, hash }
 }
@@ -110,6 +139,15 @@ struct OpenApi {
     paths: Map<String, Value>,
 }
 
+/// The same of Swagger 2.0.
+#[derive(Serialize)]
+struct Swagger {
+    definitions: BTreeMap<String, Box<RawValue>>,
+    info: Info,
+    paths: BTreeMap<String, Box<RawValue>>,
+    swagger: &'static str,
+}
+
 #[derive(Serialize)]
 struct Components {
     schemas: BTreeMap<String, Box<RawValue>>,
@@ -120,6 +158,8 @@ struct Info {
     title: &'static str,
     version: &'static str,
 }
+
+const INFO: Info = Info { title: "Kubernetes", version: "1.36" };
 
 fn bytes_of(document: &Value) -> Bytes {
     document.to_string().into()

@@ -1,4 +1,4 @@
-//! What may be asked of a resource as OpenAPI v3 operations. Knows no schema.
+//! What may be asked of a resource as OpenAPI v3 operations, of which `swagger` makes those of v2. Knows no schema.
 
 use serde_json::{Map, Value, json};
 
@@ -9,9 +9,10 @@ use super::{
 use crate::{Offer, Review, Served, Subresource};
 
 /// What bodies and answers may be, protobuf left out: clients ask for it by `Accept`. Server-side apply is not supported yet.
-const BODIES: &[&str] = &["application/json", "application/yaml"];
-const ANSWERS: &[&str] = &["application/json"];
-const STREAMS: &[&str] = &["application/json", "application/json;stream=watch"];
+pub(super) const BODIES: &[&str] = &["application/json", "application/yaml"];
+const ANSWERS: &[&str] = BODIES;
+/// Lists of custom resources can be watched as well, which is not told.
+const STREAMS: &[&str] = &["application/json", "application/yaml", "application/json;stream=watch"];
 const PATCHES: &[&str] = &["application/json-patch+json", "application/merge-patch+json"];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
@@ -147,7 +148,9 @@ fn subresource(
 ) -> (String, Value) {
     let (group, version) = (sub.group.as_deref().unwrap_or(&served.group), sub.version.as_deref().unwrap_or(&served.version));
     let body = if sub.kind == served.kind { parent.clone() } else { schemas.kind(group, version, &sub.kind) };
-    let subject = Subject { kind: (group, version, &sub.kind), ..Subject::of(served) };
+    let whole = Subject::of(served);
+    // Of a definition's scale kube-apiserver tells the kind of the whole object.
+    let subject = if served.custom { whole } else { Subject { kind: (group, version, &sub.kind), ..whole } };
     let suffix = capital(&sub.name);
     let may = |verb: &str| verbs.contains(&verb);
     subject.path(
@@ -201,7 +204,8 @@ impl<'a> Subject<'a> {
     }
 
     fn list(&self, suffix: &str, list: &Value) -> Operation {
-        ("get", self.operation("list", "", suffix, "list", parameters(LIST).collect(), &[("200", STREAMS, list)]))
+        let types = if self.custom { ANSWERS } else { STREAMS };
+        ("get", self.operation("list", "", suffix, "list", parameters(LIST).collect(), &[("200", types, list)]))
     }
 
     fn watch(&self, suffix: &str, action: &str, event: &Value) -> Operation {
@@ -227,7 +231,8 @@ impl<'a> Subject<'a> {
         let strategic = (!self.custom).then_some(&STRATEGIC);
         let types: Vec<&str> = PATCHES.iter().chain(strategic).copied().collect();
         let options = parameters(WRITE).chain(parameters(FORCE)).collect();
-        let operation = self.operation("patch", "", suffix, "patch", options, &[("200", ANSWERS, one), ("201", ANSWERS, one)]);
+        let answers = [("200", ANSWERS, one), ("201", ANSWERS, one)];
+        let operation = self.operation("patch", "", suffix, "patch", options, if self.custom { &answers[..1] } else { &answers });
         ("patch", with_body(operation, &types, &schemas.meta("Patch"), true))
     }
 
@@ -242,7 +247,8 @@ impl<'a> Subject<'a> {
         let status = schemas.meta("Status");
         let options = parameters(if self.custom { LIST } else { DELETE_COLLECTION }).collect();
         let operation = self.operation("delete", "Collection", "", "deletecollection", options, &[("200", ANSWERS, &status)]);
-        ("delete", with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false))
+        let operation = if self.custom { operation } else { with_body(operation, BODIES, &schemas.meta("DeleteOptions"), false) };
+        ("delete", operation)
     }
 
     /// `verb` and `middle` make the operation id: `deleteAppsV1CollectionNamespacedDeployment`.

@@ -1,6 +1,6 @@
-//! Types as OpenAPI v3 schemas. Knows no path and no operation.
+//! Types as schemas of OpenAPI v3 or v2. Knows no path and no operation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use serde_json::{
@@ -8,6 +8,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use super::swagger;
 use crate::{
     Served,
     types::{self, Field, KindOf, List, MapType, Shape, Strategy, TypeRef},
@@ -15,20 +16,35 @@ use crate::{
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
+/// Which OpenAPI a document is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    V2,
+    V3,
+}
+
 /// The schemas that one document needs: those that were asked for, and what they refer to.
 pub(super) struct Schemas<'a> {
-    group: String,
-    version: String,
-    /// Of custom resources, by plural name.
+    form: Form,
+    /// The group versions that a kind of every one is told of.
+    places: BTreeSet<(&'a str, &'a str)>,
+    /// Of the custom resources that are told of now, by plural name.
     custom: &'a BTreeMap<String, Bytes>,
     /// As text: of the schemas of definitions one at a time is a tree.
     made: BTreeMap<String, Box<RawValue>>,
 }
 
 impl<'a> Schemas<'a> {
-    /// For the document of a group version.
-    pub(super) fn new(group: &str, version: &str, custom: &'a BTreeMap<String, Bytes>) -> Self {
-        Self { group: group.to_owned(), version: version.to_owned(), custom, made: BTreeMap::new() }
+    /// For a document of these group versions. Core is among them in any case: there every client looks.
+    pub(super) fn new(form: Form, mut places: BTreeSet<(&'a str, &'a str)>) -> Self {
+        const NONE: &BTreeMap<String, Bytes> = &BTreeMap::new();
+        places.insert(("", "v1"));
+        Self { form, places, custom: NONE, made: BTreeMap::new() }
+    }
+
+    /// What the definitions of the next group version say, by plural name.
+    pub(super) fn of(&mut self, custom: &'a BTreeMap<String, Bytes>) {
+        self.custom = custom;
     }
 
     /// The schemas by name.
@@ -54,30 +70,35 @@ impl<'a> Schemas<'a> {
         };
         let (object_name, list_name) = (name(&served.kind), name(&served.list_kind));
         if !self.made.contains_key(&object_name) {
-            let object = self.custom_object(served);
+            let object = of_kind(self.custom_object(served), served, &served.kind);
             self.made.insert(object_name.clone(), text(&object));
-            let items = json!({ "type": "array", "items": reference(&object_name) });
-            let properties = self.head("ListMeta", json!({ "items": items }));
-            let gvk = [kind_of(&served.group, &served.version, &served.list_kind)];
-            let object = json!({ "type": "object", "required": ["items"], "properties": properties, GVK: gvk });
-            self.made.insert(list_name.clone(), text(&object));
+            let items = json!({ "type": "array", "items": self.reference(&object_name) });
+            let list = json!({ "type": "object", "required": ["items"], "properties": self.head("ListMeta", json!({ "items": items })) });
+            self.made.insert(list_name.clone(), text(&of_kind(list, served, &served.list_kind)));
         }
-        reference(if list { &list_name } else { &object_name })
+        self.reference(if list { &list_name } else { &object_name })
     }
 
     /// The definition's schema with the head of every object; what it leaves open stays open. One that is too deep for a tree is told as open.
     fn custom_object(&mut self, served: &Served) -> Value {
-        let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let open = || json!({ "type": "object", OPEN: true });
         let mut schema = self.custom.get(&served.resource).and_then(|schema| serde_json::from_slice(schema).ok()).unwrap_or_else(open);
+        if self.form == Form::V2 {
+            // kubectl takes no members but those that it is told of, once it is told of any.
+            if is(&schema, OPEN) {
+                return json!({ "type": "object" });
+            }
+            swagger::reduce(&mut schema);
+        }
         self.embedded(&mut schema);
         let properties = schema.get("properties").cloned().unwrap_or_else(|| json!({}));
         schema["properties"] = self.head("ObjectMeta", properties);
-        schema[GVK] = json!([kind_of(&served.group, &served.version, &served.kind)]);
         schema
     }
 
     /// Objects inside of objects (`x-kubernetes-embedded-resource`) have the head too.
     fn embedded(&mut self, schema: &mut Value) {
+        let is_embedded = is(schema, "x-kubernetes-embedded-resource") && !(self.form == Form::V2 && is(schema, OPEN));
         let Some(members) = schema.as_object_mut() else { return };
         if let Some(properties) = members.get_mut("properties").and_then(Value::as_object_mut) {
             properties.values_mut().for_each(|property| self.embedded(property));
@@ -85,10 +106,14 @@ impl<'a> Schemas<'a> {
         for part in ["items", "additionalProperties"] {
             members.get_mut(part).into_iter().for_each(|schema| self.embedded(schema));
         }
-        if members.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+        if is_embedded {
             let properties = members.remove("properties").unwrap_or_else(|| json!({}));
             members.insert("properties".to_owned(), self.head("ObjectMeta", properties));
-            members.insert("required".to_owned(), json!(["kind", "apiVersion"]));
+            if let Some(required) = members.entry("required").or_insert_with(|| json!([])).as_array_mut() {
+                let missing = ["kind", "apiVersion"].map(Value::from).into_iter().filter(|word| !required.contains(word));
+                let missing: Vec<_> = missing.collect();
+                required.extend(missing);
+            }
         }
     }
 
@@ -97,8 +122,14 @@ impl<'a> Schemas<'a> {
         for word in ["apiVersion", "kind"] {
             properties[word] = json!({ "type": "string" });
         }
-        properties["metadata"] = json!({ "allOf": [self.meta(metadata)] });
+        let metadata = self.meta(metadata);
+        properties["metadata"] = self.alone(metadata);
         properties
+    }
+
+    /// A schema that others may stand beside: in v3 nothing stands beside a reference.
+    fn alone(&self, schema: Value) -> Value {
+        if self.form == Form::V3 && schema.get("$ref").is_some() { json!({ "allOf": [schema] }) } else { schema }
     }
 
     fn typed(&mut self, it: TypeRef) -> Value {
@@ -107,7 +138,7 @@ impl<'a> Schemas<'a> {
             let schema = self.object(it);
             self.made.insert(it.name().to_owned(), text(&schema));
         }
-        reference(it.name())
+        self.reference(it.name())
     }
 
     fn object(&mut self, it: TypeRef) -> Value {
@@ -130,19 +161,16 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// A kind of every group version is told of core and of the document's own.
     fn kinds(&self, kind: KindOf) -> Vec<Value> {
         match kind {
             KindOf::One(group, version, kind) => vec![kind_of(group, version, kind)],
-            KindOf::Every(kind) if self.group.is_empty() => vec![kind_of("", "v1", kind)],
-            KindOf::Every(kind) => vec![kind_of("", "v1", kind), kind_of(&self.group, &self.version, kind)],
+            KindOf::Every(kind) => self.places.iter().map(|(group, version)| kind_of(group, version, kind)).collect(),
         }
     }
 
     fn property(&mut self, field: &Field) -> Value {
         let schema = self.shape(&field.shape);
-        // Beside a reference nothing else may stand.
-        let mut schema = if schema.get("$ref").is_some() { json!({ "allOf": [schema] }) } else { schema };
+        let mut schema = self.alone(schema);
         let merge = match (field.merge.strategy, field.merge.retain_keys) {
             (Strategy::None, false) => None,
             (Strategy::None, true) => Some("retainKeys"),
@@ -197,11 +225,22 @@ impl<'a> Schemas<'a> {
             return self.typed(it);
         }
         if let Some((name, shape)) = types::opaque().find(|(own, _)| *own == name) {
-            self.made.entry(name.to_owned()).or_insert_with(|| text(&own_form(name, shape)));
+            self.made.entry(name.to_owned()).or_insert_with(|| text(&own_form(name, shape, self.form)));
         }
-        reference(name)
+        self.reference(name)
+    }
+
+    fn reference(&self, name: &str) -> Value {
+        let place = match self.form {
+            Form::V2 => "definitions",
+            Form::V3 => "components/schemas",
+        };
+        json!({ "$ref": format!("#/{place}/{name}") })
     }
 }
+
+/// What a definition says of a schema that is open to members that nobody knows.
+const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Members of a definition that say which kinds it is of.
 pub(super) const GVK: &str = "x-kubernetes-group-version-kind";
@@ -211,16 +250,30 @@ pub(super) fn kind_of(group: &str, version: &str, kind: &str) -> Value {
     json!({ "group": group, "version": version, "kind": kind })
 }
 
-fn reference(name: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{name}") })
+/// Whether this member of a schema is true.
+pub(super) fn is(schema: &Value, member: &str) -> bool {
+    schema.get(member) == Some(&Value::Bool(true))
 }
 
-fn text(schema: &Value) -> Box<RawValue> {
-    to_raw_value(schema).expect("a tree has string keys and no failing serializer")
+/// A schema of custom objects or lists, with what they are and the labels that select them.
+fn of_kind(mut schema: Value, served: &Served, kind: &str) -> Value {
+    schema[GVK] = json!([kind_of(&served.group, &served.version, kind)]);
+    let fields: Vec<Value> = served.labels.declared.iter().map(|(label, _)| json!({ "fieldPath": label })).collect();
+    if !fields.is_empty() {
+        schema["x-kubernetes-selectable-fields"] = fields.into();
+    }
+    schema
 }
 
-fn own_form(name: &str, shape: &Shape) -> Value {
+/// What is made is kept as text, which takes a fraction of a tree's memory.
+pub(super) fn text(tree: &Value) -> Box<RawValue> {
+    to_raw_value(tree).expect("a tree has string keys and no failing serializer")
+}
+
+fn own_form(name: &str, shape: &Shape, form: Form) -> Value {
     match shape {
+        Shape::Quantity if form == Form::V2 => json!({ "type": "string" }),
+        Shape::IntOrString if form == Form::V2 => json!({ "format": "int-or-string", "type": "string" }),
         Shape::Quantity => json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
         Shape::IntOrString => json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
         Shape::Time | Shape::MicroTime => json!({ "type": "string", "format": "date-time" }),

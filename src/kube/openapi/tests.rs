@@ -1,6 +1,6 @@
 //! Whether the documents have what clients look for.
 
-use std::collections::BTreeSet;
+mod v2;
 
 use super::*;
 use crate::Definition;
@@ -141,7 +141,7 @@ fn parameters_are_those_of_kubernetes() {
 
 #[test]
 fn custom_resources_have_the_schema_of_their_definition() {
-    let inner = json!({"type": "object", "x-kubernetes-embedded-resource": true});
+    let inner = json!({"type": "object", "x-kubernetes-embedded-resource": true, "required": ["size"]});
     let mut spec = json!({"type": "object", "properties": {"size": {"type": "integer"}, "parts": {"type": "array", "items": inner}}});
     let catalogue = Catalogue::offering(&[widgets(Some(json!({"type": "object", "properties": {"spec": spec}})))], Offer::Everything);
     let document = document(&catalogue, "apis/ex.io/v1");
@@ -149,7 +149,7 @@ fn custom_resources_have_the_schema_of_their_definition() {
     let metadata = json!({"allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]});
     let part = &mut spec["properties"]["parts"]["items"];
     part["properties"] = json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata});
-    part["required"] = json!(["kind", "apiVersion"]);
+    part["required"] = json!(["size", "kind", "apiVersion"]);
     assert_eq!(widget["properties"]["spec"], spec);
     assert_eq!(widget["properties"]["kind"], json!({"type": "string"}));
     assert_eq!(widget["x-kubernetes-group-version-kind"], json!([{"group": "ex.io", "version": "v1", "kind": "Widget"}]));

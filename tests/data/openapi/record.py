@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""record.py KUBE_URL TOKEN: record parameters.jsonl beside this file from a live kube-apiserver without feature gates and without definitions.
+"""record.py KUBE_URL TOKEN: record the files beside this one from a live kube-apiserver without feature gates and without definitions.
 
-A line: a member of a path in OpenAPI v3 (a method, or `parameters`, which all methods of the path share), its parameters as `name in type`, and the paths
-that have it so. Of core/v1, apps/v1 and the group of a definition that is made for it. Needs nothing but Python.
+parameters.jsonl. A line: a member of a path in OpenAPI v3 (a method, or `parameters`, which all methods of the path share), its parameters as `name in type`,
+and the paths that have it so. Of core/v1, apps/v1 and the group of a definition that is made for it.
+
+v2.jsonl. A line: a definition as the server shows it, or what `/openapi/v2` says of those: a path of their group versions, the schema of a kind. Left out are
+descriptions of operations, of parameters and of the members that every object or list has, which documents of ours do not have; what stands under
+`#/parameters/` is put where it is meant.
+
+Needs nothing but Python.
 """
 import json, pathlib, ssl, sys, time, urllib.error, urllib.request
 
@@ -11,10 +17,75 @@ HERE = pathlib.Path(__file__).parent
 TLS = ssl.create_default_context()
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-WIDGETS = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.ex.io"}, "spec": {
-    "group": "ex.io", "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-    "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}, "subresources": {
-        "status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}}]}}
+
+
+def definition(group, kind, versions, scope="Namespaced"):
+    plural = kind.lower() + "s"
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"}, "spec": {
+        "group": group, "scope": scope, "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": kind + "List"},
+        "versions": versions}}
+
+
+def version(name, schema, storage=True, served=True, **more):
+    return {"name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema}, **more}
+
+
+def thing(**properties):
+    return {"type": "object", "properties": properties}
+
+
+STRING, INTEGER, OPEN = {"type": "string"}, {"type": "integer"}, {"x-kubernetes-preserve-unknown-fields": True}
+SUBRESOURCES = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
+WIDGETS = definition("ex.io", "Widget", [version("v1", {"type": "object"}, subresources=SUBRESOURCES)])
+
+RICH = thing(
+    spec={
+        "description": "what is wished", "type": "object", "required": ["nothing", "size", "nothings"],
+        "minProperties": 1, "maxProperties": 90, "properties": {
+            "size": {"description": "how many", "type": "integer", "format": "int32", "minimum": 0, "maximum": 10, "exclusiveMaximum": True, "default": 3},
+            "ratio": {"type": "number", "multipleOf": 0.5, "nullable": True},
+            "colour": {"type": "string", "enum": ["red", "green"], "default": "red", "title": "Colour", "example": "red"},
+            "name": {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[a-z]+$", "externalDocs": {"url": "https://ex.io/names"}},
+            "nothing": {"description": "may be null", "type": "object", "nullable": True, "required": ["a"], "properties": {"a": STRING}},
+            "nothings": {"type": "array", "nullable": True, "items": STRING, "maxItems": 9},
+            "port": {"x-kubernetes-int-or-string": True, "description": "a number or a name"},
+            "share": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[0-9]+%?$"},
+            "one": {**thing(a=STRING, b=INTEGER), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            "all": {**thing(a=STRING), "allOf": [{"properties": {"a": {"maxLength": 5}}}], "not": {"required": ["z"]}},
+            "any": {**STRING, "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]},
+            "open": OPEN,
+            "opens": {"type": "object", **OPEN, "properties": {"known": STRING}, "required": ["known"]},
+            "openList": {"type": "array", **OPEN, "items": STRING},
+            "free": {"type": "object", "additionalProperties": True},
+            "labels": {"type": "object", "additionalProperties": STRING, "x-kubernetes-map-type": "atomic"},
+            "counts": {"type": "object", "additionalProperties": {"type": "integer", "nullable": True}},
+            "set": {"type": "array", "items": STRING, "x-kubernetes-list-type": "set", "default": []},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"], "items": {
+                "type": "object", "required": ["key"], "properties": {"key": STRING, "value": {**STRING, "default": "none", "nullable": True}}}},
+            "atomic": {"type": "array", "items": {"type": "object", "x-kubernetes-map-type": "granular", "properties": {"x": INTEGER}},
+                       "x-kubernetes-list-type": "atomic", "minItems": 1},
+            "checked": {**thing(low=INTEGER, high=INTEGER), "x-kubernetes-validations": [
+                {"rule": "self.low <= self.high", "message": "upside down", "reason": "FieldValueInvalid", "fieldPath": ".low"}]},
+            "inner": {"type": "object", "x-kubernetes-embedded-resource": True, "required": ["spec"],
+                      "properties": {"spec": thing(replicas={**INTEGER, "default": 1}), "kind": {**STRING, "minLength": 1}}},
+            "inners": {"type": "array", "items": {"type": "object", "x-kubernetes-embedded-resource": True, **OPEN}},
+            "innerNothing": {"type": "object", "x-kubernetes-embedded-resource": True, "nullable": True, "properties": {"spec": thing(a=STRING)}},
+            "when": {"type": "string", "format": "date-time"}, "bytes": {"type": "string", "format": "byte"},
+            # Names that are words of schemas too.
+            "default": STRING, "nullable": {"type": "boolean"}, "allOf": {"type": "array", "items": thing(default=STRING, items=thing(nullable=STRING))},
+        }},
+    status={"type": "object", "nullable": True, "properties": {"replicas": INTEGER}},
+    metadata={"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}}},
+)
+MADE = [
+    definition("rich.ex.io", "Gadget", [
+        version("v1", RICH, subresources=SUBRESOURCES, selectableFields=[{"jsonPath": ".spec.colour"}, {"jsonPath": ".spec.name"}]),
+        version("v1alpha1", thing(), storage=False, served=False)]),
+    definition("rich.ex.io", "Crate", [version("v1", {**thing(spec=STRING), **OPEN, "description": "open at its root"})], scope="Cluster"),
+    # Versions that we serve both: none prunes what the other has.
+    definition("ex.io", "Plain", [
+        version("v1", {**thing(a=STRING), "description": "newer"}), version("v1beta1", {**thing(a=STRING), "required": ["a"]}, storage=False)]),
+]
 
 
 def call(method, path, body=None):
@@ -35,16 +106,92 @@ def document(path):
     raise SystemExit(f"{path} is not told")
 
 
-call("POST", DEFINITIONS, WIDGETS)
-rows = {}
-for path in ["api/v1", "apis/apps/v1", "apis/ex.io/v1"]:
-    for path, members in document(path)["paths"].items():
-        # Proxies take any method: they are no operations on objects.
-        for member, of in members.items() if "/proxy" not in path else []:
-            parameters = of if member == "parameters" else of.get("parameters", [])
-            told = tuple(f"{it['name']} {it['in']} {it['schema']['type']}" for it in parameters)
-            rows.setdefault((member, told), []).append(path)
-call("DELETE", DEFINITIONS + "/widgets.ex.io")
-lines = [{"member": member, "parameters": list(told), "paths": paths} for (member, told), paths in rows.items()]
-(HERE / "parameters.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
-print(len(lines), "rows")
+def parameters():
+    call("POST", DEFINITIONS, WIDGETS)
+    rows = {}
+    for path in ["api/v1", "apis/apps/v1", "apis/ex.io/v1"]:
+        for path, members in document(path)["paths"].items():
+            # Proxies take any method: they are no operations on objects.
+            for member, of in members.items() if "/proxy" not in path else []:
+                parameters = of if member == "parameters" else of.get("parameters", [])
+                told = tuple(f"{it['name']} {it['in']} {it['schema']['type']}" for it in parameters)
+                rows.setdefault((member, told), []).append(path)
+    call("DELETE", DEFINITIONS + "/widgets.ex.io")
+    lines = [{"member": member, "parameters": list(told), "paths": paths} for (member, told), paths in rows.items()]
+    (HERE / "parameters.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    print(len(lines), "rows")
+
+
+def swagger(groups, names):
+    """The document, once it tells of these kinds and of no others of these groups."""
+    for _ in range(600):
+        found = call("GET", "/openapi/v2")
+        there = {name for name in found["definitions"] if name.rsplit(".", 2)[0] in groups}
+        if there == names:
+            return found
+        time.sleep(0.2)
+    raise SystemExit(f"told are {there}, not {names}")
+
+
+def without_descriptions(shared, of):
+    """Operations and their parameters have none of ours."""
+    if isinstance(of, list):
+        return [without_descriptions(shared, it) for it in of]
+    if not isinstance(of, dict):
+        return of
+    of = shared.get(of.get("$ref"), of)
+    is_answer = "schema" in of and "in" not in of
+    return {name: without_descriptions(shared, it) for name, it in of.items() if name != "description" or is_answer or of == {"description": "Unauthorized"}}
+
+
+def without_head_descriptions(schema):
+    """Members of every object have none of ours, nor do lists."""
+    if not isinstance(schema, dict):
+        return schema
+    of = dict(schema)
+    if isinstance(of.get("properties"), dict):
+        of["properties"] = {name: without_head_descriptions(it) for name, it in of["properties"].items()}
+        reference = of["properties"].get("metadata", {}).get("$ref", "")
+        for name in ["apiVersion", "kind", "metadata"] if "meta.v1" in reference else []:
+            of["properties"][name].pop("description")
+        if reference.endswith(".ListMeta"):
+            of.pop("description")
+            of["properties"]["items"].pop("description")
+    for name in ["items", "additionalProperties"]:
+        if name in of:
+            of[name] = without_head_descriptions(of[name])
+    return of
+
+
+def v2():
+    for made in MADE:
+        call("POST", DEFINITIONS, made)
+    reverse = lambda group: ".".join(reversed(group.split(".")))
+    names, places = set(), set()
+    for made in MADE:
+        spec = made["spec"]
+        for it in spec["versions"]:
+            if it["served"]:
+                places.add(f"/apis/{spec['group']}/{it['name']}/")
+                names |= {f"{reverse(spec['group'])}.{it['name']}.{spec['names'][of]}" for of in ["kind", "listKind"]}
+    found = swagger({reverse(made["spec"]["group"]) for made in MADE}, names)
+    shared = {"#/parameters/" + name: it for name, it in found["parameters"].items()}
+    # Discovery is told of built-in groups alone.
+    paths = {path: without_descriptions(shared, it) for path, it in found["paths"].items() if any(path.startswith(place) for place in places)}
+    shown = []
+    for made in MADE:
+        path = DEFINITIONS + "/" + made["metadata"]["name"]
+        it = call("GET", path)
+        names_, conditions = it["status"]["acceptedNames"], it["status"]["conditions"]
+        it["metadata"] = {"name": made["metadata"]["name"]}
+        it["status"]["conditions"] = [{"type": of["type"], "status": of["status"]} for of in conditions]
+        shown.append(it)
+        call("DELETE", path)
+    rows = [{"shown": it} for it in shown] + [{"path": path, "of": of} for path, of in sorted(paths.items())]
+    rows += [{"definition": name, "of": without_head_descriptions(found["definitions"][name])} for name in sorted(names)]
+    (HERE / "v2.jsonl").write_text("".join(json.dumps(row, separators=(",", ":"), sort_keys=True) + "\n" for row in rows))
+    print(len(paths), "paths and", len(names), "definitions")
+
+
+parameters()
+v2()
