@@ -98,7 +98,7 @@ mod tests {
         }
         assert_eq!(surplus(1_500, &[1_500, 0]), 150);
         assert_eq!(surplus(1_060, &[1_000, 940]), 60);
-        assert_eq!(surplus(7, &[0]), 1);
+        assert_eq!(surplus(8, &[0]), 1);
         assert_eq!(surplus(5, &[usize::MAX, usize::MAX]), 0, "a number that nobody can have");
     }
 

@@ -262,7 +262,11 @@ async fn story(cluster: &Cluster) -> Result<(), Failure> {
     looked_after_by_controllers(&client).await?;
     until("the host's OpenAPI has our groups", async || {
         let v3 = text(&client, "/openapi/v3").await?;
-        Ok(v3.contains("apis/ex.io/v1?hash=") && text(&client, "/openapi/v3/apis/ex.io/v1").await?.contains("how large it is"))
+        let v3 = v3.contains("apis/ex.io/v1?hash=") && text(&client, "/openapi/v3/apis/ex.io/v1").await?.contains("how large it is");
+        let v2: Value = serde_json::from_str(&text(&client, "/openapi/v2").await?)?;
+        let size = v2.pointer("/definitions/io.ex.v1.Widget/properties/spec/properties/size/description");
+        let has_paths = v2["paths"].get("/apis/ex.io/v1/namespaces/{namespace}/widgets/{name}").is_some();
+        Ok(v3 && has_paths && size == Some(&json!("how large it is")))
     })
     .await?;
     // Ours goes, and comes back with all that it had.
