@@ -122,6 +122,8 @@ pub(crate) enum Scenario {
     Restarted,
     /// The server gets SIGKILL and starts again.
     Crashed,
+    /// The API server behind a read replica falls silent, is cut off and killed.
+    UpstreamBroken,
     /// A lease revoke and a transaction arrive whole.
     Whole,
     /// Responses that etcd cuts into fragments arrive whole.
@@ -142,7 +144,7 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// What `faults` runs, and `all` first.
-    pub(crate) const FAULTS: [Self; 12] = [
+    pub(crate) const FAULTS: [Self; 13] = [
         Self::EtcdKilled,
         Self::CutSilent,
         Self::CutReset,
@@ -153,6 +155,7 @@ impl Scenario {
         Self::RestoredUnseen,
         Self::Restarted,
         Self::Crashed,
+        Self::UpstreamBroken,
         Self::Whole,
         Self::Fragments,
     ];
@@ -177,6 +180,7 @@ impl Scenario {
             Self::RestoredUnseen => "restored-unseen",
             Self::Restarted => "restarted",
             Self::Crashed => "crashed",
+            Self::UpstreamBroken => "upstream-broken",
             Self::Whole => "whole",
             Self::Fragments => "fragments",
             Self::Load => "load",
@@ -255,10 +259,22 @@ impl Ports {
         self.base + 21
     }
 
+    /// The API server behind it, where it has one.
+    #[must_use]
+    pub(crate) fn upstream(&self) -> u16 {
+        self.base + 22
+    }
+
+    /// The proxy between the two.
+    #[must_use]
+    pub(crate) fn upstream_proxy(&self) -> u16 {
+        self.base + 23
+    }
+
     /// Waits until nobody listens on any of them: the programs of the scenario before are killed, and take a moment to go.
     pub(crate) async fn free(&self) -> anyhow::Result<()> {
         let began = Instant::now();
-        for port in self.base..=self.secure() {
+        for port in self.base..=self.upstream_proxy() {
             while let Err(error) = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 anyhow::ensure!(began.elapsed() < RELEASE, "port {port} is not free: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;

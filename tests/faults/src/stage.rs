@@ -105,10 +105,16 @@ pub(crate) struct Verdict {
 impl Stage {
     /// One etcd, with objects in it, the proxy, and the server behind it. No watchers yet.
     pub(crate) async fn single(options: &Options, dir: &Path) -> Result<Self> {
+        let wishes = Wishes { secure: options.scenario == Scenario::Soak, ..Wishes::default() };
+        Self::single_with(options, dir, wishes).await
+    }
+
+    /// The same, with a server that is wanted so.
+    pub(crate) async fn single_with(options: &Options, dir: &Path, wishes: Wishes) -> Result<Self> {
         let ports = options.ports();
         let etcd = Etcd::start(&options.etcd, dir, &ports, &[]).await?;
         let network = Proxy::listen(ports.etcd_proxy(0), ports.etcd(0)).await?;
-        Self::with(options, dir, Patient::Single(Box::new(etcd), network), &[ports.etcd_proxy(0)]).await
+        Self::with(options, dir, Patient::Single(Box::new(etcd), network), &[ports.etcd_proxy(0)], wishes).await
     }
 
     /// The same with three members.
@@ -116,14 +122,13 @@ impl Stage {
         let ports = options.ports();
         let cluster = Cluster::start(&options.etcd, dir, &ports).await?;
         let fronts: Vec<u16> = (0..3).map(|i| ports.etcd_proxy(i)).collect();
-        Self::with(options, dir, Patient::Three(cluster), &fronts).await
+        Self::with(options, dir, Patient::Three(cluster), &fronts, Wishes::default()).await
     }
 
-    async fn with(options: &Options, dir: &Path, store: Patient, endpoints: &[u16]) -> Result<Self> {
+    async fn with(options: &Options, dir: &Path, store: Patient, endpoints: &[u16], wishes: Wishes) -> Result<Self> {
         let ledger = Arc::new(Ledger::new());
         let seeding = Workload { rate: 400, deletes: 0, ..everyday(options) };
         write_for(&seeding, &store_ports(&options.ports(), &store), &ledger, Duration::from_secs(1)).await?;
-        let wishes = Wishes { secure: options.scenario == Scenario::Soak, ..Wishes::default() };
         let server = Server::start(options, dir, endpoints, wishes).await?;
         let crowd = Crowd::default();
         Ok(Self { options: options.clone(), dir: dir.to_owned(), ledger, server, store, crowd, found: Vec::new(), notes: Vec::new() })

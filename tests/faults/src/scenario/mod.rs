@@ -8,6 +8,7 @@ mod restore;
 mod slow;
 mod soak;
 mod store;
+mod upstream;
 mod whole;
 
 use std::path::Path;
@@ -35,6 +36,7 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::RestoredUnseen => restore::unseen(options, dir).await,
         Scenario::Restarted => restart::terminated(options, dir).await,
         Scenario::Crashed => restart::crashed(options, dir).await,
+        Scenario::UpstreamBroken => upstream::broken(options, dir).await,
         Scenario::Whole => whole::lease_and_transaction(options, dir).await,
         Scenario::Fragments => whole::fragments(options, dir).await,
         Scenario::Load => load::load(options, dir).await,
