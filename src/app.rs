@@ -176,6 +176,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
         excluded,
+        included: config.replica.as_ref().and_then(|replica| replica.included.clone()),
         extends: config.aggregated.is_some(),
         metrics: metrics.clone(),
     };

@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::telemetry::ResourceMetrics;
 use codec::{Form, ingest};
-use model::{Batch, Change, Epoch, Event, Feed, Storage};
+use model::{Batch, Change, Epoch, Event, Feed, Included, Storage};
 use watch::cache::{
     replica::Replica,
     ring::RingLimits,
@@ -41,6 +41,8 @@ pub const TIDY_EVERY: Duration = Duration::from_secs(5);
 pub struct Handle {
     /// What is kept.
     pub storage: Arc<Storage>,
+    /// Of which namespaces; none: of all.
+    pub included: Option<Arc<Included>>,
     /// The snapshot.
     pub published: Arc<Published>,
     /// When the cacher began: how long it has not been ready.
@@ -116,7 +118,7 @@ pub fn cacher(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics:
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
     let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics: metrics.clone() };
-    let handle = Handle { storage, published: published.clone(), since: cacher.started, asks };
+    let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks };
     (cacher, handle, Inbox { queue, queued, published, metrics })
 }
 

@@ -24,7 +24,7 @@ use codec::Form;
 use definitions::Definitions;
 use etcd::Etcd;
 use kube::{Catalogue, Offer, Served};
-use model::{ResourceId, Storage};
+use model::{Included, ResourceId, Storage};
 use representation::Forms;
 
 pub use resource::Resource;
@@ -82,6 +82,8 @@ pub struct Parts {
     pub limits: RingLimits,
     /// Stored resources that are not kept: nothing of them is served.
     pub excluded: BTreeSet<ResourceId>,
+    /// The namespaces of which namespaced resources are kept, and the stored resources that are kept of all even so; none: all.
+    pub included: Option<(Vec<String>, Vec<String>)>,
     /// Kubernetes' own groups are those of the cluster that this server extends: of them nothing is served, and of what is stored only the definitions are kept.
     pub extends: bool,
     pub metrics: Arc<Metrics>,
@@ -128,7 +130,7 @@ impl Registry {
     /// start"). Tries until etcd answers.
     pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
         let Some((handle, metrics)) = self.cachers.get(&Catalogue::definitions().storage.id) else { return };
-        let Ok(loaded) = load(etcd, &handle.storage, prefix, LoadAt::Newest, metrics).await else { return };
+        let Ok(loaded) = load(etcd, (&handle.storage, None), prefix, LoadAt::Newest, metrics).await else { return };
         self.begin().await;
         self.follow(|definitions| definitions.learn(loaded.objects)).await;
     }
@@ -231,10 +233,13 @@ impl Registry {
 
     async fn keep(&mut self, id: ResourceId, storage: Arc<Storage>) {
         let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
-        let (cacher, handle, inbox) = cacher(storage.clone(), self.parts.limits, self.parts.fed.clone(), metrics.clone());
+        let partial = self.parts.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
+        let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
+        let (cacher, mut handle, inbox) = cacher(storage.clone(), self.parts.limits, self.parts.fed.clone(), metrics.clone());
         self.parts.runtime.spawn(cacher.run());
+        handle.included.clone_from(&included);
         self.cachers.insert(id, (handle, metrics));
-        self.command(Command::Add(storage, inbox)).await;
+        self.command(Command::Add(storage, included, inbox)).await;
     }
 
     async fn command(&self, command: Command) {

@@ -29,6 +29,10 @@ pub(super) struct ReplicaArgs {
     /// Resources that are not kept in memory, comma separated: secrets, events, widgets.example.org. All requests for them are handed on
     #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Read replica")]
     exclude_resources: Vec<String>,
+    /// Namespaces that are kept in memory, comma separated [default: all]. Requests for objects of others, and for those of all namespaces at once, are handed on. What is in no
+    /// namespace is kept, and so is all that the authenticators and authorizers need
+    #[arg(long, value_delimiter = ',', value_name = "NAMESPACE,...", help_heading = "Read replica")]
+    include_namespaces: Vec<String>,
     /// Name that several replicas on one etcd share: each tells the others, under /watchcache/replicas/NAME/ in etcd, how many watches it has, and one that has more than its
     /// share ends some, so that their clients come again through the balancer. Its etcd user must be able to read and write there
     #[arg(long, value_name = "NAME", help_heading = "Read replica")]
@@ -51,6 +55,8 @@ pub struct Replica {
     pub proxy: Option<(PathBuf, PathBuf)>,
     /// `--exclude-resources`, as they are stored: `secrets`, `example.org/widgets`.
     pub excluded: Vec<String>,
+    /// `--include-namespaces`, and what is kept of all namespaces even so; none: all.
+    pub included: Option<(Vec<String>, Vec<String>)>,
     /// `--replica-group`: with whom watches are shared out.
     pub group: Option<String>,
 }
@@ -80,6 +86,7 @@ pub(super) fn replica(
             let lost = [
                 ("--proxy-client-cert-file", proxy.is_some()),
                 ("--exclude-resources", !args.exclude_resources.is_empty()),
+                ("--include-namespaces", !args.include_namespaces.is_empty()),
                 ("--replica-group", args.replica_group.is_some()),
             ];
             return match lost.iter().find(|(_, given)| *given) {
@@ -105,9 +112,20 @@ pub(super) fn replica(
         };
         return Err(format!("--exclude-resources: {name} cannot be left out, {who}"));
     }
+    let included = (!args.include_namespaces.is_empty()).then(|| {
+        let of_modes = [(Mode::Rbac, &OF_RBAC[..]), (Mode::Node, &OF_NODE)].into_iter().filter(|(mode, _)| modes.contains(mode));
+        let whole = ALWAYS.iter().chain(of_modes.flat_map(|(_, names)| names)).map(|name| (*name).to_owned()).collect();
+        (args.include_namespaces.iter().map(|name| name.trim().to_owned()).collect(), whole)
+    });
     if excluded.iter().any(|name| name == "secrets") {
         warnings.push(
             "--exclude-resources=secrets: tokens that rest on Secrets (legacy service accounts, bootstrap) are not accepted".to_owned(),
+        );
+    }
+    if included.is_some() {
+        warnings.push(
+            "--include-namespaces: tokens that rest on Secrets of other namespaces (legacy service accounts, bootstrap) are not accepted"
+                .to_owned(),
         );
     }
     let group = args.replica_group.clone();
@@ -116,7 +134,7 @@ pub(super) fn replica(
     if let Some(name) = group.as_ref().filter(|name| !is_name(name)) {
         return Err(format!("--replica-group {name:?}: must have 1 to 63 letters, digits, -, _ and ."));
     }
-    Ok(Some(Replica { upstream, proxy, excluded, group }))
+    Ok(Some(Replica { upstream, proxy, excluded, included, group }))
 }
 
 /// What tokens of service accounts and definitions of custom resources rest on.

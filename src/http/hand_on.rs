@@ -45,6 +45,7 @@ use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};
 use kube::Conversion;
+use model::Included;
 use watch::cache::view::Known;
 
 /// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
@@ -451,6 +452,10 @@ fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method) -
     }
     let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return absent };
     if !is_in_scope(resource, path, method) {
+        return absent;
+    }
+    let is_of = |included: &Arc<Included>| path.namespace.as_deref().is_some_and(|namespace| included.has(namespace));
+    if !resource.handle.included.as_ref().is_none_or(is_of) {
         return absent;
     }
     let known = resource.handle.published.known();

@@ -19,5 +19,5 @@ pub use object::{Broken, Event, Object};
 #[cfg(any(test, feature = "testing"))]
 pub use object::{test_object, test_object_with};
 pub use range::KeyRange;
-pub use resource::{FieldPath, PrinterColumn, ResourceId, Shape, Storage};
+pub use resource::{FieldPath, Included, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};

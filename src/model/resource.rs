@@ -1,6 +1,6 @@
 //! What a cacher keeps: one storage prefix of etcd and the shape of the values under it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Deserialize;
 
@@ -35,6 +35,31 @@ impl Storage {
     #[must_use]
     pub fn key_prefix_len(&self, etcd_prefix: &str) -> usize {
         etcd_prefix.len() + self.id.len() + "/".len()
+    }
+}
+
+/// The namespaces of which a resource is kept, when it is not kept of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Included(BTreeSet<String>);
+
+impl Included {
+    /// These.
+    #[must_use]
+    pub fn new(namespaces: impl IntoIterator<Item = String>) -> Self {
+        Self(namespaces.into_iter().collect())
+    }
+
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn has(&self, namespace: &str) -> bool {
+        self.0.contains(namespace)
+    }
+
+    /// Whether a key is in one of them; `prefix_len` is where its namespace begins.
+    #[must_use]
+    pub fn has_key(&self, key: &[u8], prefix_len: usize) -> bool {
+        let namespace = key.get(prefix_len..).and_then(|rest| rest.split(|byte| *byte == b'/').next());
+        namespace.and_then(|namespace| std::str::from_utf8(namespace).ok()).is_some_and(|namespace| self.has(namespace))
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 use crate::cacher::Inbox;
 use crate::telemetry::Metrics;
 use etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender};
-use model::{KeyRange, ResourceId, Revision, Storage};
+use model::{Included, KeyRange, ResourceId, Revision, Storage};
 use watch::cache::view::Fed;
 use watch::feed::{
     machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
@@ -61,8 +61,8 @@ pub struct SourceConfig {
 
 /// What the rest of the house tells the feed.
 pub enum Command {
-    /// Follow this resource too.
-    Add(Arc<Storage>, Inbox),
+    /// Follow this resource too, of these namespaces or of all.
+    Add(Arc<Storage>, Option<Arc<Included>>, Inbox),
     /// Forget this resource; its cacher ends.
     Remove(ResourceId),
 }
@@ -73,7 +73,7 @@ pub struct Driver {
     config: SourceConfig,
     machine: Machine,
     fed: Arc<Fed>,
-    resources: HashMap<ResourceId, (Arc<Storage>, Inbox)>,
+    resources: HashMap<ResourceId, Followed>,
     commands: mpsc::Receiver<Command>,
     loads: (mpsc::UnboundedSender<Finished>, mpsc::UnboundedReceiver<Finished>),
     loads_at_once: Arc<Semaphore>,
@@ -84,6 +84,13 @@ pub struct Driver {
     cacher_lost: bool,
     /// Unknown keys told to the metrics so far.
     unknown_keys: u64,
+}
+
+/// A resource that is followed.
+struct Followed {
+    storage: Arc<Storage>,
+    included: Option<Arc<Included>>,
+    inbox: Inbox,
 }
 
 /// A load that ended.
@@ -291,7 +298,7 @@ impl Driver {
     /// A progress answer is one for each resource of its watch, or of every watch.
     fn count_progress(&self, index: Option<usize>) {
         let range = index.and_then(|index| self.machine.watches().nth(index)).map(|(_, range, _)| range);
-        for (storage, inbox) in self.resources.values() {
+        for Followed { storage, inbox, .. } in self.resources.values() {
             if range.is_none_or(|range| range.contains(storage.key_prefix(&self.config.prefix).as_bytes())) {
                 inbox.metrics.etcd_bookmarks.inc();
             }
@@ -310,9 +317,10 @@ impl Driver {
     fn command(&mut self, command: Command) {
         let mut out = Vec::new();
         match command {
-            Command::Add(storage, inbox) => {
-                self.resources.insert(storage.id.clone(), (storage.clone(), inbox));
-                self.machine.add(storage, &mut out);
+            Command::Add(storage, included, inbox) => {
+                let followed = Followed { storage: storage.clone(), included: included.clone(), inbox };
+                self.resources.insert(storage.id.clone(), followed);
+                self.machine.add(storage, included, &mut out);
             }
             Command::Remove(id) => {
                 self.machine.remove(&id);
@@ -339,7 +347,7 @@ impl Driver {
         for one in out {
             match one {
                 Out::Hand(id, feeds) => {
-                    let Some((_, inbox)) = self.resources.get(&id) else { continue };
+                    let Some(Followed { inbox, .. }) = self.resources.get(&id) else { continue };
                     match inbox.hand(feeds) {
                         Ok(waiting) if waiting > self.config.inbox_bytes_max && !overloaded.contains(&id) => overloaded.push(id),
                         Ok(_) => {}
@@ -350,11 +358,11 @@ impl Driver {
                     }
                 }
                 Out::Withhold(id) => {
-                    if let Some((_, inbox)) = self.resources.get(&id) {
+                    if let Some(Followed { inbox, .. }) = self.resources.get(&id) {
                         inbox.withhold();
                     }
                 }
-                Out::Void(id, epoch) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.void_before(epoch)),
+                Out::Void(id, epoch) => self.resources.get(&id).into_iter().for_each(|followed| followed.inbox.void_before(epoch)),
                 Out::HeldTooMuch(id) => tracing::warn!(resource = %id, "too many changes while a resource was loaded; loading it again"),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
                 Out::Fed(revision) => self.fed.advance(revision),
@@ -368,7 +376,7 @@ impl Driver {
         }
         for one in more {
             match one {
-                Out::Withhold(id) => self.resources.get(&id).into_iter().for_each(|(_, inbox)| inbox.withhold()),
+                Out::Withhold(id) => self.resources.get(&id).into_iter().for_each(|followed| followed.inbox.withhold()),
                 Out::Load(id, generation, at) => self.load(id, generation, at),
                 Out::Hand(..) | Out::Void(..) | Out::HeldTooMuch(_) | Out::Fed(_) | Out::Compacted(_) => {}
             }
@@ -376,12 +384,13 @@ impl Driver {
     }
 
     fn load(&self, id: ResourceId, generation: Generation, at: LoadAt) {
-        let Some((storage, inbox)) = self.resources.get(&id) else { return };
-        let (etcd, storage, prefix, metrics) = (self.etcd.clone(), storage.clone(), self.config.prefix.clone(), inbox.metrics.clone());
+        let Some(Followed { storage, included, inbox }) = self.resources.get(&id) else { return };
+        let (etcd, prefix, metrics) = (self.etcd.clone(), self.config.prefix.clone(), inbox.metrics.clone());
+        let (storage, included) = (storage.clone(), included.clone());
         let (done, turn) = (self.loads.0.clone(), self.loads_at_once.clone());
         tokio::spawn(async move {
             let _turn = turn.acquire().await.expect("the semaphore is never closed");
-            let result = load::load(&etcd, &storage, &prefix, at, &metrics).await;
+            let result = load::load(&etcd, (&storage, included.as_ref()), &prefix, at, &metrics).await;
             // A driver that is gone needs no load.
             let _ = done.send(Finished { id, generation, result });
         });

@@ -12,7 +12,7 @@ use super::driver::COMPLAIN_EVERY;
 use crate::telemetry::ResourceMetrics;
 use codec::ingest::ingest;
 use etcd::{Etcd, EtcdError, RangeAnswer, RangeRequest};
-use model::{KeyRange, Revision, Storage};
+use model::{Included, KeyRange, Revision, Storage};
 use watch::feed::machine::{LoadAt, Loaded};
 
 /// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
@@ -31,11 +31,17 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct LoadFailed;
 
-/// Loads a resource, whose figures these are. Tries again as long as etcd is away.
+/// Loads a resource, of these namespaces or of all; the figures are its own. Tries again as long as etcd is away.
 ///
 /// # Errors
 /// [`LoadFailed`] when the revision being read was compacted, or is not there (etcd went backwards).
-pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt, metrics: &ResourceMetrics) -> Result<Loaded, LoadFailed> {
+pub async fn load(
+    etcd: &Etcd,
+    (storage, included): (&Arc<Storage>, Option<&Arc<Included>>),
+    prefix: &str,
+    at: LoadAt,
+    metrics: &ResourceMetrics,
+) -> Result<Loaded, LoadFailed> {
     let own = storage.key_prefix(prefix).into_bytes();
     let range = KeyRange::prefix(&own);
     let mut revision = match at {
@@ -53,11 +59,13 @@ pub async fn load(etcd: &Etcd, storage: &Arc<Storage>, prefix: &str, at: LoadAt,
         loaded.revision = pinned;
         let next = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat());
         let (keys, more) = (answer.kvs.len(), answer.more);
-        let (storage, prefix_len) = (storage.clone(), own.len());
+        let (storage, included, prefix_len) = (storage.clone(), included.cloned(), own.len());
         // The feed and the cachers go on meanwhile.
         let ingested = spawn_blocking(move || {
             let bytes: usize = answer.kvs.iter().map(|kv| kv.value.len()).sum();
-            let made = answer.kvs.into_iter().map(|kv| ingest(&storage, prefix_len, kv.key, &kv.value, kv.mod_revision).map(Arc::new));
+            let is_kept = |key: &[u8]| included.as_ref().is_none_or(|included| included.has_key(key, prefix_len));
+            let kept = answer.kvs.into_iter().filter(|kv| is_kept(&kv.key));
+            let made = kept.map(|kv| ingest(&storage, prefix_len, kv.key, &kv.value, kv.mod_revision).map(Arc::new));
             (bytes, made.collect::<Vec<_>>())
         });
         let (bytes, made) = ingested.await.unwrap_or_else(|error| resume_unwind(error.into_panic()));

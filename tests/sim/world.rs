@@ -110,7 +110,7 @@ impl World {
         (0..world.random.below(20)).for_each(|_| world.write());
         let mut out = Vec::new();
         for index in 0..RESOURCES.len() {
-            world.machine.add(world.cachers[index].storage.clone(), &mut out);
+            world.machine.add(world.cachers[index].storage.clone(), None, &mut out);
         }
         let base = 1 + world.random.below(world.line.revision as usize) as u64;
         world.machine.start(Revision(base), Revision(world.line.revision), &mut out);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::ingest::ingest;
-use model::{Batch, Broken, Change, Epoch, Feed, KeyChange, KeyRange, Object, ResourceId, Revision, Storage, Stored};
+use model::{Batch, Broken, Change, Epoch, Feed, Included, KeyChange, KeyRange, Object, ResourceId, Revision, Storage, Stored};
 
 /// The key by which kube-apiserver says what it compacted (spec list-watch §10). Not under the prefix.
 pub const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
@@ -89,6 +89,8 @@ struct Watched {
 
 struct Resource {
     storage: Arc<Storage>,
+    /// Of which namespaces it is kept; none: of all.
+    included: Option<Arc<Included>>,
     /// Changes up to here are handed over or in the load.
     upto: Revision,
     phase: Phase,
@@ -135,12 +137,12 @@ impl Machine {
         out.extend(self.resources.values().map(|resource| Out::Void(resource.storage.id.clone(), next)));
     }
 
-    /// A resource appeared (a CustomResourceDefinition, or at start).
-    pub fn add(&mut self, storage: Arc<Storage>, out: &mut Vec<Out>) {
+    /// A resource appeared (a CustomResourceDefinition, or at start), which is kept of these namespaces, or of all.
+    pub fn add(&mut self, storage: Arc<Storage>, included: Option<Arc<Included>>, out: &mut Vec<Out>) {
         let key = storage.key_prefix(&self.prefix).into_bytes();
         let generation = self.generation;
         let phase = Phase::Loading { generation, ready_at: Revision::ZERO, held: Vec::new(), held_bytes: 0 };
-        self.resources.insert(key.clone(), Resource { storage, upto: Revision::ZERO, phase });
+        self.resources.insert(key.clone(), Resource { storage, included, upto: Revision::ZERO, phase });
         if self.fed > Revision::ZERO {
             self.load(&key, LoadAt::Newest, Revision::ZERO, out);
         }
@@ -335,9 +337,12 @@ impl Machine {
             };
             // etcd orders a transaction's events as they were made; one resource's keys may stand apart, so all of them are gathered.
             let (own, others): (Vec<&KeyChange>, Vec<&KeyChange>) = rest.iter().partition(|e| e.key.starts_with(prefix));
-            let changes = own.iter().map(|e| change(&resource.storage, prefix.len(), e)).collect();
+            let is_kept = |e: &&&KeyChange| resource.included.as_ref().is_none_or(|included| included.has_key(&e.key, prefix.len()));
+            let changes: Vec<Change> = own.iter().filter(is_kept).map(|e| change(&resource.storage, prefix.len(), e)).collect();
+            let is_of_use = !changes.is_empty();
             let batch = Batch { revision, changes };
-            if revision > resource.upto
+            if is_of_use
+                && revision > resource.upto
                 && let Some(id) = hand(resource, batch, self.held_bytes_max, out)
             {
                 let key = prefix.to_vec();

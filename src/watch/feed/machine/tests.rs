@@ -28,7 +28,7 @@ impl Bench {
         ];
         let mut bench = Self { machine: Machine::new("/registry/", ranges, held_bytes_max), out: Vec::new(), loads: Vec::new() };
         for id in ["configmaps", "pods", "secrets"] {
-            bench.machine.add(storage(id), &mut bench.out);
+            bench.machine.add(storage(id), None, &mut bench.out);
         }
         bench.machine.start(Revision(base), Revision(newest), &mut bench.out);
         bench
@@ -344,4 +344,20 @@ fn a_new_life_forgets_the_revisions_of_the_old_one() {
     bench.events(RIGHT, &[("pods/b", 6)], false).check(&[]);
     bench.load("pods", 5).check(&["pods reset 5 ready 5 + pods 6 b"]);
     bench.progress(None, 6).check(&["fed 6"]);
+}
+
+/// A resource that is kept of some namespaces: the others' changes are none, and everything else goes on.
+#[test]
+fn what_is_in_other_namespaces_is_not_handed_over() {
+    let mut bench = Bench::live();
+    bench.machine.remove("pods");
+    let included = Some(Arc::new(Included::new(["a".to_owned(), "ab".to_owned()])));
+    bench.machine.add(storage("pods"), included, &mut bench.out);
+    bench.load("pods", 10);
+    let _ = bench.lines();
+    let put = |key: &str, revision: u64| KeyChange { key: format!("/registry/{key}").into(), ..event("pods/p", revision) };
+    let first = ["pods/a/x", "pods/b/y", "pods/ab/z", "pods/abc/n", "pods//m"].map(|key| put(key, 11));
+    bench.changes(RIGHT, first.to_vec(), false).check(&["pods 11 x,z"]);
+    bench.changes(RIGHT, vec![put("pods/b/y", 12), put("secrets/b/s", 13)], false).check(&["secrets 13 s"]);
+    bench.progress(None, 14).check(&["fed 14"]);
 }
