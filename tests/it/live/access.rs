@@ -1,6 +1,6 @@
 //! Access reviews on ours and on kube-apiserver, about random users, roles and bindings that both know: the answers are the same.
 //!
-//! `WATCHCACHE_TEST_REVIEWS` says how many reviews (400), `WATCHCACHE_TEST_SEED` repeats a run.
+//! `WATCHCACHE_TEST_REVIEWS` says how many reviews (400), and as many of a user's rules; `WATCHCACHE_TEST_SEED` repeats a run.
 
 use std::{collections::BTreeSet, env, time::Duration};
 
@@ -105,6 +105,59 @@ fn review(rng: &mut StdRng) -> Value {
     json!({"spec": spec})
 }
 
+/// Somebody who asks for his rules.
+fn impersonated(rng: &mut StdRng) -> Vec<(String, String)> {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut headers = match rng.random_range(0..4) {
+        0 => {
+            let (namespace, account) = (NAMESPACES.choose(rng).expect("not empty"), ACCOUNTS.choose(rng).expect("not empty"));
+            vec![header("Impersonate-User", &format!("system:serviceaccount:{namespace}:{account}"))]
+        }
+        1 => vec![header("Impersonate-User", "system:node:n0"), header("Impersonate-Group", "system:nodes")],
+        _ => vec![header("Impersonate-User", USERS.choose(rng).expect("not empty"))],
+    };
+    if rng.random_bool(0.5) {
+        headers.extend(some(rng, &GROUPS).iter().map(|group| header("Impersonate-Group", group)));
+    }
+    headers.push(header("Content-Type", "application/json"));
+    headers
+}
+
+/// A user's rules: kube-apiserver tells them in the order of its maps, which is a new one each time, and so the errors of roles that are not there.
+fn rules_of(status: &Value) -> (Vec<String>, Vec<String>, Value, BTreeSet<String>) {
+    let all = |member: &str| {
+        let mut rules: Vec<String> = status[member].as_array().into_iter().flatten().map(Value::to_string).collect();
+        rules.sort();
+        rules
+    };
+    let errors = status["evaluationError"].as_str().unwrap_or_default().trim_matches(['[', ']']);
+    (all("resourceRules"), all("nonResourceRules"), status["incomplete"].clone(), errors.split(", ").map(str::to_owned).collect())
+}
+
+/// Asks both for the rules of the same users; those that differ.
+async fn rules_reviewed(clients: [&Client; 2], rng: &mut StdRng, count: u64) -> Result<(Vec<String>, usize), Box<dyn std::error::Error>> {
+    let (mut wrong, mut told) = (Vec::new(), 0);
+    for _ in 0..count {
+        let (headers, namespace) = (impersonated(rng), *NAMESPACES.choose(rng).expect("not empty"));
+        let body = json!({"spec": {"namespace": namespace}}).to_string();
+        let mut statuses = Vec::new();
+        for client in clients {
+            let target = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+            let answer = client.whole("POST", target, &headers, body.as_bytes()).await?;
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            if answer.status != 201 {
+                return Err(format!("{headers:?}: {} {text}", answer.status).into());
+            }
+            statuses.push(serde_json::from_str::<Value>(&text)?["status"].take());
+        }
+        told += statuses[0]["resourceRules"].as_array().map_or(0, Vec::len);
+        if rules_of(&statuses[0]) != rules_of(&statuses[1]) {
+            wrong.push(format!("{headers:?} in {namespace}: theirs {}, ours {}", statuses[0], statuses[1]));
+        }
+    }
+    Ok((wrong, told))
+}
+
 /// What both must say: where several bindings allow it, the one that is told is the first of a map, so only that one is told counts; errors have no order.
 fn comparable(status: &Value) -> Value {
     let mut status = status.clone();
@@ -142,5 +195,11 @@ async fn reviews_are_answered_alike() -> Outcome {
     }
     say(&format!("live access: seed {seed}, {count} reviews, {allowed} allowed, {} differ", wrong.len()));
     assert!(allowed > 0 && (allowed as u64) < count, "a run in which all are answered alike shows nothing");
+    // With the same authorizers: that of nodes cannot tell rules, and says so.
+    let (_secured, address) = floor.secured("rules").await?;
+    let (differ, rules) = rules_reviewed([&theirs, &floor.site.client(address)], &mut rng, count).await?;
+    say(&format!("live access: seed {seed}, {count} users asked for their rules, {rules} rules, {} differ", differ.len()));
+    assert!(rules as u64 > count, "{rules} rules show nothing");
+    wrong.extend(differ);
     if wrong.is_empty() { Ok(()) } else { Err(wrong[..wrong.len().min(10)].join("\n").into()) }
 }

@@ -17,6 +17,7 @@
 mod access;
 mod aggregated;
 mod audit;
+mod auth;
 mod clients;
 mod controllers;
 mod crossing;
