@@ -2,7 +2,7 @@
 """What it costs the server to decide who may: RBAC and tokens of service accounts beside AlwaysAllow and the token file.
 
     cargo build --profile dist
-    python3 benches/rights.py target/dist/watchcache [--objects 5000] [--gets 10000] [--lists 20] [--watchers 1000] [--events 100] [--rounds 3]
+    python3 benches/rights.py target/dist/watchcache [--objects 5000] [--gets 10000] [--lists 20] [--watchers 1000] [--events 100] [--rounds 3] [--etcd etcd --kube-apiserver kube-apiserver]
 
 Starts one server after the other on loopback, A B A B, each on an embedded store of its own behind TLS, and prints the CPU of the server for each unit of work. The clock is that of
 /proc, 10 ms. Needs openssl. The client is slow, which does not matter: only the server's CPU is told.
@@ -73,7 +73,40 @@ class Server:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
+
+
+class Peer(Server):
+    """A kube-apiserver in the same place, with RBAC and the token of a service account."""
+
+    def __init__(self, programs, directory):
+        self.dir, self.rbac = directory, True
+        url, peer = f"http://127.0.0.1:{PORT + 2}", f"http://127.0.0.1:{PORT + 3}"
+        self.etcd = subprocess.Popen([programs[0], "--data-dir", f"{directory}/etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
+                                      f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync"], stderr=subprocess.DEVNULL)
+        subprocess.run(f"openssl genrsa -out {directory}/sa.key 2048 && openssl rsa -in {directory}/sa.key -pubout -out {directory}/sa.pub", shell=True, check=True, stderr=subprocess.DEVNULL)
+        open(f"{directory}/tokens.csv", "w").write('admintoken,admin,1,"system:masters"\n')
+        time.sleep(1)
+        self.process = subprocess.Popen([
+            programs[1], f"--etcd-servers={url}", f"--secure-port={PORT}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--cert-dir={directory}/certs",
+            f"--tls-cert-file={directory}/../tls.crt", f"--tls-private-key-file={directory}/../tls.key", f"--token-auth-file={directory}/tokens.csv", "--authorization-mode=Node,RBAC",
+            f"--service-account-key-file={directory}/sa.pub", f"--service-account-signing-key-file={directory}/sa.key", "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.0.0.0/24"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait()
+        self.token = self.account()
+
+    def plain(self, method, path, body=None):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection("127.0.0.1", PORT, context=context)
+        connection.request(method, path, json.dumps(body) if body else None, {"Authorization": "Bearer admintoken"} | ({"Content-Type": "application/json"} if body else {}))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def stop(self):
+        super().stop()
+        self.etcd.terminate()
+        self.etcd.wait(20)
 
 
 def client(context):
@@ -153,6 +186,8 @@ def main():
     parser.add_argument("program")
     for name, default in [("objects", 5000), ("gets", 10000), ("lists", 20), ("watchers", 1000), ("events", 100), ("rounds", 3)]:
         parser.add_argument(f"--{name}", type=int, default=default)
+    for name in ("etcd", "kube-apiserver"):
+        parser.add_argument(f"--{name}")
     args = parser.parse_args()
     directory = tempfile.mkdtemp()
     try:
@@ -163,24 +198,24 @@ def main():
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         costs = {}
         for round in range(args.rounds):
-            for rbac in (False, True):
+            for rbac in (False, True, *(["peer"] if args.kube_apiserver else [])):
                 own = f"{directory}/{round}{rbac}"
                 os.mkdir(own)
-                server = Server(args.program, own, rbac)
+                server = Peer((args.etcd, args.kube_apiserver), own) if rbac == "peer" else Server(args.program, own, rbac)
                 try:
                     for nth in range(args.objects):
                         server.make(MAPS, {"metadata": {"name": f"m{nth}"}, "data": {"text": base64.b64encode(os.urandom(750)).decode()}})
                     gets(server, context, 500)
                     for name, cost in [("GET", gets(server, context, args.gets)), ("LIST", lists(server, context, args.lists)),
                                        ("event to a watch", fan_out(server, context, args.watchers, args.events))]:
-                        costs.setdefault(name, {False: [], True: []})[rbac].append(cost)
+                        costs.setdefault(name, {}).setdefault(rbac, []).append(cost)
                 finally:
                     server.stop()
-        print("| unit of work | AlwaysAllow, token file | RBAC, service account | ratio |\n|---|---|---|---|")
+        print("| unit of work | AlwaysAllow, token file | RBAC, service account | ratio | kube-apiserver, RBAC, service account |\n|---|---|---|---|---|")
         for name, both in costs.items():
             mean = {rbac: sum(all) / len(all) * 1e6 for rbac, all in both.items()}
             spread = {rbac: f"{mean[rbac]:.1f} ({min(all) * 1e6:.1f}–{max(all) * 1e6:.1f}) µs" for rbac, all in both.items()}
-            print(f"| {name} | {spread[False]} | {spread[True]} | {mean[True] / mean[False]:.3f} |")
+            print(f"| {name} | {spread[False]} | {spread[True]} | {mean[True] / mean[False]:.3f} | {spread.get('peer', '')} |")
     finally:
         shutil.rmtree(directory)
 
