@@ -87,7 +87,8 @@ unpack_haproxy() {
   cd "$work/packages"
   apt-cache show haproxy > /dev/null 2>&1 || quietly apt-get update
   packages=$(apt-get install --reinstall --print-uris --no-install-recommends -qq haproxy | cut -d' ' -f2 | cut -d_ -f1)
-  quietly apt-get download $packages
+  # Lists may be older than what the mirror has.
+  quietly apt-get download $packages 2> /dev/null || { quietly apt-get update && quietly apt-get download $packages; }
   rm -rf "$root"
   for package in *.deb; do dpkg -x "$package" "$root"; done
   printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$(echo "$root"/usr/lib/*-linux-gnu)" "$root/usr/sbin/haproxy" > "$out/haproxy"
