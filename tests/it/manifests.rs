@@ -1,5 +1,7 @@
 //! What `deploy/` hands out: our own server takes the manifests without a word of warning, and the command lines in them are ones that we understand.
 
+mod chart;
+
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
@@ -7,11 +9,14 @@ use watchcache::config::Invocation;
 
 use crate::{
     client::Client,
-    live::{Outcome, free_address, peers::Site},
+    live::{
+        Outcome, free_address,
+        peers::{Running, Site},
+    },
 };
 
 /// Where objects of these kinds are made.
-const COLLECTIONS: [(&str, &str); 7] = [
+const COLLECTIONS: [(&str, &str); 8] = [
     ("Namespace", "/api/v1/namespaces"),
     ("ServiceAccount", "/api/v1/namespaces/watchcache/serviceaccounts"),
     ("Service", "/api/v1/namespaces/watchcache/services"),
@@ -19,22 +24,18 @@ const COLLECTIONS: [(&str, &str); 7] = [
     ("NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/watchcache/networkpolicies"),
     ("Deployment", "/apis/apps/v1/namespaces/watchcache/deployments"),
     ("StatefulSet", "/apis/apps/v1/namespaces/watchcache/statefulsets"),
+    ("ServiceMonitor", "/apis/monitoring.coreos.com/v1/namespaces/watchcache/servicemonitors"),
 ];
 
-fn deployed(name: &str) -> std::io::Result<String> {
+/// A file of `deploy/`.
+pub(crate) fn deployed(name: &str) -> std::io::Result<String> {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name))
 }
 
 #[tokio::test]
 async fn our_own_server_takes_the_manifests() -> Outcome {
     for name in ["kubernetes/standalone.yaml", "kubernetes/with-etcd.yaml", "kubernetes/replica.yaml"] {
-        let site = Site::prepare(Path::new(""))?;
-        let address = free_address()?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-        command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(site.path().join("store"));
-        let running = site.start("watchcache", command)?;
-        let client = Client::plain(address);
-        running.ready(&client).await?;
+        let (_running, _site, client) = our_own_server().await?;
         let mut understood = 0;
         for document in deployed(name)?.split("\n---\n") {
             let object = created(&client, document).await.map_err(|why| format!("{name}: {why}"))?;
@@ -43,6 +44,18 @@ async fn our_own_server_takes_the_manifests() -> Outcome {
         assert_eq!(understood, 1, "{name}: one container is ours");
     }
     Ok(())
+}
+
+/// On its embedded store, empty and ready.
+async fn our_own_server() -> Result<(Running, Site, Client), Box<dyn std::error::Error>> {
+    let site = Site::prepare(Path::new(""))?;
+    let address = free_address()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
+    command.args(["serve", "--insecure-port", &address.port().to_string(), "--data-dir"]).arg(site.path().join("store"));
+    let running = site.start("watchcache", command)?;
+    let client = Client::plain(address);
+    running.ready(&client).await?;
+    Ok((running, site, client))
 }
 
 /// Creates what a document describes, as strictly as a server can; the object.

@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider (default: all five). A part that OUT already has at the wanted version is left alone.
-# Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches.
+# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy (default: all). A part that OUT already has at the wanted version is
+# left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
+# Debian or Ubuntu that this runs on: its packages are unpacked, not installed.
 set -euo pipefail
 
 etcd_version=v3.7.3
 kube_version=1.36.3
 oidc_version=v3.51.17
+helm_version=v4.3.1
 
-[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kube-controller-manager|kubectl|oidc-provider…]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kube-controller-manager|kubectl|oidc-provider|helm|haproxy…]" >&2; exit 2; }
 sources=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl oidc-provider)
+[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,6 +27,8 @@ wanted() {
   case $1 in
   etcd) echo "$etcd_version" ;;
   oidc-provider) echo "$oidc_version" ;;
+  helm) echo "$helm_version" ;;
+  haproxy) echo "of the system" ;;
   *) echo "v$kube_version" ;;
   esac
 }
@@ -70,6 +74,29 @@ build_oidc_provider() {
   echo "$oidc_version" > "$out/.oidc-provider.version"
 }
 
+build_helm() {
+  cd "$work"
+  GOBIN=$out quietly go install -ldflags "-s -w" "helm.sh/helm/v4/cmd/helm@$helm_version"
+  echo "$helm_version" > "$out/.helm.version"
+}
+
+# What apt would install for it, unpacked beside the program.
+unpack_haproxy() {
+  local packages root=$out/haproxy.root
+  mkdir -p "$work/packages"
+  cd "$work/packages"
+  apt-cache show haproxy > /dev/null 2>&1 || quietly apt-get update
+  packages=$(apt-get install --reinstall --print-uris --no-install-recommends -qq haproxy | cut -d' ' -f2 | cut -d_ -f1)
+  # Lists may be older than what the mirror has.
+  quietly apt-get download $packages 2> /dev/null || { quietly apt-get update && quietly apt-get download $packages; }
+  rm -rf "$root"
+  for package in *.deb; do dpkg -x "$package" "$root"; done
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$(echo "$root"/usr/lib/*-linux-gnu)" "$root/usr/sbin/haproxy" > "$out/haproxy"
+  chmod +x "$out/haproxy"
+  quietly "$out/haproxy" -v
+  echo "of the system" > "$out/.haproxy.version"
+}
+
 # The staging modules are published under their own versions; the kubernetes module itself names them by folder, so its own
 # replace lines tell which ones there are.
 kubernetes_module() {
@@ -94,8 +121,10 @@ for part in "${parts[@]}"; do
     continue
   fi
   case $part in
-  etcd) build_etcd && echo "$part $etcd_version built" ;;
-  oidc-provider) build_oidc_provider && echo "$part $oidc_version built" ;;
+  etcd) build_etcd; echo "$part $etcd_version built" ;;
+  oidc-provider) build_oidc_provider; echo "$part $oidc_version built" ;;
+  helm) build_helm; echo "$part $helm_version built" ;;
+  haproxy) unpack_haproxy; echo "$part $("$out/haproxy" -v | head -1 | cut -d' ' -f3) unpacked" ;;
   kube-apiserver) program kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver/app 'app.NewAPIServerCommand()' && kubernetes+=("$part") ;;
   kube-controller-manager)
     program kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager/app 'app.NewControllerManagerCommand()' && kubernetes+=("$part")

@@ -161,6 +161,18 @@ impl Truth {
         part
     }
 
+    /// The part of the keys that begin with this.
+    pub(crate) fn under(&self, prefix: &str) -> Self {
+        let start = self.start.iter().filter(|(key, _)| key.starts_with(prefix));
+        let writes = self.writes.iter().filter(|write| write.key.starts_with(prefix));
+        Self {
+            floor: self.floor,
+            head: self.head,
+            start: start.map(|(key, stored)| (key.clone(), Arc::clone(stored))).collect(),
+            writes: writes.cloned().collect(),
+        }
+    }
+
     /// Each revision at which a key was written and what it was then, `None` when it was not there; the first is the state at `floor`.
     pub(crate) fn versions(&self, key: &str) -> Vec<(u64, Option<&Item>)> {
         let first = self.start.get(key).map(|stored| &stored.item);
@@ -255,6 +267,14 @@ mod tests {
         assert_eq!(shown(&grown).len(), 3);
         assert_eq!(shown(&grown.window(14, 17)), shown(&whole));
         assert!(shown(&grown.window(14, 16)).len() == 1 && !grown.window(14, 16).knows(17));
+    }
+
+    #[test]
+    fn a_part_has_its_keys_only() {
+        let part = sample().under("ns/a");
+        assert_eq!(part.state(&Filter::all(), 18).len(), 1);
+        assert_eq!(part.outcomes(&Filter::all(), 10).iter().map(|c| c.item.revision).collect::<Vec<_>>(), [11, 14]);
+        assert!(part.knows(10) && part.knows(18) && !part.knows(19));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver`, `kube-controller-manager` and `oidc-provider` (`tests/peers/build.sh` makes it) |
+//! | `WATCHCACHE_TEST_PEERS` | folder with `etcd`, `kube-apiserver`, `kube-controller-manager`, `oidc-provider`, `helm` and `haproxy` (`tests/peers/build.sh` makes it) |
 //! | `WATCHCACHE_TEST_SUBJECT` | `watchcache` (default): ours over plain HTTP; `watchcache-secure`: ours over TLS; `watchcache-replica`: ours as a read replica of the kube-apiserver; `kube-apiserver`: a second one in the place of ours, to test the cases |
 //! | `WATCHCACHE_PROTO_RECORD` | file into which the case `proto` writes the golden lines of `tests/data/proto/kube.tsv` |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
@@ -11,6 +11,8 @@
 //! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go` |
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs` |
 //! | `WATCHCACHE_CROSSING_SECONDS`, `_SEED` | how long clients move among the servers (20), and the seed of a run to repeat |
+//! | `WATCHCACHE_BALANCED_WATCHERS`, `_WRITES` | how many watchers there are behind a balancer (150), and writes a second (50); 3,000 need 10,000 open files |
+//! | `WATCHCACHE_BALANCED_SERVER` | the replicas' program, if it is to be another one than that of the tests |
 //! | `WATCHCACHE_TEST_REVIEWS`, `_SEED` | how many access reviews are compared (400), and the seed of a run to repeat |
 //! | `WATCHCACHE_PAGING_OBJECTS` | how many objects are paged (5,000) |
 
@@ -18,6 +20,7 @@ mod access;
 mod aggregated;
 mod audit;
 mod auth;
+mod balanced;
 mod clients;
 mod controllers;
 mod crossing;
