@@ -8,13 +8,11 @@ pub mod selectors;
 mod streams;
 mod tree;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use futures_util::{FutureExt, StreamExt, stream};
-use tokio::runtime::Handle;
+use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 
 use crate::config::{Authorization, Mode};
@@ -60,7 +58,7 @@ pub struct Access {
 }
 
 /// Whom to ask.
-struct Authorizers {
+pub struct Authorizers {
     chain: Chain,
     allows_everyone: bool,
     elsewhere: Elsewhere,
@@ -88,20 +86,35 @@ impl Authorizers {
 
     /// Answers questions of this user. `work` asks; it runs again, from the beginning, after a webhook had to be asked first. False when one did not answer.
     async fn ask<T>(&self, asker: &User, work: impl Fn(&Asking<'_>) -> T) -> (T, bool) {
-        let (mut asking, mut is_answered) = (self.chain.asking(now()), true);
+        let (mut asking, mut is_answered) = (self.asking(), true);
         loop {
             let outcome = work(&asking);
-            let Some(open) = asking.open() else { return (outcome, is_answered) };
-            let verdict = self.elsewhere.ask(&open, &asker.name).await;
-            is_answered &= verdict.is_some();
-            let verdict = verdict.unwrap_or_else(|| open.webhook.failed());
-            asking.answer(open, verdict);
+            match self.learn(&mut asking, asker).await {
+                Some(answered) => is_answered &= answered,
+                None => return (outcome, is_answered),
+            }
         }
+    }
+
+    /// Questions of one request that waits for others too between them.
+    #[must_use]
+    pub fn asking(&self) -> Asking<'_> {
+        self.chain.asking(now())
+    }
+
+    /// Asks the webhook that had to be asked first, if any; then everything is to be asked again, from the beginning. False when it does not answer.
+    pub async fn learn(&self, asking: &mut Asking<'_>, asker: &User) -> Option<bool> {
+        let open = asking.open()?;
+        let verdict = self.elsewhere.ask(&open, &asker.name).await;
+        let is_answered = verdict.is_some();
+        let verdict = verdict.unwrap_or_else(|| open.webhook.failed());
+        asking.answer(open, verdict);
+        Some(is_answered)
     }
 
     /// What memory alone decides.
     fn decide(&self, asked: &Attributes<'_>) -> Option<Verdict> {
-        let mut asking = self.chain.asking(now());
+        let mut asking = self.asking();
         let verdict = asking.decide(asked);
         asking.open().is_none().then_some(verdict)
     }
@@ -301,13 +314,10 @@ impl Access {
         self.authorizers.now().ask(asker, |asking| work(asking)).await.0
     }
 
-    /// The same where nothing can wait. When a webhook has to be asked, this thread waits for it, and others take over what else it has to do.
-    pub fn ask_now<T>(&self, user: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
-        let mut answer = pin!(self.ask(user, work));
-        match answer.as_mut().now_or_never() {
-            Some(outcome) => outcome,
-            None => tokio::task::block_in_place(|| Handle::current().block_on(answer)),
-        }
+    /// Those who are asked, as they are now.
+    #[must_use]
+    pub fn authorizers(&self) -> Arc<Authorizers> {
+        self.authorizers.now()
     }
 
     /// May they?
@@ -332,6 +342,6 @@ impl Access {
     /// What a user may do in a namespace.
     #[must_use]
     pub fn rules_for(&self, user: &User, namespace: &str) -> Rules {
-        self.authorizers.now().chain.asking(now()).rules_for(user, namespace)
+        self.authorizers.now().asking().rules_for(user, namespace)
     }
 }

@@ -21,14 +21,14 @@ use crate::access::Access;
 use crate::read::{options::ListOptions, serve::List};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
-    Ask, Deletion, Part, PatchKind, Seen, Syntax, Written,
+    Approval, Ask, Deletion, Part, PatchKind, Seen, Syntax, Written,
     failure::{Named, WriteError},
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
 };
 use auth::User;
 use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
-use auth::authz::{Attributes, Decision, Resource, Target};
+use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
 use codec::stored;
 use go::{quote::quoted, url::Query};
 use serde_json::Value;
@@ -191,7 +191,6 @@ impl Call<'_> {
             Write::Replace(part) | Write::Patch(part) => part,
             _ => Part::Main,
         };
-        let approval = |object: &Value, stored: Option<&Value>| approve(&self.api.access, user, self.path, write, object, stored);
         let record = self.reply().record();
         let custom = self.resource.served.custom && write != Write::ReplaceScale;
         let tell = |object: &Value| {
@@ -200,25 +199,40 @@ impl Call<'_> {
             }
         };
         let seen = record.map(|_| &tell as &Seen<'_>);
-        let ask = Ask { place: self.place(), part, options, approval: (!self.api.access.allows_all(user)).then_some(&approval), seen };
-        let writer = &self.api.writer;
+        let (access, writer) = (&self.api.access, &self.api.writer);
         let media = media?;
         if let (Some(record), Media::Patch(_)) = (record, media) {
             record.requested_text(body);
         }
-        let written = match (write, media) {
-            (Write::Bind, Media::Object(syntax)) => {
-                writer.bind(&ask, syntax, body, told).await.map_err(Status::from)?;
-                return Ok(Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) });
+        let authorizers = access.authorizers();
+        let mut asking = authorizers.asking();
+        loop {
+            told.clear();
+            let approval = |object: &Value, stored: Option<&Value>| match approve(access, &asking, user, self.path, write, object, stored) {
+                _ if asking.must_wait() => Err(WriteError::Raw("a webhook has to be asked first".to_owned())),
+                judged => judged,
+            };
+            let approval = (!access.allows_all(user)).then_some(&approval as &Approval<'_>);
+            let ask = Ask { place: self.place(), part, options: options.clone(), approval, seen };
+            let written = match (write, media) {
+                (Write::Bind, Media::Object(syntax)) => {
+                    let bound = writer.bind(&ask, syntax, body, told).await;
+                    return bound
+                        .map(|_| Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) })
+                        .map_err(Status::from);
+                }
+                (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body, told).await,
+                (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body, told).await,
+                (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body, told).await,
+                (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body, told).await,
+                (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body, told).await,
+                _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
+            };
+            // A webhook is asked while nothing is held: no turn for large work above all. Nothing has been written then.
+            if authorizers.learn(&mut asking, user).await.is_none() {
+                return written.map(Answer::Object).map_err(Status::from);
             }
-            (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body, told).await,
-            (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body, told).await,
-            (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body, told).await,
-            (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body, told).await,
-            (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body, told).await,
-            _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
-        };
-        written.map(Answer::Object).map_err(Status::from)
+        }
     }
 
     async fn deleted(
@@ -327,6 +341,7 @@ impl Call<'_> {
 /// not have (spec api-surface §13.1).
 fn approve(
     access: &Access,
+    authorizer: &dyn Authorizer,
     user: &User,
     path: &ResourcePath,
     write: Write,
@@ -341,14 +356,14 @@ fn approve(
         let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
         let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
         let asked = Attributes { user, verb: "create", target };
-        let verdict = access.ask_now(user, |authorizer| authorizer.decide(&asked));
+        let verdict = authorizer.decide(&asked);
         if verdict.decision != Decision::Allow {
             return Err(WriteError::Forbidden { of: named(), why: refusal(&asked, &verdict.reason.to_string()), cause: None });
         }
     }
     let Some(kind) = Kind::of(&path.resource).filter(|_| path.group == GROUP) else { return Ok(()) };
     let write = Escalation { user, kind, namespace, name, object, stored };
-    access.ask_now(user, |authorizer| access.confirm_no_escalation(authorizer, &write)).map_err(|refusal| match refusal {
+    access.confirm_no_escalation(authorizer, &write).map_err(|refusal| match refusal {
         Refusal::Forbidden(why) => WriteError::Forbidden { of: named(), why, cause: None },
         Refusal::NotFound(role) => WriteError::NotFound(Named { name: role, ..named() }),
         Refusal::BadRequest(why) => WriteError::BadRequest(why),

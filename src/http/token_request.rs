@@ -17,11 +17,12 @@ use super::{
     status::Status,
 };
 use crate::access::directory::Cached;
-use crate::read::target::Target;
+use crate::read::{failure::ReadError, target::Target};
 use crate::telemetry::{Scope, Verb};
 use crate::write::{
     failure::{Named, WriteError},
     options::{Verb as Options, WriteOptions},
+    place::Place,
 };
 use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
 use codec::stored;
@@ -56,6 +57,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         if let Some(record) = reply.record() {
             record.requested(&asked, |asked| stored::shown(false, asked));
         }
+        TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
         there(api, namespace, account).await?;
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
         if let Some(record) = reply.record() {
@@ -78,14 +80,16 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     response
 }
 
-/// Waits until the cache knows of the account as etcd does: who has just made one wants a token of it.
+/// The namespace must take new content, as if a token were some. Then waits until the cache knows of the account as etcd does: who has just made one wants a token
+/// of it.
 async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> {
     let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned();
     let resource = resource.ok_or_else(Status::not_found_generic)?;
-    let target = Target::object(resource, api.reader.prefix(), Some(namespace), account);
+    let target = Target::object(resource.clone(), api.reader.prefix(), Some(namespace), account);
+    let place = Place { resource, namespace: Some(namespace.to_owned()), name: account.to_owned() };
+    api.writer.namespace_takes(&place).await.map_err(Status::from)?;
     match api.reader.get(&target, "").await {
-        Ok(_) => Ok(()),
-        Err(crate::read::failure::ReadError::NotFound { name }) => Err(Status::not_found("", "serviceaccounts", &name)),
+        Ok(_) | Err(ReadError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -50,7 +50,10 @@ impl Leaving {
 
 impl Writer {
     /// Whether an object may be created at this place.
-    pub(super) async fn namespace_takes(&self, place: &Place) -> Result<(), WriteError> {
+    ///
+    /// # Errors
+    /// See [`WriteError`]: the namespace is not there, or is being terminated.
+    pub async fn namespace_takes(&self, place: &Place) -> Result<(), WriteError> {
         let Some(namespace) = &place.namespace else { return Ok(()) };
         let phase = match &self.host {
             Some(host) => host.phase(namespace).await.map_err(WriteError::Internal)?,

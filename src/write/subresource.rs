@@ -8,7 +8,7 @@ use super::{
     body::{Expected, Syntax},
     decode::Sent,
     failure::{Named, WriteError},
-    is_large,
+    in_namespace, is_large,
     place::{Current, Place},
     strategy::check_uid,
     transaction::{Decision, Look},
@@ -27,6 +27,8 @@ impl Writer {
         let _entered = self.enter(&ask.place, false, body.len()).await;
         let binding = self.offload.take(is_large(body), || Sent::read_shown(&BINDING, ask, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
+        in_namespace(place, &binding)?;
+        self.namespace_takes(place).await?;
         if tree::text(&binding, &["metadata", "name"]) != place.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
         }

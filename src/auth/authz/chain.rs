@@ -106,6 +106,12 @@ impl Asking<'_> {
         self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Whether something has to be asked first.
+    #[must_use]
+    pub fn must_wait(&self) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// What the webhook says.
     pub fn answer(&mut self, open: Open, verdict: Verdict) {
         self.answers.push((open, verdict));

@@ -104,3 +104,43 @@ async fn a_body_without_a_type_is_refused_in_any_version_of_http() -> Outcome {
     }
     Ok(())
 }
+
+/// A token and a binding count as new content, of which a namespace that goes takes none. The texts are those of kube-apiserver 1.36.3.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_that_goes_takes_no_tokens_and_bindings() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start(dir.path()).await?;
+    let (client, all) = (server.client(), "/api/v1/namespaces");
+    asked(&client, ("POST", all), Some(&json!({"metadata": {"name": "going"}})), 201).await?;
+    asked(&client, ("POST", &format!("{all}/going/serviceaccounts")), Some(&json!({"metadata": {"name": "bot"}})), 201).await?;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "none:1"}]}});
+    asked(&client, ("POST", &format!("{all}/going/pods")), Some(&pod), 201).await?;
+    asked(&client, ("DELETE", &format!("{all}/going")), None, 200).await?;
+    let kind = |group: &str, kind: &str| json!({"apiVersion": group, "kind": kind, "metadata": {}});
+    let (mut token, mut binding) = (kind("authentication.k8s.io/v1", "TokenRequest"), kind("v1", "Binding"));
+    token["spec"] = json!({});
+    binding["metadata"]["name"] = json!("p");
+    binding["target"] = json!({"kind": "Node", "name": "n"});
+    for (path, body, of) in [
+        ("serviceaccounts/bot/token", &token, r#"serviceaccounts "bot""#),
+        ("serviceaccounts/nope/token", &token, r#"serviceaccounts "nope""#),
+        ("pods/p/binding", &binding, r#"pods "p""#),
+    ] {
+        let refused = asked(&client, ("POST", &format!("{all}/going/{path}")), Some(body), 403).await?;
+        let why = "unable to create new content in namespace going because it is being terminated";
+        assert_eq!(refused["message"], format!("{of} is forbidden: {why}"));
+        assert_eq!(refused["details"]["causes"][0]["reason"], "NamespaceTerminating");
+        let missing = asked(&client, ("POST", &format!("{all}/missing/{path}")), Some(body), 404).await?;
+        assert_eq!(missing["message"], r#"namespaces "missing" not found"#);
+        let mut elsewhere = body.clone();
+        elsewhere["metadata"]["namespace"] = json!("y");
+        let refused = asked(&client, ("POST", &format!("{all}/missing/{path}")), Some(&elsewhere), 400).await?;
+        assert_eq!(refused["message"], "the namespace of the provided object does not match the namespace sent on the request");
+    }
+    // The name counts before the account.
+    token["metadata"]["name"] = json!("y");
+    let refused = asked(&client, ("POST", &format!("{all}/default/serviceaccounts/nope/token")), Some(&token), 422).await?;
+    assert_eq!(refused["details"]["causes"][0]["field"], "metadata.name");
+    server.kill()?;
+    Ok(())
+}

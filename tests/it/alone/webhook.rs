@@ -62,6 +62,13 @@ impl Hook {
         let status = self.status.lock().expect("unbroken").clone();
         match &status {
             Value::String(word) if word == "hang" => std::future::pending().await,
+            Value::String(word) if word == "wait" => {
+                while *self.status.lock().expect("unbroken") == status {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                review["status"] = self.status.lock().expect("unbroken").clone();
+                Response::new(Full::new(review.to_string().into()))
+            }
             Value::String(word) if word == "fail" => {
                 Response::builder().status(StatusCode::FORBIDDEN).body(Full::default()).expect("legal")
             }
@@ -158,6 +165,73 @@ async fn a_webhook_decides_what_roles_do_not() -> Outcome {
     let waited = timeout(PATIENCE, waiting).await???;
     assert!([200, 504].contains(&waited), "allowed from memory, or out of time: {waited}");
     assert_eq!(status(&jane, "/api/v1/namespaces/n8/pods?timeout=1s").await?, 504);
+    server.kill()?;
+    Ok(())
+}
+
+/// A JSON patch is large work, which takes turns; as many patches of a Role wait for the webhook as there could be turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_webhook_has_no_turn() -> Outcome {
+    let waiting = std::thread::available_parallelism()?.get().max(2);
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let (hook, address) = Hook::start().await?;
+    let flags = [
+        "--authorization-mode=RBAC,Webhook".to_owned(),
+        "--authorization-webhook-version=v1".to_owned(),
+        format!("--authorization-webhook-config-file={}", kubeconfig(dir.path(), address)?),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = start(dir.path(), &site, listener, &flags).await?;
+    let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+    hook.says(json!({"allowed": false}));
+    let (rbac, group) = ("/apis/rbac.authorization.k8s.io/v1/namespaces/default", "rbac.authorization.k8s.io");
+    let rules = json!([{"apiGroups": [group], "resources": ["roles"], "verbs": ["get", "patch"]}]);
+    asked(&admin, ("POST", &format!("{rbac}/roles")), Some(&json!({"metadata": {"name": "patcher"}, "rules": rules})), 201).await?;
+    let binding = json!({
+        "metadata": {"name": "patcher"}, "roleRef": {"apiGroup": group, "kind": "Role", "name": "patcher"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "jane"}],
+    });
+    asked(&admin, ("POST", &format!("{rbac}/rolebindings")), Some(&binding), 201).await?;
+    let role = format!("{rbac}/roles/r");
+    let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    asked(&admin, ("POST", &format!("{rbac}/roles")), Some(&json!({"metadata": {"name": "r"}, "rules": rules})), 201).await?;
+    let began = Instant::now();
+    while status(&jane, &role).await? != 200 {
+        assert!(began.elapsed() < PATIENCE, "the binding counts");
+        sleep(Duration::from_millis(20)).await;
+    }
+    hook.says(json!("wait"));
+    let before = hook.count();
+    let patches: Vec<_> = (0..waiting)
+        .map(|nth| {
+            let (jane, role) = (jane.clone(), role.clone());
+            let patch = json!([{"op": "add", "path": "/rules/0/verbs/-", "value": format!("v{nth}")}]);
+            tokio::spawn(async move { asked(&jane, ("PATCH", &role), Some(&patch), 200).await })
+        })
+        .collect();
+    while hook.count() == before {
+        assert!(began.elapsed() < PATIENCE, "it is asked");
+        sleep(Duration::from_millis(20)).await;
+    }
+    // The others ask the same and wait for the same answer.
+    sleep(Duration::from_millis(500)).await;
+    let map = "/api/v1/namespaces/default/configmaps";
+    asked(&admin, ("POST", map), Some(&json!({"metadata": {"name": "m"}})), 201).await?;
+    let patch = json!([{"op": "add", "path": "/data", "value": {"a": "b"}}]);
+    let patched = timeout(Duration::from_secs(5), asked(&admin, ("PATCH", &format!("{map}/m")), Some(&patch), 200)).await;
+    assert_eq!(patched.map_err(|_| "others wait too")??["data"], json!({"a": "b"}));
+    assert!(patches.iter().all(|patch| !patch.is_finished()));
+    hook.says(json!({"allowed": true}));
+    for patch in patches {
+        timeout(PATIENCE, patch).await???;
+    }
+    let mut verbs: Vec<Value> =
+        asked(&admin, ("GET", &role), None, 200).await?["rules"][0]["verbs"].as_array().cloned().unwrap_or_default();
+    verbs.sort_by_key(Value::to_string);
+    let mut expected: Vec<Value> = (0..waiting).map(|nth| json!(format!("v{nth}"))).chain([json!("get")]).collect();
+    expected.sort_by_key(Value::to_string);
+    assert_eq!(verbs, expected, "each once");
     server.kill()?;
     Ok(())
 }

@@ -148,7 +148,8 @@ mod tests {
             if let Some(reference) = body["spec"]["boundObjectRef"].as_object_mut() {
                 reference.retain(|_, value| value != "");
             }
-            let request = TokenRequest::check(&body, "default", account, &recorded::issuers(), &Recorded);
+            let request = TokenRequest::check_namespace(&body, "default")
+                .and_then(|()| TokenRequest::check(&body, "default", account, &recorded::issuers(), &Recorded));
             match request {
                 Err(error) => {
                     let (code, named) = match &error {

@@ -84,7 +84,23 @@ pub(super) struct Binding {
 }
 
 impl<'a> TokenRequest<'a> {
-    /// Checks a request for a token of this account, in kube-apiserver's order. `tree` is the body, whose types were checked; `audiences` are those of the API.
+    /// Checks that a request is of the namespace of its path.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub fn check_namespace(tree: &Value, namespace: &str) -> Result<(), TokenRequestError> {
+        match tree["metadata"]["namespace"].as_str() {
+            None | Some("") => Ok(()),
+            Some(said) if said == namespace => Ok(()),
+            Some(_) => {
+                let why = "the namespace of the provided object does not match the namespace sent on the request";
+                Err(TokenRequestError::BadRequest(why.to_owned()))
+            }
+        }
+    }
+
+    /// Checks the rest of a request for a token of this account, in kube-apiserver's order. `tree` is the body, whose types were checked; `audiences` are those of
+    /// the API.
     ///
     /// # Errors
     /// What the client is told.
@@ -96,10 +112,6 @@ impl<'a> TokenRequest<'a> {
         directory: &dyn Directory,
     ) -> Result<TokenRequest<'a>, TokenRequestError> {
         let metadata = |member: &str| tree["metadata"][member].as_str().unwrap_or_default();
-        if !metadata("namespace").is_empty() && metadata("namespace") != namespace {
-            let why = "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(TokenRequestError::BadRequest(why.to_owned()));
-        }
         if !metadata("name").is_empty() && metadata("name") != account {
             let (name, value) = (account.to_owned(), go::quote::quoted(metadata("name")));
             return Err(TokenRequestError::Invalid {
