@@ -80,16 +80,24 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     response
 }
 
+/// How long a token waits for the cache to know the account that etcd has.
+const CATCH_UP: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// The namespace must take new content, as if a token were some. Then waits until the cache knows of the account as etcd does: who has just made one wants a token
 /// of it.
 async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> {
     let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned();
     let resource = resource.ok_or_else(Status::not_found_generic)?;
     let target = Target::object(resource.clone(), api.reader.prefix(), Some(namespace), account);
-    let place = Place { resource, namespace: Some(namespace.to_owned()), name: account.to_owned() };
+    let place = Place { resource: resource.clone(), namespace: Some(namespace.to_owned()), name: account.to_owned() };
     api.writer.namespace_takes(&place).await.map_err(Status::from)?;
     match api.reader.get(&target, "").await {
-        Ok(_) | Err(ReadError::NotFound { .. }) => Ok(()),
+        Ok(object) => {
+            // etcd may have answered in the place of a cache that is late; in time or not, the cache is asked then.
+            let _ = resource.handle.published.wait_for(object.revision, CATCH_UP).await;
+            Ok(())
+        }
+        Err(ReadError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
