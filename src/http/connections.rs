@@ -17,7 +17,7 @@ use std::{
 use prometheus::{IntCounterVec, IntGauge};
 use tokio::{
     sync::Notify,
-    task::{AbortHandle, yield_now},
+    task::AbortHandle,
     time::{Instant, sleep},
 };
 
@@ -29,6 +29,10 @@ const STRANGERS_PART: usize = 10;
 /// Loopback keeps one place in so many, [`RESERVE_MIN`] at least: an operator and a probe.
 const RESERVE_PART: usize = 100;
 const RESERVE_MIN: usize = 2;
+
+/// A newcomer is not counted among the strangers for so long, while there are places at all: of a crowd that comes at once (all clients, after a restart)
+/// those who came first would else go before their handshakes are over.
+const ARRIVAL: Duration = Duration::from_millis(100);
 
 /// How long a stranger's connection is kept after a health endpoint was asked on it: load balancers ask every 10 s, and need not connect each time.
 const PROBE_KEPT: Duration = Duration::from_secs(15);
@@ -110,8 +114,10 @@ impl Address {
 /// Whose a connection is.
 #[derive(Debug)]
 enum Whose {
-    /// Nobody's yet; closed at this time.
+    /// Nobody's yet.
     Strangers {
+        since: Instant,
+        /// Closed at this time.
         until: Instant,
     },
     User(Arc<str>),
@@ -155,19 +161,21 @@ impl<H> Table<H> {
         }
     }
 
-    /// Gives a newcomer a place; the stranger that had to go for it, if one had to. A stranger has time until `until`.
-    fn admit(&mut self, peer: IpAddr, is_local: bool, until: Instant) -> Result<(u64, Option<Open<H>>), Reason> {
+    /// Gives a newcomer a place; the stranger that had to go for it, if one had to. A stranger has this time to prove whose he is.
+    fn admit(&mut self, peer: IpAddr, is_local: bool, now: Instant, time: Duration) -> Result<(u64, Option<Open<H>>), Reason> {
         let address = Address::of(peer);
-        if self.addresses.get(&address).is_some_and(|count| *count >= self.places.share) {
-            return Err(Reason::AddressShare);
-        }
         let places = if address.is_loopback() { self.places.all } else { self.places.all - self.places.reserve };
-        let is_full = self.open.len() >= places || (!is_local && self.strangers.len() >= self.places.strangers);
-        let displaced = match is_full.then(|| self.first_to_go()) {
-            None => None,
-            Some(None) => return Err(Reason::Full),
-            Some(Some(id)) => self.remove(id),
+        let goes = if self.addresses.get(&address).is_some_and(|count| *count >= self.places.share) {
+            let own = self.strangers.iter().find(|(_, of)| **of == address).map(|(id, _)| *id);
+            Some(own.ok_or(Reason::AddressShare)?)
+        } else if self.open.len() >= places {
+            Some(self.first_to_go().ok_or(Reason::Full)?)
+        } else if !is_local && self.has_all_strangers(now) {
+            self.first_to_go()
+        } else {
+            None
         };
+        let displaced = goes.and_then(|id| self.remove(id));
         let id = self.next;
         self.next += 1;
         *self.addresses.entry(address).or_default() += 1;
@@ -177,10 +185,26 @@ impl<H> Table<H> {
         } else {
             self.strangers.insert(id, address);
             *self.stranger_addresses.entry(address).or_default() += 1;
-            Whose::Strangers { until }
+            Whose::Strangers { since: now, until: now + time }
         };
         self.open.insert(id, Open { address, whose, handle: None });
         Ok((id, displaced))
+    }
+
+    /// Whether as many strangers as may be are there for longer than [`ARRIVAL`].
+    fn has_all_strangers(&self, now: Instant) -> bool {
+        // They are in the order of their coming.
+        let last = self.strangers.keys().nth(self.places.strangers - 1).and_then(|id| self.open.get(id));
+        matches!(last, Some(Open { whose: Whose::Strangers { since, .. }, .. }) if now.duration_since(*since) >= ARRIVAL)
+    }
+
+    /// Takes out the strangers that are too many now that their arrival is over.
+    fn surplus(&mut self, now: Instant) -> Vec<Open<H>> {
+        let mut surplus = Vec::new();
+        while self.strangers.len() > self.places.strangers && self.has_all_strangers(now) {
+            surplus.extend(self.first_to_go().and_then(|id| self.remove(id)));
+        }
+        surplus
     }
 
     /// The oldest stranger of those addresses that have most strangers: a crowd from one address displaces itself.
@@ -206,14 +230,14 @@ impl<H> Table<H> {
 
     /// A stranger has this long at least.
     fn extend(&mut self, id: u64, to: Instant) {
-        if let Some(Open { whose: Whose::Strangers { until }, .. }) = self.open.get_mut(&id) {
+        if let Some(Open { whose: Whose::Strangers { until, .. }, .. }) = self.open.get_mut(&id) {
             *until = to.max(*until);
         }
     }
 
     /// Takes out the strangers whose time is over.
     fn overdue(&mut self, now: Instant) -> Vec<Open<H>> {
-        let is_over = |id: &u64| matches!(self.open.get(id), Some(Open { whose: Whose::Strangers { until }, .. }) if *until <= now);
+        let is_over = |id: &u64| matches!(self.open.get(id), Some(Open { whose: Whose::Strangers { until, .. }, .. }) if *until <= now);
         let over: Vec<u64> = self.strangers.keys().copied().filter(is_over).collect();
         over.into_iter().filter_map(|id| self.remove(id)).collect()
     }
@@ -270,22 +294,16 @@ impl Connections {
     }
 
     /// A place for a newcomer, for as long as its seat lives. `None`: it is to be closed at once.
-    ///
-    /// When a stranger had to go for it, all tasks have a turn before this returns: of a crowd that comes at once (all clients, after a restart) those who
-    /// came first would else go before the server has had time for their handshakes.
-    pub(super) async fn admit(self: &Arc<Self>, peer: IpAddr, is_local: bool) -> Option<Arc<Seat>> {
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, is_local: bool) -> Option<Arc<Seat>> {
         let admitted = {
             let mut table = self.table();
-            let admitted = table.admit(peer, is_local, Instant::now() + self.proof_max);
+            let admitted = table.admit(peer, is_local, Instant::now(), self.proof_max);
             self.show(&table);
             admitted
         };
         match admitted {
             Ok((id, displaced)) => {
-                if displaced.is_some() {
-                    self.close(displaced, Reason::Displaced);
-                    yield_now().await;
-                }
+                self.close(displaced, Reason::Displaced);
                 let is_known = AtomicBool::new(is_local);
                 Some(Arc::new(Seat { connections: self.clone(), id, is_known, leaving: OnceLock::new(), left: Notify::new() }))
             }
@@ -296,18 +314,19 @@ impl Connections {
         }
     }
 
-    /// Closes strangers whose time is over, for ever.
+    /// Closes strangers whose time is over, and those that are too many, for ever.
     pub(super) async fn sweep(&self) -> Infallible {
         let every = (self.proof_max / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
         loop {
             sleep(every).await;
-            let overdue = {
-                let mut table = self.table();
-                let overdue = table.overdue(Instant::now());
+            let (overdue, surplus) = {
+                let (mut table, now) = (self.table(), Instant::now());
+                let gone = (table.overdue(now), table.surplus(now));
                 self.show(&table);
-                overdue
+                gone
             };
             self.close(overdue, Reason::Unproven);
+            self.close(surplus, Reason::Displaced);
         }
     }
 
@@ -450,7 +469,11 @@ mod tests {
 
     /// Lets somebody in; its number, and who had to go.
     fn admit(table: &mut Table<u64>, peer: IpAddr) -> Result<(u64, Option<u64>), Reason> {
-        let (id, gone) = table.admit(peer, false, Instant::now() + TEN)?;
+        admit_at(table, peer, Instant::now())
+    }
+
+    fn admit_at(table: &mut Table<u64>, peer: IpAddr, now: Instant) -> Result<(u64, Option<u64>), Reason> {
+        let (id, gone) = table.admit(peer, false, now, TEN)?;
         table.open.get_mut(&id).expect("it is open").handle = Some(id);
         Ok((id, gone.and_then(|open| open.handle)))
     }
@@ -465,11 +488,27 @@ mod tests {
         let mut table = table(40);
         let honest = admit(&mut table, ip(9)).expect("free").0;
         let crowd: Vec<u64> = (0..3).map(|_| admit(&mut table, ip(1)).expect("free").0).collect();
-        for gone in crowd {
-            assert_eq!(admit(&mut table, ip(1)).expect("another goes").1, Some(gone));
+        for (nth, gone) in (1..).zip(crowd) {
+            assert_eq!(admit_at(&mut table, ip(1), Instant::now() + nth * ARRIVAL).expect("another goes").1, Some(gone));
             assert_eq!(table.strangers.len(), 4);
         }
         assert!(table.strangers.contains_key(&honest));
+    }
+
+    #[test]
+    fn a_crowd_that_arrives_has_the_places_that_are_free_for_a_while() {
+        let mut table = table(40);
+        let now = Instant::now();
+        let crowd: Vec<u64> = (0..30).map(|_| admit_at(&mut table, ip(1), now).expect("free").0).collect();
+        assert_eq!(
+            admit_at(&mut table, ip(1), now).expect("it has its share").1,
+            Some(crowd[0]),
+            "an address at its share displaces itself"
+        );
+        assert!(table.surplus(now + ARRIVAL / 2).is_empty());
+        let gone: Vec<u64> = table.surplus(now + ARRIVAL).into_iter().filter_map(|open| open.handle).collect();
+        assert_eq!(gone, crowd[1..27]);
+        assert_eq!(table.strangers.len(), 4);
     }
 
     #[test]
@@ -526,13 +565,13 @@ mod tests {
                 let peer = if who == 0 { LOOPBACK } else { ip(who) };
                 let one = table.open.keys().copied().nth(which);
                 match (step, one) {
-                    (0 | 1, _) => drop(table.admit(peer, who == 0 && step == 1, Instant::now() + TEN)),
+                    (0 | 1, _) => drop(table.admit(peer, who == 0 && step == 1, Instant::now() + (step + who) as u32 * ARRIVAL / 2, TEN)),
                     (2, Some(id)) => drop(table.prove(id, &who.to_string())),
                     (3, Some(id)) => drop(table.remove(id)),
                     _ => {}
                 }
                 let count = |test: &dyn Fn(&Open<u64>) -> bool| table.open.values().filter(|open| test(open)).count();
-                prop_assert!(table.open.len() <= places.all && table.strangers.len() <= places.strangers);
+                prop_assert!(table.open.len() <= places.all);
                 prop_assert_eq!(count(&|open| matches!(open.whose, Whose::Strangers { .. })), table.strangers.len());
                 prop_assert_eq!(count(&|open| matches!(open.whose, Whose::Local)), table.locals);
                 prop_assert!(table.addresses.values().chain(table.users.values()).all(|count| *count <= places.share));
@@ -540,6 +579,8 @@ mod tests {
                 prop_assert_eq!(table.stranger_addresses.values().sum::<usize>(), table.strangers.len());
                 prop_assert_eq!(table.users.values().sum::<usize>() + table.strangers.len() + table.locals, table.open.len());
             }
+            table.surplus(Instant::now() + TEN);
+            prop_assert!(table.strangers.len() <= places.strangers);
         }
     }
 }

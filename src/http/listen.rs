@@ -260,7 +260,7 @@ where
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            Ok((stream, peer)) => match shared.connections.admit(peer.ip(), tls.is_none()).await {
+            Ok((stream, peer)) => match shared.connections.admit(peer.ip(), tls.is_none()) {
                 Some(seat) => {
                     let task = connections.spawn(contained(welcome(stream, peer, tls.clone(), Arc::clone(&shared), Arc::clone(&seat))));
                     seat.served_by(task);
