@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last: hyper with our limits, and a watch over connections that ask for nothing. Knows no route.
+//! One connection from its first byte to its last: hyper with our limits, and what ends connections that ask for nothing or read nothing. Knows no route.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -16,16 +16,18 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rand::Rng;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::{
     budget::Hold,
     connections::{Reason, STRANGER_REQUESTS_MAX},
     counted::{Counted, LongRunning},
+    gather::Gather,
     inflight::Place,
     listen::ConnInfo,
     progress::{Progress, Streams},
     pulse::{Felt, Open, Pulse, Sent},
+    turns::{Turned, Turns, Woken},
     upgraded::Handshake,
 };
 use crate::config::Connections;
@@ -92,15 +94,8 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (followed, pulse) = (Followed::default(), Arc::new(Pulse::default()));
-    tokio::select! {
-        biased;
-        () = Progress::of_connection(requests(io, builder, limits, &info, service, &pulse, &followed)) => {}
-        () = pulse.stalls(limits.unread_max) => {
-            info.seat.leave(Reason::Unread);
-            tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
-        }
-    }
+    let (followed, woken) = (Followed::default(), Arc::default());
+    Progress::of_connection(&woken, requests(io, builder, limits, &info, service, &woken, &followed)).await;
     let handshake = followed.lock().expect("no holder panics").take();
     if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
         // Boxed: few connections need room for it.
@@ -117,7 +112,7 @@ async fn requests<IO, F, Fut, B>(
     limits: &Connections,
     info: &Arc<ConnInfo>,
     service: F,
-    pulse: &Arc<Pulse>,
+    woken: &Arc<Woken>,
     followed: &Followed,
 ) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -126,8 +121,8 @@ async fn requests<IO, F, Fut, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let goodbye = &*info.goodbye;
-    let io = TokioIo::new(Felt::new(io, Arc::clone(pulse), Arc::clone(&info.seat)));
+    let (goodbye, pulse) = (&*info.goodbye, &Arc::new(Pulse::default()));
+    let io = Gather::new(Felt::new(io, Arc::clone(pulse), Arc::clone(&info.seat)), &info.unread);
     let service = service_fn(|request| {
         let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
         if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {
@@ -150,39 +145,81 @@ async fn requests<IO, F, Fut, B>(
             Ok::<_, Infallible>(answer.map(body))
         }
     });
-    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+    let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io.clone()), service));
+    let mut turns = Turns::new(connection, woken, io.clone());
+    // HTTP/1.1 has one answer at a time.
+    let gathers = || pulse.speaks_h2();
+    let mut stalls = pin!(pulse.stalls(limits.unread_max));
     let mut stop = info.stop.clone();
     let (mut must_end, mut is_last) = (false, false);
     loop {
-        tokio::select! {
-            result = connection.as_mut() => return ended(info, result),
-            why = tired(pulse, limits) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
-            why = info.seat.left() => {
+        let chores = async {
+            tokio::select! {
+                why = tired(pulse, limits) => Chore::Tired(why),
+                why = info.seat.left() => Chore::Left(why),
+                () = Progress::given_up() => Chore::GivenUp,
+                () = goodbye.notified(), if !is_last => Chore::Goodbye,
+                _ = stop.wait_for(|stopped| *stopped) => Chore::Stop,
+                () = stalls.as_mut() => Chore::Unread,
+            }
+        };
+        let chore = match turns.run(pin!(chores), gathers).await {
+            Turned::Over(result) => return ended(info, result),
+            Turned::Chores(chore) => chore,
+        };
+        match chore {
+            Chore::Tired(why) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
+            Chore::Left(why) => {
                 must_end = true;
                 tracing::debug!(peer = %info.peer, ?why, "closing a connection");
             }
-            () = Progress::given_up() => {
+            Chore::GivenUp => {
                 pulse.gave_up();
                 tracing::debug!(peer = %info.peer, "no more requests on a connection: an answer is not read");
             }
-            () = goodbye.notified(), if !is_last => {
+            Chore::Goodbye => {
                 is_last = true;
-                connection.as_mut().graceful_shutdown();
+                turns.connection().graceful_shutdown();
                 continue;
             }
-            _ = stop.wait_for(|stopped| *stopped) => {}
+            Chore::Stop => {}
+            Chore::Unread => return unread(info),
         }
         break;
     }
-    connection.as_mut().graceful_shutdown();
+    turns.connection().graceful_shutdown();
     loop {
-        if let Ok(result) = timeout(GOODBYE, connection.as_mut()).await {
-            return ended(info, result);
-        }
-        if must_end || !pulse.has_open() {
-            return;
+        let chores = pin!(async {
+            tokio::select! {
+                () = sleep(GOODBYE) => Chore::Goodbye,
+                () = stalls.as_mut() => Chore::Unread,
+            }
+        });
+        match turns.run(chores, gathers).await {
+            Turned::Over(result) => return ended(info, result),
+            Turned::Chores(Chore::Unread) => return unread(info),
+            Turned::Chores(_) if must_end || !(pulse.has_open() || io.has_unwritten()) => return,
+            Turned::Chores(_) => {}
         }
     }
+}
+
+/// Why a connection takes no more requests, or ends.
+enum Chore {
+    /// See [`tired`].
+    Tired(&'static str),
+    Left(Reason),
+    /// One of its streams was given up.
+    GivenUp,
+    Goodbye,
+    Stop,
+    /// Its answers stand still.
+    Unread,
+}
+
+fn unread(info: &ConnInfo) {
+    info.seat.leave(Reason::Unread);
+    tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
 }
 
 fn ended(info: &ConnInfo, result: Result<(), Box<dyn Error + Send + Sync>>) {

@@ -7,10 +7,12 @@
 //! executor makes. What is answered inside of the task tells it how it goes on by a [`Progress`] that the task carries.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -21,6 +23,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
+use super::turns::{Stream, Woken};
 use crate::telemetry::contained;
 
 /// An answer ends after so many times the limit, however it goes on: what it is made of may be long gone from the cache. (kube-apiserver ends every one after
@@ -41,6 +44,8 @@ pub(super) struct Progress {
     times: Times,
     /// Of a connection: one of its streams was given up.
     gave_up: Notify,
+    /// Of a connection: its task, which its watches move to.
+    woken: Option<Arc<Woken>>,
 }
 
 /// When the answer under way began, and when it is over if it is a watch.
@@ -75,18 +80,23 @@ impl Times {
 
 impl Progress {
     /// Runs `work` until its end, or until an answer inside of it has not gone on for this long; whether it came to its end.
-    pub(super) async fn watch<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let progress = Arc::new(Self::default());
+    async fn watch<T>(self: Arc<Self>, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            done = CURRENT.scope(progress.clone(), work) => Some(done),
-            () = progress.stalls(limit) => None,
+            done = CURRENT.scope(self.clone(), work) => Some(done),
+            () = self.stalls(limit) => None,
         }
     }
 
-    /// Runs a connection, whose streams tell it when they are given up.
-    pub(super) async fn of_connection<T>(work: impl Future<Output = T>) -> T {
-        CURRENT.scope(Arc::default(), work).await
+    /// Runs a connection, whose streams tell it when they are given up, and move to its task when they are watches.
+    pub(super) async fn of_connection<T>(woken: &Arc<Woken>, work: impl Future<Output = T>) -> T {
+        let progress = Self { woken: Some(woken.clone()), ..Self::default() };
+        CURRENT.scope(Arc::new(progress), work).await
+    }
+
+    /// Whether the answer is a watch that has shown what was there.
+    fn is_resting(&self) -> bool {
+        !self.is_answering.load(Ordering::Acquire) && self.times.until().is_some()
     }
 
     /// Waits until one of the streams of this task, which is a connection, is given up.
@@ -146,7 +156,7 @@ impl Drop for Answering {
     }
 }
 
-/// Runs each HTTP/2 stream as a task, which ends when its answer does not go on.
+/// Runs each HTTP/2 stream as a task, which ends when its answer does not go on. A watch that has shown what was there moves to the task of its connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streams {
     /// How long an answer may stand still.
@@ -156,12 +166,26 @@ pub(super) struct Streams {
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let (limit, connection) = (self.limit, CURRENT.try_with(Arc::clone).ok());
-        tokio::spawn(async move {
+        let progress = Arc::new(Progress::default());
+        let (watched, of) = (progress.clone().watch(limit, contained(stream)), connection.clone());
+        let mut stream: Option<Stream> = Some(Box::pin(async move {
             // The panic of a stream ends it alone.
-            if let (None, Some(connection)) = (Progress::watch(limit, contained(stream)).await, connection) {
+            if let (None, Some(connection)) = (watched.await, of) {
                 connection.gave_up.notify_one();
             }
-        });
+        }));
+        tokio::spawn(poll_fn(move |cx| {
+            if stream.as_mut().is_none_or(|stream| stream.as_mut().poll(cx).is_ready()) {
+                return Poll::Ready(());
+            }
+            match connection.as_ref().and_then(|connection| connection.woken.as_ref()).filter(|_| progress.is_resting()) {
+                Some(woken) => {
+                    stream.take().into_iter().for_each(|stream| woken.adopt(stream));
+                    Poll::Ready(())
+                }
+                None => Poll::Pending,
+            }
+        }));
     }
 }
 
@@ -187,7 +211,7 @@ mod tests {
             }
             pending::<()>().await;
         };
-        assert_eq!(Progress::watch(LIMIT, work).await, None);
+        assert_eq!(Arc::<Progress>::default().watch(LIMIT, work).await, None);
         let took = began.elapsed();
         assert!(took >= Duration::from_secs(1_060) && took <= Duration::from_secs(1_120), "{took:?}");
     }
@@ -203,7 +227,7 @@ mod tests {
                 answer.went_on();
             }
         };
-        assert_eq!(Progress::watch(LIMIT, work).await, None);
+        assert_eq!(Arc::<Progress>::default().watch(LIMIT, work).await, None);
         assert_eq!(began.elapsed(), LIMIT * LIMITS_MAX);
     }
 
@@ -215,7 +239,7 @@ mod tests {
             drop(Answering::begin(Some(began + Duration::from_secs(3_000))));
             pending::<()>().await;
         };
-        assert_eq!(Progress::watch(LIMIT, work).await, None);
+        assert_eq!(Arc::<Progress>::default().watch(LIMIT, work).await, None);
         assert_eq!(began.elapsed(), Duration::from_secs(3_000) + LIMIT);
     }
 
@@ -230,6 +254,6 @@ mod tests {
             drop(answer);
             pending::<()>().await;
         };
-        assert!(timeout(Duration::from_secs(5_000), Progress::watch(LIMIT, work)).await.is_err());
+        assert!(timeout(Duration::from_secs(5_000), Arc::<Progress>::default().watch(LIMIT, work)).await.is_err());
     }
 }

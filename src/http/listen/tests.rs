@@ -4,6 +4,7 @@ mod bodies;
 mod crowds;
 mod handshakes;
 mod http2;
+mod watches;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

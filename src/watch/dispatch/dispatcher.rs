@@ -1,12 +1,13 @@
 //! The cacher's side: turns a batch's events into frames in the logs of the groups that match.
 
-use std::{collections::HashMap, sync::Arc, task::Waker};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{
     group::{Frame, Group, GroupKey, GroupLimits},
     interest::Interest,
+    wake::Wake,
 };
 use codec::{Form, Unencodable};
 use model::{Event, Object, Outcome, Revision};
@@ -19,18 +20,6 @@ pub struct Dispatcher {
     limits: GroupLimits,
     /// Frames of the batch at hand, by group: (group, frames). Kept for its allocation.
     pending: Vec<(Arc<Group>, Vec<Frame>)>,
-}
-
-/// Members to wake once the snapshot is published. Waking is what dropping it does not do: call [`Wake::now`].
-#[must_use = "members sleep until they are woken"]
-#[derive(Default)]
-pub struct Wake(Vec<Waker>);
-
-impl Wake {
-    /// Wakes them.
-    pub fn now(self) {
-        self.0.into_iter().for_each(Waker::wake);
-    }
 }
 
 impl Dispatcher {
@@ -137,6 +126,8 @@ pub(super) fn body(event: &Event, outcome: Outcome) -> &Object {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
     use crate::dispatch::group::{Seat, Taken};
     use model::test_object_with;

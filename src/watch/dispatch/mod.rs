@@ -1,8 +1,8 @@
 //! Decides which watch gets which event: an event touches only the groups of watches that can match it, is encoded once per form, and waits in each
 //! group's log for the members.
 //!
-//! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log. Knows no socket, no
-//! clock and no tokio: a member is woken through `std::task::Waker`.
+//! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log, `wake` wakes
+//! them all at once. Knows no socket, no clock and no tokio: a member is woken through `std::task::Waker`.
 
 pub mod dispatcher;
 pub mod filters;
@@ -11,10 +11,12 @@ pub mod interest;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedule;
 pub mod subscription;
+pub mod wake;
 
-pub use dispatcher::{Dispatcher, Wake};
+pub use dispatcher::Dispatcher;
 pub use filters::{Filters, SharedFilter};
 pub use group::{Group, GroupKey, GroupLimits};
 pub use subscription::{Start, Step, Subscription};
 #[cfg(any(test, feature = "testing"))]
 pub use subscription::{test_subscription, test_subscription_of, test_unencodable};
+pub use wake::{Wake, later};
