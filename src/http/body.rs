@@ -247,10 +247,11 @@ impl WatchBody {
     }
 
     /// Something was written: was it the end of the initial events?
-    fn wrote(&mut self, now: Instant, initial_over: bool) {
-        if !initial_over {
+    fn wrote(&mut self, initial_over: bool) {
+        if !initial_over || (self.watch_list.is_none() && self.bookmarks != Bookmarks::AfterAnnotated) {
             return;
         }
+        let now = Instant::now();
         if let Some((began, scope)) = self.watch_list.take() {
             self.resource.requests.watch_list_duration(scope).observe((now - began).as_secs_f64());
         }
@@ -277,7 +278,7 @@ impl WatchBody {
                 Step::More | Step::Pending | Step::Ended => break,
             }
         }
-        self.wrote(Instant::now(), subscription.is_past_initial());
+        self.wrote(subscription.is_past_initial());
         self.end()
     }
 
@@ -329,7 +330,7 @@ impl WatchBody {
                 Poll::Pending
             }
             Step::More => {
-                this.wrote(Instant::now(), initial_over);
+                this.wrote(initial_over);
                 this.send()
             }
             Step::Pending => {
@@ -348,7 +349,7 @@ impl WatchBody {
                     // The alarm was set anew and must know our waker.
                     cx.waker().wake_by_ref();
                 }
-                this.wrote(Instant::now(), initial_over);
+                this.wrote(initial_over);
                 Poll::Pending
             }
             Step::Ended => this.end(),

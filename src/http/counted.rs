@@ -67,8 +67,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
             ready!(this.account.poll_frame(cx.waker()));
         }
         let frame = Pin::new(&mut this.body).poll_frame(cx);
-        if this.answering.is_some() && this.long.as_ref().is_some_and(LongRunning::may_rest) {
-            this.answering = None;
+        if this.long.as_ref().is_some_and(LongRunning::may_rest) {
+            this.answering.iter().for_each(Answering::rest);
+            this.long = None;
         }
         let frame = ready!(frame);
         this.answering.iter().for_each(Answering::went_on);

@@ -55,21 +55,17 @@ impl<IO: AsyncWrite + Unpin> Gather<IO> {
         self.lock().gathers = true;
     }
 
-    /// Writes what the turn has brought; `false` when that failed, which the next write will tell.
-    pub(super) fn finish(&self, cx: &mut Context<'_>) -> bool {
+    /// Writes what the turn has brought. When that fails, the next write tells it too. Pending: something waits for the client.
+    pub(super) fn finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut this = self.lock();
         this.gathers = false;
-        if this.buffer.is_empty() {
-            return true;
+        let drained = this.drain(cx);
+        if drained.is_pending() {
+            this.wait_for_client();
         }
-        match this.drain(cx) {
-            Poll::Pending => {
-                this.wait_for_client();
-                true
-            }
-            Poll::Ready(Ok(())) => !matches!(Pin::new(&mut this.io).poll_flush(cx), Poll::Ready(Err(_))),
-            Poll::Ready(Err(_)) => false,
-        }
+        ready!(drained)?;
+        // Of TLS: what the socket has not taken of the last record.
+        Pin::new(&mut this.io).poll_flush(cx)
     }
 
     /// Whether something waits for the client.
@@ -205,6 +201,10 @@ mod tests {
         Pin::new(gather).poll_write(&mut cx(), bytes).map(|written| written.expect("written"))
     }
 
+    fn is_done<IO: AsyncWrite + Unpin>(gather: &Gather<IO>) -> bool {
+        matches!(gather.finish(&mut cx()), Poll::Ready(Ok(())))
+    }
+
     /// Counts the writes that reach the stream.
     #[derive(Default)]
     struct Writes(Vec<Vec<u8>>);
@@ -237,7 +237,7 @@ mod tests {
             assert!(matches!(Pin::new(&mut gather).poll_flush(&mut cx()), Poll::Ready(Ok(()))));
         }
         assert!(gather.has_unwritten() && writes(&gather).is_empty());
-        assert!(gather.finish(&mut cx()));
+        assert!(is_done(&gather));
         assert_eq!(writes(&gather), [1_000]);
         assert_eq!((gather.has_unwritten(), gather.lock().buffer.capacity()), (false, 0), "the buffer is the thread's again");
         // Outside of a turn everything passes.
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(write(&mut gather, &part), Poll::Ready(part.len()));
         assert_eq!(write(&mut gather, &part), Poll::Ready(part.len()));
         assert_eq!(write(&mut gather, &whole), Poll::Ready(whole.len()));
-        assert!(gather.finish(&mut cx()));
+        assert!(is_done(&gather));
         assert_eq!(writes(&gather), [part.len(), part.len(), whole.len()]);
     }
 
@@ -264,7 +264,7 @@ mod tests {
         let mut gather = Gather::new(io, &account);
         gather.begin();
         assert_eq!(write(&mut gather, b"0123456789abcdef"), Poll::Ready(16));
-        assert!(gather.finish(&mut cx()));
+        assert!(gather.finish(&mut cx()).is_pending());
         assert_eq!((gather.has_unwritten(), account.held()), (true, 6));
         let mut read = [0; 10];
         client.read_exact(&mut read).await.expect("ten");
@@ -276,7 +276,7 @@ mod tests {
         drop(client);
         gather.begin();
         assert_eq!(write(&mut gather, b"x"), Poll::Ready(1));
-        assert!(!gather.finish(&mut cx()), "nobody is there");
+        assert!(matches!(gather.finish(&mut cx()), Poll::Ready(Err(_))), "nobody is there");
         assert!(gather.write_all(b"y").await.is_err(), "the next write tells it");
     }
 }

@@ -8,11 +8,12 @@
 
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::Poll,
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -81,11 +82,25 @@ impl Times {
 impl Progress {
     /// Runs `work` until its end, or until an answer inside of it has not gone on for this long; whether it came to its end.
     async fn watch<T>(self: Arc<Self>, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            done = CURRENT.scope(self.clone(), work) => Some(done),
-            () = self.stalls(limit) => None,
-        }
+        let (mut work, mut stalls) = (pin!(CURRENT.scope(self.clone(), work)), pin!(self.stalls(limit)));
+        // Whom the end of a wait in `stalls` wakes.
+        let mut told: Option<Waker> = None;
+        poll_fn(|cx| {
+            let steps = self.steps.load(Ordering::Relaxed);
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            let is_told = told.as_ref().is_some_and(|told| told.will_wake(cx.waker()));
+            if is_told && self.is_resting() && self.steps.load(Ordering::Relaxed) != steps {
+                // Woken for an event: nothing else is asked for each.
+                return Poll::Pending;
+            }
+            if !is_told {
+                told = Some(cx.waker().clone());
+            }
+            stalls.as_mut().poll(cx).map(|()| None)
+        })
+        .await
     }
 
     /// Runs a connection, whose streams tell it when they are given up, and move to its task when they are watches.
@@ -144,6 +159,11 @@ impl Answering {
         Some(Self(progress))
     }
 
+    /// It is a watch that has shown what was there: it may stand still.
+    pub(super) fn rest(&self) {
+        self.0.is_answering.store(false, Ordering::Release);
+    }
+
     /// A frame was taken.
     pub(super) fn went_on(&self) {
         self.0.steps.fetch_add(1, Ordering::AcqRel);
@@ -152,7 +172,7 @@ impl Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.0.is_answering.store(false, Ordering::Release);
+        self.rest();
     }
 }
 

@@ -3,6 +3,7 @@
 //! Its parts are hyper's connection, the watches that came on it over HTTP/2, and its chores: whatever closes it. Knows no request and no event.
 
 use std::{
+    collections::VecDeque,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -21,6 +22,9 @@ use super::gather::Gather;
 
 /// How long a turn may take; others have theirs then.
 const TURN_MAX: Duration = Duration::from_millis(1);
+
+/// Watches that are polled between two looks at the clock.
+const WATCHES_BETWEEN: usize = 8;
 
 /// How often a turn looks again at what has been woken meanwhile: a watch has the connection write, and that may give another watch room to go on.
 const ROUNDS_MAX: usize = 4;
@@ -164,14 +168,19 @@ pub(super) struct Turns<'a, C, IO> {
     /// Places that are free.
     free: Vec<usize>,
     /// Watches that are to be polled, in the order of their wakes.
-    due: std::collections::VecDeque<usize>,
+    due: VecDeque<usize>,
+    /// In this turn writes are put together.
+    gathers: bool,
+    /// The client has not taken all of an earlier turn.
+    has_unwritten: bool,
 }
 
 impl<'a, C: Future, IO: AsyncWrite + Unpin> Turns<'a, C, IO> {
     /// A connection that has no watch yet; what it writes goes through `io`.
     pub(super) fn new(connection: Pin<&'a mut C>, woken: &Arc<Woken>, io: Gather<IO>) -> Self {
         let connection = Part::new(connection, woken, None);
-        Self { woken: woken.clone(), io, connection, watches: Vec::new(), free: Vec::new(), due: std::collections::VecDeque::new() }
+        let (watches, free, due, gathers, has_unwritten) = (Vec::new(), Vec::new(), VecDeque::new(), false, false);
+        Self { woken: woken.clone(), io, connection, watches, free, due, gathers, has_unwritten }
     }
 
     /// hyper's connection, which will be polled.
@@ -184,29 +193,40 @@ impl<'a, C: Future, IO: AsyncWrite + Unpin> Turns<'a, C, IO> {
     pub(super) async fn run<W: Future>(&mut self, chores: Pin<&mut W>, gathers: impl Fn() -> bool) -> Turned<C::Output, W::Output> {
         let mut chores = Part::new(chores, &self.woken, None);
         poll_fn(|cx| {
-            if gathers() {
-                self.io.begin();
-            }
-            let turned = self.turn(cx, &mut chores);
-            if !self.io.finish(&mut Context::from_waker(&self.connection.waker)) {
-                // Its next write tells hyper what happened.
-                self.connection.bell.wake_by_ref();
+            let turned = self.turn(cx, &mut chores, &gathers);
+            if std::mem::take(&mut self.gathers) || self.has_unwritten {
+                let finished = self.io.finish(&mut Context::from_waker(&self.connection.waker));
+                self.has_unwritten = finished.is_pending();
+                if matches!(finished, Poll::Ready(Err(_))) {
+                    // hyper's next write will tell it.
+                    self.connection.bell.wake_by_ref();
+                }
             }
             turned
         })
         .await
     }
 
-    fn turn<W: Future>(&mut self, cx: &Context<'_>, chores: &mut Part<Pin<&mut W>>) -> Poll<Turned<C::Output, W::Output>> {
-        self.begin(cx);
+    fn turn<W: Future>(
+        &mut self,
+        cx: &Context<'_>,
+        chores: &mut Part<Pin<&mut W>>,
+        gathers: &impl Fn() -> bool,
+    ) -> Poll<Turned<C::Output, W::Output>> {
         let began = Instant::now();
         for _ in 0..ROUNDS_MAX {
-            if !self.look(&chores.bell) {
+            if !self.look(cx, &chores.bell) {
                 return Poll::Pending;
             }
-            while let Some(place) = self.due.pop_front() {
+            // What one watch has is written as it is.
+            if !self.gathers && self.due.len() != 1 && gathers() {
+                self.gathers = true;
+                self.io.begin();
+            }
+            for looked in 1.. {
+                let Some(place) = self.due.pop_front() else { break };
                 self.poll_watch(place);
-                if began.elapsed() >= TURN_MAX {
+                if looked % WATCHES_BETWEEN == 0 && began.elapsed() >= TURN_MAX {
                     break;
                 }
             }
@@ -224,19 +244,13 @@ impl<'a, C: Future, IO: AsyncWrite + Unpin> Turns<'a, C, IO> {
         Poll::Pending
     }
 
-    /// Whoever is woken from now on is seen by this turn.
-    fn begin(&self, cx: &Context<'_>) {
-        let mut state = self.woken.lock();
-        state.is_running = true;
-        if !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
-            state.task = Some(cx.waker().clone());
-        }
-    }
-
     /// Takes what was woken and what has moved here. `false`: nothing, and whoever is woken from now on wakes the task.
-    fn look(&mut self, chores: &Bell) -> bool {
+    fn look(&mut self, cx: &Context<'_>, chores: &Bell) -> bool {
         let moved = {
             let mut state = self.woken.lock();
+            if !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+                state.task = Some(cx.waker().clone());
+            }
             self.due.extend(state.watches.drain(..));
             state.is_running = !self.due.is_empty() || !state.moved.is_empty() || self.connection.bell.is_due() || chores.is_due();
             if !state.is_running {
