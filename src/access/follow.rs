@@ -77,7 +77,9 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
     loop {
         let (store, keys) = resource.handle.published.next(&mut seen).await;
         // Without knowing what was written, all is looked at, and what was there before too.
-        let keys = keys.unwrap_or_else(|| store.scan(b"", b"").map(|object| object.key.clone()).chain(known.iter().cloned()).collect());
+        let keys = keys.unwrap_or_else(|| {
+            store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key())).chain(known.iter().cloned()).collect()
+        });
         update(index, &resource, &store, &keys);
         told.notify_one();
         for key in keys {

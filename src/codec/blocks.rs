@@ -47,7 +47,7 @@ impl Salt {
         keyed.write_u64(epoch.0);
         let (mut count, mut bytes) = (0, 0);
         for object in objects.iter().take(MOST_OBJECTS) {
-            (&object.key, object.revision.0).hash(&mut keyed);
+            (object.key(), object.revision.0).hash(&mut keyed);
             other = (other.rotate_left(5) ^ object.uid_hash ^ object.revision.0).wrapping_mul(ODD);
             (count, bytes) = (count + 1, bytes + weight(object));
             if object.uid_hash % ONE_IN == 0 || bytes >= ENOUGH_BYTES {
@@ -287,7 +287,7 @@ mod tests {
         }
         // Large objects end a block earlier, and none has more than the most.
         let large: Vec<_> = (0..50).map(|at| object(&format!("l-{at}"), at, ENOUGH_BYTES / 4)).collect();
-        assert!(salt.stretch(Epoch(1), &large, |object| object.tail.len()).objects <= 4);
+        assert!(salt.stretch(Epoch(1), &large, |object| object.tail().len()).objects <= 4);
         let same: Vec<_> = (0..1_000).map(|_| all[0].clone()).collect();
         assert!([1, MOST_OBJECTS].contains(&salt.stretch(Epoch(1), &same, |_| 1).objects));
     }

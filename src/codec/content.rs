@@ -101,7 +101,7 @@ pub(super) trait Parts {
 
     /// About how many bytes an item is written with.
     fn weight(&self, object: &Object) -> usize {
-        object.tail.len()
+        object.tail().len()
     }
 }
 
@@ -196,7 +196,7 @@ fn annotations(members: &[u8], annotated: bool) -> Option<Vec<u8>> {
 /// Appends what a stored object has after its head, under a revision.
 fn stored_tail_into(object: &Object, revision: Revision, out: &mut Vec<u8>) {
     if revision == object.revision {
-        out.extend_from_slice(&object.tail);
+        out.extend_from_slice(object.tail());
     } else {
         let (before, after) = object.around_revision();
         out.extend_from_slice(before);

@@ -44,7 +44,7 @@ impl Encoding {
     pub(super) fn body(&self, content: &Content, object: &Object) -> Result<Vec<u8>, Unencodable> {
         match self {
             Self::Json => {
-                let mut out = Vec::with_capacity(content.head().len() + object.tail.len() + 1);
+                let mut out = Vec::with_capacity(content.head().len() + object.tail().len() + 1);
                 content.object_into(object, &mut out);
                 out.push(b'\n');
                 Ok(out)
@@ -111,12 +111,12 @@ impl Encoding {
         match self {
             Self::Json => {
                 let digits = if is_own { 0 } else { encode::revision_len(revision.0) };
-                let object_len = content.head().len() + object.tail.len() + digits;
+                let object_len = content.head().len() + object.tail().len() + digits;
                 Ok(json_frame(kind, object_len, |out| content.event_into(object, revision, out)))
             }
             Self::Protobuf(wire) if is_own => Ok(wire.frame(kind, &wire.message(content, object)?)),
             Self::Protobuf(wire) => {
-                let raw = wire.raw(object.tail.len(), |out| content.event_into(object, revision, out));
+                let raw = wire.raw(object.tail().len(), |out| content.event_into(object, revision, out));
                 Ok(wire.frame(kind, &raw.map_err(|why| Unencodable::object(object, why))?))
             }
         }
@@ -173,9 +173,9 @@ mod tests {
     fn what_a_message_does_not_take_is_told_with_its_reason() {
         let json = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
         let protobuf = json.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
-        let mut object = Arc::into_inner(test_config_map("broken", 7, "text")).expect("it is new");
-        let text = std::str::from_utf8(&object.tail).expect("UTF-8").replace("\"text\"", "1");
-        object.tail = text.into();
+        let object = test_config_map("broken", 7, "text");
+        let text = std::str::from_utf8(object.tail()).expect("UTF-8").replace("\"text\"", "1");
+        let object = model::test_object_with_tail(&object, &text);
         let why = "/registry/configmaps/default/broken cannot be encoded as protobuf: cannot read member data as its type";
         for revision in [7, 8] {
             let event = |form: &Form| form.event(Kind::Deleted, &object, Revision(revision));

@@ -23,9 +23,9 @@ fn add<'s>(field: &'s FieldPath, paths: &mut Vec<&'s [String]>) {
 }
 
 /// The values of the fields; `found` has one JSON text for each path of [`paths`].
-pub(crate) fn rendered(fields: &[FieldPath], found: &[Option<&str>]) -> Box<[Box<str>]> {
+pub(crate) fn rendered<'a>(fields: &[FieldPath], found: &[Option<&'a str>]) -> Vec<Cow<'a, str>> {
     let mut found = found.iter().copied();
-    fields.iter().map(|field| one(field, &mut found).into()).collect()
+    fields.iter().map(|field| one(field, &mut found)).collect()
 }
 
 fn one<'a>(field: &FieldPath, found: &mut impl Iterator<Item = Option<&'a str>>) -> Cow<'a, str> {

@@ -1,6 +1,6 @@
 //! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields. Knows nothing of how it is asked for.
 
-use std::{borrow::Cow, sync::OnceLock};
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::{
 };
 use go::indent;
 use go::quote::quoted;
-use model::{Broken, Labels, Object, Revision, Shape, Storage, shard::hash};
+use model::{Broken, Object, Parts, Revision, Shape, Storage, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -31,27 +31,20 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 /// [`Broken`] with what was found and what to do: encrypted, neither valid JSON nor valid protobuf, another kind or apiVersion than the shape has, a key
 /// with too few or too many parts.
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
-    let made = parts(storage.namespaced, prefix_len, &key).and_then(|at| Ok((at, body(storage, value, revision)?)));
-    match made {
-        Ok(((scope_at, name_at), Body { tail, head_at, rv_at, uid_hash, labels, fields })) => {
-            Ok(Object { key, revision, tail, head_at, rv_at, uid_hash, scope_at, name_at, labels, fields, message: OnceLock::new() })
-        }
-        Err(why) => Err(Broken { key, revision, why }),
-    }
+    let made = place(storage.namespaced, prefix_len, &key).and_then(|place| made(storage, place, value, revision));
+    made.map_err(|why| Broken { key, revision, why })
 }
 
-/// What becomes of the value.
-struct Body {
-    tail: Bytes,
-    head_at: u32,
-    rv_at: (u32, u32),
-    uid_hash: u64,
-    labels: Labels,
-    fields: Box<[Box<str>]>,
+/// Where an object is.
+#[derive(Clone, Copy)]
+struct Key<'k> {
+    key: &'k [u8],
+    /// Where namespace (or name) and name start.
+    scope_at: u16,
+    name_at: u16,
 }
 
-/// Offsets in the key: where namespace (or name) and name start.
-fn parts(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<(u16, u16), String> {
+fn place(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<Key<'_>, String> {
     let rest = key.get(prefix_len..).ok_or("the key is shorter than its prefix")?;
     let rest = std::str::from_utf8(rest).map_err(|_| "the key is not UTF-8")?;
     let (namespace, name) = if namespaced { rest.split_once('/').unwrap_or(("", "")) } else { ("-", rest) };
@@ -60,14 +53,14 @@ fn parts(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<(u16, u16), 
         return Err(format!("the key ends in {} where {wanted} is expected: not an object of this resource", quoted(rest)));
     }
     let offset = |at: usize| u16::try_from(at).map_err(|_| "the key is longer than 65,535 bytes".to_owned());
-    Ok((offset(prefix_len)?, offset(key.len() - name.len())?))
+    Ok(Key { key, scope_at: offset(prefix_len)?, name_at: offset(key.len() - name.len())? })
 }
 
-fn body(storage: &Storage, value: &[u8], revision: Revision) -> Result<Body, String> {
+fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Result<Object, String> {
     let text = readable(value)?;
     let text = text.as_ref();
     let paths = field::paths(&storage.fields);
-    let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, revision);
+    let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, key, revision);
     match &storage.shape {
         Shape::BuiltIn { kind, api_version } => {
             let head = Head::BuiltIn { kind, api_version };
@@ -176,16 +169,16 @@ impl Head<'_> {
 }
 
 /// Splices the value as it is when it is canonical; else without whitespace; else re-encoded in canonical order.
-fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<Option<Body>, String>) -> Result<Body, String> {
+fn shaped(text: &str, head: Head<'_>, splice: impl Fn(&str, Head<'_>) -> Result<Option<Object>, String>) -> Result<Object, String> {
     // A line break would end a watch frame early.
     let one_line = memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none();
-    if one_line && let Some(body) = splice(text, head)? {
-        return Ok(body);
+    if one_line && let Some(object) = splice(text, head)? {
+        return Ok(object);
     }
     serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| invalid(&e))?;
     let dense = String::from_utf8(indent::compact(text.as_bytes())).map_err(|_| "not UTF-8".to_owned())?;
-    if let Some(body) = splice(&dense, head)? {
-        return Ok(body);
+    if let Some(object) = splice(&dense, head)? {
+        return Ok(object);
     }
     splice(&rewritten(&dense, head)?, head)?.ok_or_else(|| "not a Kubernetes object: it has no place for resourceVersion".to_owned())
 }
@@ -209,8 +202,15 @@ fn rewritten(text: &str, head: Head<'_>) -> Result<String, String> {
     String::from_utf8(written).map_err(|_| "not UTF-8".to_owned())
 }
 
-/// One pass and one copy; `None` when the value is not canonical.
-fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], revision: Revision) -> Result<Option<Body>, String> {
+/// One pass; `None` when the value is not canonical.
+fn spliced(
+    text: &str,
+    head: Head<'_>,
+    storage: &Storage,
+    paths: &[&[String]],
+    key: Key<'_>,
+    revision: Revision,
+) -> Result<Option<Object>, String> {
     let Some(head_len) = head.len_in(text) else { return Ok(None) };
     let scan = match scan::scan(text, head.order(), paths) {
         Ok(scan) if !scan.odd => scan,
@@ -232,7 +232,9 @@ fn spliced(text: &str, head: Head<'_>, storage: &Storage, paths: &[&[String]], r
     let (tail, rv_at) = tail(text, head_len, scan.place, revision)?;
     let Scan { uid, labels, found, .. } = scan;
     let uid_hash = hash(uid.as_ref().map_or("", |uid| &uid.0));
-    Ok(Some(Body { tail, head_at, rv_at, uid_hash, labels: labels.into(), fields: field::rendered(&storage.fields, &found) }))
+    let (Key { key, scope_at, name_at }, tail) = (key, &tail[..]);
+    let (labels, fields) = (&labels.into(), &field::rendered(&storage.fields, &found)[..]);
+    Ok(Some(Object::new(&Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, uid_hash, labels, fields })))
 }
 
 /// Bytes after the head of members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right after
@@ -256,8 +258,8 @@ fn before_head(text: &str, head_len: usize) -> Result<u32, String> {
     u32::try_from(early.map(len).sum::<usize>()).map_err(|_| "the value is larger than 4 GiB".to_owned())
 }
 
-/// What follows the head, with the revision in its place: one allocation of the exact size.
-fn tail(text: &str, head_len: usize, place: Place, revision: Revision) -> Result<(Bytes, (u32, u32)), String> {
+/// What follows the head, with the revision in its place.
+fn tail(text: &str, head_len: usize, place: Place, revision: Revision) -> Result<(Vec<u8>, (u32, u32)), String> {
     let (start, end, before, after) = match place {
         Place::Instead(start, end) => (start, end, "\"", "\""),
         Place::Before(at) => (at, at, "\"resourceVersion\":\"", "\","),
@@ -276,7 +278,7 @@ fn tail(text: &str, head_len: usize, place: Place, revision: Revision) -> Result
     encode::revision_into(revision.0, &mut tail);
     tail.extend_from_slice(after.as_bytes());
     tail.extend_from_slice(kept.1.as_bytes());
-    Ok((Bytes::from(tail), rv_at))
+    Ok((tail, rv_at))
 }
 
 /// Where the closing brace of `metadata` stands, and whether nothing is before it. Rare: real objects have a later member.
@@ -352,7 +354,7 @@ mod early_tests {
         Form::custom("ex.io/v1", "Thing", "ThingList").object_into(&object, &mut body);
         let want = r#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"},"spec":{"x":1}}"#;
         assert_eq!(String::from_utf8_lossy(&body), want);
-        assert_eq!(object.labels.len(), 0);
+        assert_eq!(object.labels().len(), 0);
     }
 
     fn things() -> Storage {

@@ -54,7 +54,7 @@ impl Cut {
 
     /// Appends the metadata, under a revision: the object's own, but for DELETED that of the deletion.
     pub(super) fn write(self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        let Some(span) = span(&object.tail) else {
+        let Some(span) = span(object.tail()) else {
             // Not reached: `ingest` lets in only what is JSON and has its metadata once.
             return out.extend_from_slice(b"{}");
         };
@@ -101,11 +101,11 @@ fn past(tail: &[u8], at: usize, separator: u8) -> Option<usize> {
 fn text(object: &Object, span: Range<usize>, revision: Revision) -> Cow<'_, [u8]> {
     let digits = object.rv_at.0 as usize..object.rv_at.1 as usize;
     if revision == object.revision || !(span.start <= digits.start && digits.end <= span.end) {
-        return Cow::Borrowed(&object.tail[span]);
+        return Cow::Borrowed(&object.tail()[span]);
     }
-    let mut text = object.tail[span.start..digits.start].to_vec();
+    let mut text = object.tail()[span.start..digits.start].to_vec();
     encode::revision_into(revision.0, &mut text);
-    text.extend_from_slice(&object.tail[digits.end..span.end]);
+    text.extend_from_slice(&object.tail()[digits.end..span.end]);
     Cow::Owned(text)
 }
 

@@ -36,6 +36,6 @@ pub enum Unencodable {
 
 impl Unencodable {
     pub(super) fn object(object: &Object, why: ProtoError) -> Self {
-        Self::Object { key: String::from_utf8_lossy(&object.key).into_owned(), why }
+        Self::Object { key: String::from_utf8_lossy(object.key()).into_owned(), why }
     }
 }

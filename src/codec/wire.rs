@@ -64,13 +64,13 @@ impl Wire {
     /// The message of an object. One that is kept with the object is made once.
     pub(super) fn message(&self, content: &Content, object: &Object) -> Result<Bytes, Unencodable> {
         if let Some(kept) = object.message.get().filter(|_| self.kept) {
-            return Ok(kept.clone());
+            return Ok(Bytes::clone(kept));
         }
-        let raw = self.raw(object.tail.len() + 64, |out| content.object_into(object, out));
+        let raw = self.raw(object.tail().len() + 64, |out| content.object_into(object, out));
         let mut raw = raw.map_err(|why| Unencodable::object(object, why))?;
         raw.shrink_to_fit();
         let raw = Bytes::from(raw);
-        Ok(if self.kept && raw.len() <= KEPT_BYTES_EACH { object.message.get_or_init(|| raw).clone() } else { raw })
+        Ok(if self.kept && raw.len() <= KEPT_BYTES_EACH { Bytes::clone(object.message.get_or_init(|| Box::new(raw))) } else { raw })
     }
 
     /// The message of what is written as JSON, of about so many bytes.

@@ -204,7 +204,7 @@ impl Call<'_> {
     /// Tells the audit log of a list, if it wants that.
     pub(super) async fn tell_list(&self, list: &List, form: &Arc<codec::Form>, mut timer: RequestTimer) -> Result<RequestTimer, Response> {
         let Some(record) = self.reply().told() else { return Ok(timer) };
-        if list.objects.iter().map(|object| object.tail.len()).sum::<usize>() > OBJECT_BYTES_MAX {
+        if list.objects.iter().map(|object| object.tail().len()).sum::<usize>() > OBJECT_BYTES_MAX {
             record.answered_too_much();
             return Ok(timer);
         }

@@ -323,7 +323,7 @@ impl Call<'_> {
                 let writer = &self.api.writer;
                 let answer = || {
                     if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
-                        let hold = self.arrived.unread.add(object.tail.len());
+                        let hold = self.arrived.unread.add(object.tail().len());
                         return self.object(code, &object, &self.resource.forms.get(self.representation()).form, Some(hold), timer);
                     }
                     let shaped = self.shaped(is_scale, &object);

@@ -210,14 +210,14 @@ impl Call<'_> {
                     return self.failed(&status, &mut timer);
                 }
                 match &mut hold {
-                    Some(hold) => hold.resize(object.tail.len()),
-                    None if object.tail.len() > SMALL_BYTES => hold = Some(self.arrived.unread.add(object.tail.len())),
+                    Some(hold) => hold.resize(object.tail().len()),
+                    None if object.tail().len() > SMALL_BYTES => hold = Some(self.arrived.unread.add(object.tail().len())),
                     None => {}
                 }
                 if !is_scale {
                     return self.object(StatusCode::OK, &object, target.form(), hold, timer);
                 }
-                let mut parent = Vec::with_capacity(object.tail.len() + 64);
+                let mut parent = Vec::with_capacity(object.tail().len() + 64);
                 target.form().object_into(&object, &mut parent);
                 match self.scale(&parent) {
                     Ok(scale) => self.document(StatusCode::OK, scale, hold, timer),
@@ -266,7 +266,7 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         if list.epoch.is_none() {
-            let bytes = list.objects.iter().map(|object| object.tail.len()).sum();
+            let bytes = list.objects.iter().map(|object| object.tail().len()).sum();
             hold.get_or_insert_with(|| self.arrived.unread.add(0)).resize(bytes);
         }
         self.listed(list, target.form().clone(), hold, timer).await
@@ -421,7 +421,7 @@ impl Call<'_> {
         mut timer: RequestTimer,
     ) -> Response {
         if let Some(record) = self.reply().told().filter(|_| self.reply().is_compact()) {
-            let mut compact = Vec::with_capacity(object.tail.len() + 64);
+            let mut compact = Vec::with_capacity(object.tail().len() + 64);
             form.object_into(object, &mut compact);
             record.answered(&compact);
         }
@@ -431,7 +431,7 @@ impl Call<'_> {
                 Err(why) => self.failed(&why.into(), &mut timer),
             };
         }
-        let mut compact = Vec::with_capacity(object.tail.len() + 64);
+        let mut compact = Vec::with_capacity(object.tail().len() + 64);
         form.object_into(object, &mut compact);
         self.document(code, compact, hold, timer)
     }

@@ -2,7 +2,6 @@
 //! same.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue,
     header::{ACCEPT, USER_AGENT},
@@ -27,6 +26,7 @@ use model::{
         parse::{FieldClause, fields, labels},
     },
     shard::{self, Shard},
+    test_object_of,
 };
 
 fn text(input: &[u8]) -> String {
@@ -42,7 +42,7 @@ fn label_selectors() {
             let again = labels(&selector.printed()).expect("a printed selector parses");
             assert_eq!(again, selector);
             for object in objects() {
-                assert_eq!(LabelMatcher::new(&selector).matches(&object.labels), selector.matches(&object.labels));
+                assert_eq!(LabelMatcher::new(&selector).matches(object.labels()), selector.matches(object.labels()));
             }
             true
         },
@@ -80,18 +80,10 @@ fn label_selectors() {
 
 /// Objects with labels of every kind.
 fn objects() -> [Object; 3] {
-    let object = |labels: &[(&str, &str)]| Object {
-        key: Bytes::from_static(b"/registry/things/ns/a"),
-        revision: Revision(7),
-        tail: Bytes::new(),
-        head_at: 0,
-        rv_at: (0, 0),
-        uid_hash: shard::hash("1797abea-ee19-4d36-ba63-639a7d45e51e"),
-        message: std::sync::OnceLock::new(),
-        scope_at: "/registry/things/".len() as u16,
-        name_at: "/registry/things/ns/".len() as u16,
-        labels: labels.into(),
-        fields: Box::default(),
+    let object = |labels: &[(&str, &str)]| {
+        let mut object = test_object_of("/registry/things/ns/a", 7, labels, &[]);
+        object.uid_hash = shard::hash("1797abea-ee19-4d36-ba63-639a7d45e51e");
+        object
     };
     [object(&[]), object(&[("app", "a"), ("a", ""), ("b", "5")]), object(&[("in", "in"), ("ex.io/a", "-9"), ("a", "9223372036854775807")])]
 }

@@ -28,7 +28,7 @@ impl Filter {
         self.name.as_deref().is_none_or(|n| n == object.name())
             && self.namespace.as_deref().is_none_or(|n| n == object.namespace())
             && self.fields.matches(object)
-            && self.labels.matches(&object.labels)
+            && self.labels.matches(object.labels())
             && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
     }
 

@@ -11,13 +11,14 @@ mod resource;
 mod revision;
 pub mod selector;
 pub mod shard;
+mod words;
 
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
 pub use filter::{Filter, Kind, Outcome};
-pub use labels::Labels;
-pub use object::{Broken, Event, Object};
+pub use labels::{LabelSet, Labels};
+pub use object::{Broken, Event, Object, Parts};
 #[cfg(any(test, feature = "testing"))]
-pub use object::{test_object, test_object_with};
+pub use object::{test_object, test_object_of, test_object_with, test_object_with_tail};
 pub use range::KeyRange;
 pub use resource::{FieldPath, Included, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};

@@ -1,80 +1,180 @@
 //! One object at one revision, kept as the bytes that clients get.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 
-use super::{Labels, Revision};
+use super::{LabelSet, Labels, Revision};
+use crate::words::{Places, SPAN_BYTES, Words};
 
-/// An object as stored, made servable once.
+/// An object as stored, made servable once. All its texts are in one allocation: key, tail, labels, values of fields.
 ///
-/// `tail` is the JSON after the type head, with `resourceVersion` spliced in: `"metadata":{…},…}`. The head (`{"kind":…,"apiVersion":…,` for
+/// The *tail* is the JSON after the type head, with `resourceVersion` spliced in: `"metadata":{…},…}`. The head (`{"kind":…,"apiVersion":…,` for
 /// a built-in, `{"apiVersion":…,` for a custom resource) is a constant of the *served* resource, so that one stored object serves every
 /// version that differs only in `apiVersion`, and a list item of a built-in is `{` + tail.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Object {
-    /// The full storage key, `/registry/pods/ns/name`.
-    pub key: Bytes,
+    /// The key, the tail, texts that stand in neither; then the places of labels (key, value) and of the values of fields ([`crate::words`]).
+    bytes: Box<[u8]>,
     /// Revision of the last change: the object's `resourceVersion`.
     pub revision: Revision,
-    /// Everything after the type head; starts with a member name, ends with `}`, no newline.
-    pub tail: Bytes,
-    /// Bytes of `tail` that stand before the type head: members of a custom resource that sort before `apiVersion`. Mostly 0.
-    pub head_at: u32,
-    /// Where in `tail` the digits of `resourceVersion` stand (start, end), so that a DELETED event can show another one.
-    pub rv_at: (u32, u32),
     /// FNV-1a of `metadata.uid`: in which shard the object is (spec list-watch §11). Kept, because a shard asks every object for it.
     pub uid_hash: u64,
-    /// Byte offset in `key` where the namespace starts (namespaced resources) or the name (cluster-scoped).
-    pub scope_at: u16,
-    /// Byte offset in `key` where the name starts.
-    pub name_at: u16,
-    /// `metadata.labels`.
-    pub labels: Labels,
-    /// Values of the storage's declared fields, in the order of `Storage::fields`; a missing field is `""`.
-    pub fields: Box<[Box<str>]>,
     /// Its protobuf message in the version in which it is kept, once somebody has asked for it; goes with the object. Not in [`Object::weight`].
-    pub message: OnceLock<Bytes>,
+    pub message: OnceLock<Box<Bytes>>,
+    /// Bytes of the tail that stand before the type head: members of a custom resource that sort before `apiVersion`. Mostly 0.
+    pub head_at: u32,
+    /// Where in the tail the digits of `resourceVersion` stand (start, end), so that a DELETED event can show another one.
+    pub rv_at: (u32, u32),
+    key_len: u32,
+    tail_len: u32,
+    labels: u32,
+    fields: u16,
+    /// Byte offset in the key where the namespace starts (namespaced resources) or the name (cluster-scoped).
+    scope_at: u16,
+    /// Byte offset in the key where the name starts.
+    name_at: u16,
 }
 
+/// What an object is made of.
+#[derive(Debug)]
+pub struct Parts<'p> {
+    /// The full storage key, `/registry/pods/ns/name`.
+    pub key: &'p [u8],
+    /// Byte offset in the key where the namespace starts (namespaced resources) or the name (cluster-scoped).
+    pub scope_at: u16,
+    /// Byte offset in the key where the name starts.
+    pub name_at: u16,
+    /// See [`Object::revision`].
+    pub revision: Revision,
+    /// Everything after the type head; starts with a member name, ends with `}`, no newline. Less than 4 GiB, as is the key.
+    pub tail: &'p [u8],
+    /// See [`Object::head_at`].
+    pub head_at: u32,
+    /// See [`Object::rv_at`].
+    pub rv_at: (u32, u32),
+    /// See [`Object::uid_hash`].
+    pub uid_hash: u64,
+    /// `metadata.labels`.
+    pub labels: &'p LabelSet,
+    /// Values of the storage's declared fields, in the order of `Storage::fields`; a missing field is `""`.
+    pub fields: &'p [Cow<'p, str>],
+}
+
+/// How the labels stand in the JSON of an object.
+const LABELS: &[u8] = b"\"labels\":{";
+
 impl Object {
+    /// An object of these parts.
+    #[must_use]
+    pub fn new(parts: &Parts<'_>) -> Self {
+        let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, uid_hash, labels, fields } = parts;
+        let (len, mut places) = (key.len() + tail.len(), Places::default());
+        // What is stored has them in this order, and no text of a valid label is escaped.
+        let mut at = memchr::memmem::find(tail, LABELS).filter(|_| labels.len() > 0).map_or(tail.len(), |at| at + LABELS.len());
+        for text in labels.words() {
+            if tail.get(at + 1..).is_some_and(|rest| rest.starts_with(text.as_bytes())) {
+                places.at(key.len() + at + 1, text);
+                // The quotes, and a colon or comma.
+                at += text.len() + 3;
+            } else {
+                places.add(len, text);
+            }
+        }
+        let name = key.get(usize::from(*name_at)..).unwrap_or_default();
+        let namespace = key.get(usize::from(*scope_at)..usize::from(*name_at).saturating_sub(1)).unwrap_or_default();
+        for text in *fields {
+            match text.as_bytes() {
+                [] => places.at(0, ""),
+                text_bytes if text_bytes == name => places.at(usize::from(*name_at), text),
+                text_bytes if text_bytes == namespace => places.at(usize::from(*scope_at), text),
+                _ => places.add(len, text),
+            }
+        }
+        let mut bytes = Vec::with_capacity(len + places.len());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(tail);
+        places.into(&mut bytes);
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            bytes: bytes.into(),
+            revision: *revision,
+            uid_hash: *uid_hash,
+            message: OnceLock::new(),
+            head_at: *head_at,
+            rv_at: *rv_at,
+            key_len: number(key.len()),
+            tail_len: number(tail.len()),
+            labels: number(labels.len()),
+            fields: u16::try_from(fields.len()).unwrap_or(u16::MAX),
+            scope_at: *scope_at,
+            name_at: *name_at,
+        }
+    }
+
+    /// The full storage key, `/registry/pods/ns/name`.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_len as usize]
+    }
+
+    /// Everything after the type head; starts with a member name, ends with `}`, no newline.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        &self.bytes[self.key_len as usize..][..self.tail_len as usize]
+    }
+
     /// The object's name, the last part of its key.
     #[must_use]
     pub fn name(&self) -> &str {
-        std::str::from_utf8(&self.key[usize::from(self.name_at)..]).unwrap_or("")
+        std::str::from_utf8(&self.key()[usize::from(self.name_at)..]).unwrap_or("")
     }
 
     /// The object's namespace; empty for cluster-scoped resources.
     #[must_use]
     pub fn namespace(&self) -> &str {
         let end = usize::from(self.name_at).saturating_sub(1).max(usize::from(self.scope_at));
-        std::str::from_utf8(&self.key[usize::from(self.scope_at)..end]).unwrap_or("")
+        std::str::from_utf8(&self.key()[usize::from(self.scope_at)..end]).unwrap_or("")
+    }
+
+    /// `metadata.labels`.
+    #[must_use]
+    pub fn labels(&self) -> Labels<'_> {
+        let places = self.places();
+        Labels::new(Words::new(&self.bytes, &places[..2 * SPAN_BYTES * self.labels as usize]))
     }
 
     /// The value of a declared field; `""` when the object has none (spec list-watch §7.2).
     #[must_use]
     pub fn field(&self, index: usize) -> &str {
-        self.fields.get(index).map_or("", |v| v)
+        let places = self.places();
+        Words::new(&self.bytes, &places[2 * SPAN_BYTES * self.labels as usize..]).text(index)
+    }
+
+    fn places(&self) -> &[u8] {
+        let len = SPAN_BYTES * (2 * self.labels as usize + usize::from(self.fields));
+        &self.bytes[self.bytes.len() - len..]
     }
 
     /// What a filter may look at: the object and each of its labels. The measure of the work of a scan.
     #[must_use]
     pub fn looks(&self) -> usize {
-        1 + self.labels.len()
+        1 + self.labels as usize
     }
 
-    /// `tail` before, and after, the digits of `resourceVersion`: for a body that must show another revision.
+    /// The tail before, and after, the digits of `resourceVersion`: for a body that must show another revision.
     #[must_use]
     pub fn around_revision(&self) -> (&[u8], &[u8]) {
-        (&self.tail[..self.rv_at.0 as usize], &self.tail[self.rv_at.1 as usize..])
+        (&self.tail()[..self.rv_at.0 as usize], &self.tail()[self.rv_at.1 as usize..])
     }
 
-    /// Bytes this object holds, for budgets: key, body and the fixed part. Labels and fields are counted by length.
+    /// Bytes this object holds, for budgets: the fixed part and its texts.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let words: usize = self.labels.iter().map(|(k, v)| k.len() + v.len() + 32).sum();
-        let fields: usize = self.fields.iter().map(|v| v.len() + 16).sum();
-        size_of::<Self>() + self.key.len() + self.tail.len() + words + fields
+        size_of::<Self>() + self.bytes.len()
     }
 }
 
@@ -105,9 +205,9 @@ pub struct Event {
 impl Event {
     /// The key that changed.
     #[must_use]
-    pub fn key(&self) -> &Bytes {
+    pub fn key(&self) -> &[u8] {
         match (&self.new, &self.old) {
-            (Some(object), _) | (None, Some(object)) => &object.key,
+            (Some(object), _) | (None, Some(object)) => object.key(),
             (None, None) => unreachable!("an event has an object before or after"),
         }
     }
@@ -134,21 +234,116 @@ pub fn test_object(name: &str, revision: u64) -> Object {
 /// The same with labels and declared fields.
 #[cfg(any(test, feature = "testing"))]
 pub fn test_object_with(name: &str, revision: u64, labels: &[(&str, &str)], fields: &[&str]) -> Object {
-    let key = format!("/registry/configmaps/ns/{name}");
-    let tail = format!("\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"ns\",\"resourceVersion\":\"{revision}\"}}}}");
+    test_object_of(&format!("/registry/configmaps/ns/{name}"), revision, labels, fields)
+}
+
+/// The same with a key of its own: prefix, resource, perhaps a namespace, name. Its uid is the key.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_object_of(key: &str, revision: u64, labels: &[(&str, &str)], fields: &[&str]) -> Object {
+    let (before, name) = key.rsplit_once('/').expect("a key");
+    let scope_at = key.match_indices('/').nth(2).map_or(key.len(), |(at, _)| at + 1).min(before.len() + 1);
+    let namespace = key.get(scope_at..before.len()).unwrap_or_default();
+    let tail = format!("\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"{namespace}\",\"resourceVersion\":\"{revision}\"}}}}");
     let digits = revision.to_string().len();
     let at = tail.len() - 3 - digits;
-    Object {
-        key: Bytes::from(key),
+    Object::new(&Parts {
+        key: key.as_bytes(),
+        scope_at: scope_at as u16,
+        name_at: (before.len() + 1) as u16,
         revision: Revision(revision),
+        tail: tail.as_bytes(),
         head_at: 0,
         rv_at: (at as u32, (at + digits) as u32),
-        uid_hash: 0,
-        message: std::sync::OnceLock::new(),
-        tail: Bytes::from(tail),
-        scope_at: "/registry/configmaps/".len() as u16,
-        name_at: "/registry/configmaps/ns/".len() as u16,
-        labels: labels.into(),
-        fields: fields.iter().map(|f| (*f).into()).collect(),
+        uid_hash: crate::shard::hash(key),
+        labels: &labels.into(),
+        fields: &fields.iter().map(|field| Cow::Borrowed(*field)).collect::<Vec<_>>(),
+    })
+}
+
+/// The same object with another tail, in which only a text of the same length stands before the revision.
+#[cfg(any(test, feature = "testing"))]
+pub fn test_object_with_tail(object: &Object, tail: &str) -> Object {
+    let labels: Vec<(Box<str>, Box<str>)> = object.labels().iter().map(|(key, value)| (key.into(), value.into())).collect();
+    Object::new(&Parts {
+        key: object.key(),
+        scope_at: object.scope_at,
+        name_at: object.name_at,
+        revision: object.revision,
+        tail: tail.as_bytes(),
+        head_at: object.head_at,
+        rv_at: object.rv_at,
+        uid_hash: object.uid_hash,
+        labels: &labels.into(),
+        fields: &(0..usize::from(object.fields)).map(|index| Cow::Borrowed(object.field(index))).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever of its labels and fields stands in its JSON, in which order, escaped or not.
+        #[test]
+        fn every_text_is_found_again(
+            labels in prop::collection::btree_map("[a-c\"\\\\]{0,3}", "[a-c\"é]{0,3}", 0..6),
+            in_json in prop::option::of(prop::collection::vec(("[a-c]{0,3}", "[a-c]{0,3}"), 0..6)),
+            fields in prop::collection::vec("[a-c]{0,2}", 0..4),
+        ) {
+            let json = |labels: &[(String, String)]| {
+                let members: Vec<String> = labels.iter().map(|(key, value)| format!("{key:?}:{value:?}")).collect();
+                format!("\"metadata\":{{\"labels\":{{{}}},\"name\":\"a\"}}}}", members.join(","))
+            };
+            let own: Vec<(String, String)> = labels.clone().into_iter().collect();
+            let tail = json(in_json.as_deref().unwrap_or(&own));
+            let set: Vec<(Box<str>, Box<str>)> = own.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+            let parts = Parts {
+                key: b"/registry/things/ab/a",
+                scope_at: 17,
+                name_at: 20,
+                revision: Revision(3),
+                tail: tail.as_bytes(),
+                head_at: 0,
+                rv_at: (0, 0),
+                uid_hash: 0,
+                labels: &set.into(),
+                fields: &fields.iter().map(|field| Cow::Borrowed(field.as_str())).collect::<Vec<_>>(),
+            };
+            let object = Object::new(&parts);
+            prop_assert_eq!((object.key(), object.tail()), (parts.key, parts.tail));
+            prop_assert_eq!((object.namespace(), object.name()), ("ab", "a"));
+            prop_assert_eq!(object.labels().iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>(), own);
+            for (key, value) in &labels {
+                prop_assert_eq!(object.labels().get(key), Some(value.as_str()));
+            }
+            prop_assert_eq!(object.labels().get("z"), None);
+            prop_assert_eq!((0..fields.len()).map(|index| object.field(index)).collect::<Vec<_>>(), fields.clone());
+            prop_assert_eq!(object.field(fields.len()), "");
+        }
+    }
+
+    /// What is stored has its labels in its JSON, and most objects are asked for by name and namespace: these cost their places only.
+    #[test]
+    fn texts_are_not_kept_twice() {
+        let tail = r#""metadata":{"name":"a","namespace":"ab","labels":{"app":"web","tier":"front"}}}"#;
+        let labels = [("app", "web"), ("tier", "front")];
+        let key = b"/registry/things/ab/a";
+        let parts = Parts {
+            key,
+            scope_at: 17,
+            name_at: 20,
+            revision: Revision(3),
+            tail: tail.as_bytes(),
+            head_at: 0,
+            rv_at: (0, 0),
+            uid_hash: 0,
+            labels: &labels[..].into(),
+            fields: &["a".into(), "ab".into(), "".into()],
+        };
+        let object = Object::new(&parts);
+        assert_eq!(object.weight(), size_of::<Object>() + key.len() + tail.len() + 7 * SPAN_BYTES);
+        assert!(size_of::<Object>() <= 80, "{}", size_of::<Object>());
     }
 }

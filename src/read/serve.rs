@@ -142,7 +142,7 @@ impl Reader {
             Ok(ListPlan { source: Source::Etcd(_), .. }) => {
                 let (mut looked, mut bytes) = (0, 0);
                 for object in store.scan(&target.prefix, &target.prefix).take(OBJECTS_SAMPLED) {
-                    (looked, bytes) = (looked + 1, bytes + object.tail.len());
+                    (looked, bytes) = (looked + 1, bytes + object.tail().len());
                 }
                 bytes / looked.max(1) * count
             }
@@ -271,7 +271,7 @@ impl Target {
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
         let known = self.known();
-        self.key.as_ref().and_then(|key| known.view.store.find(key)).map_or(0, |object| object.tail.len())
+        self.key.as_ref().and_then(|key| known.view.store.find(key)).map_or(0, |object| object.tail().len())
     }
 
     fn known(&self) -> Known {
@@ -309,7 +309,7 @@ impl Target {
         let (mut pace, mut looked, mut last) = (Pace::default(), 0, None);
         for object in store.scan(&self.prefix, &start) {
             if page.objects.len() == limit {
-                page.last = last.map(|last: &Arc<Object>| last.key.to_vec());
+                page.last = last.map(|last: &Arc<Object>| last.key().to_vec());
                 break;
             }
             looked += 1;

@@ -40,7 +40,7 @@ impl Definitions {
         for object in objects {
             let group = self.read(&object, Definition::without_schemas);
             changed.extend(group.clone());
-            self.seen.insert(object.key.clone(), Seen { object: None, group });
+            self.seen.insert(Bytes::copy_from_slice(object.key()), Seen { object: None, group });
         }
         changed
     }
@@ -49,7 +49,7 @@ impl Definitions {
     /// that was written. One that cannot be read is left out, and the log says so.
     pub(super) fn follow(&mut self, store: &Store, keys: Option<BTreeSet<Bytes>>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();
-        let all = || self.seen.keys().cloned().chain(store.scan(b"", b"").map(|object| object.key.clone())).collect();
+        let all = || self.seen.keys().cloned().chain(store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect();
         for key in keys.unwrap_or_else(all) {
             let (seen, object) = (self.seen.get(&key), store.find(&key));
             if seen.and_then(|seen| seen.object.as_ref()).zip(object).is_some_and(|(seen, object)| Arc::ptr_eq(seen, object)) {
@@ -70,12 +70,12 @@ impl Definitions {
         self.groups.get(group).into_iter().flat_map(BTreeMap::values)
     }
 
-    fn read(&mut self, object: &Object, kept: impl Fn(Definition) -> Definition) -> Option<String> {
+    fn read(&mut self, object: &Arc<Object>, kept: impl Fn(Definition) -> Definition) -> Option<String> {
         self.reads.inc();
         match Definition::of(object) {
             Ok(definition) if definition.is_served() => {
                 let group = definition.group().to_owned();
-                self.groups.entry(group.clone()).or_default().insert(object.key.clone(), kept(definition));
+                self.groups.entry(group.clone()).or_default().insert(Bytes::copy_from_slice(object.key()), kept(definition));
                 Some(group)
             }
             Ok(_) => None,
@@ -140,8 +140,8 @@ mod tests {
         let written = definition("b.io", 9, "y");
         store.put(written.clone());
         assert_eq!((definitions.follow(&store, None), reads.get()), (groups(&["b.io"]), 4));
-        store.remove(&written.key);
-        let keys = Some(BTreeSet::from([written.key.clone()]));
+        store.remove(written.key());
+        let keys = Some(BTreeSet::from([Bytes::copy_from_slice(written.key())]));
         assert_eq!((definitions.follow(&store, keys), reads.get()), (groups(&["b.io"]), 4));
         assert_eq!((definitions.of_group("b.io").count(), definitions.of_group("a.io").count()), (0, 1));
         // Loaded anew, perhaps from another etcd: a revision says nothing.
@@ -165,6 +165,6 @@ mod tests {
         let kept = Definition::of(&object).expect("a definition");
         let schema = kept.schema("v1").expect("it has one");
         assert_eq!(&schema[..], br#"{"type":"object"}"#);
-        assert!(object.tail.as_ptr_range().contains(&schema.as_ptr()));
+        assert!(object.tail().as_ptr_range().contains(&schema.as_ptr()));
     }
 }

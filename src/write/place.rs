@@ -87,7 +87,7 @@ impl Writer {
 
     /// Lets a request in that changes the object which is there, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
     pub(super) async fn enter(&self, place: &Place, is_large: bool, body: usize) -> Entered<'_> {
-        let object = self.known(place).map_or(0, |object| object.tail.len());
+        let object = self.known(place).map_or(0, |object| object.tail().len());
         self.offload.enter(is_large, body.max(object)).await
     }
 
@@ -123,14 +123,14 @@ impl Writer {
 }
 
 fn is_large(object: &Object) -> bool {
-    object.tail.len() >= LARGE_BYTES
+    object.tail().len() >= LARGE_BYTES
 }
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
-    let mut json = Vec::with_capacity(object.tail.len() + 64);
+    let mut json = Vec::with_capacity(object.tail().len() + 64);
     place.resource.forms.whole().form.stored_into(object, &mut json);
-    let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(&object.key)));
+    let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(object.key())));
     Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision, is_large: is_large(object) })
 }
 

@@ -476,7 +476,7 @@ impl World {
             return;
         }
         let snapshot = |store: &watch::cache::store::Store| -> Vec<(String, u64)> {
-            store.scan(b"/", b"").map(|o| (String::from_utf8_lossy(&o.key).into_owned(), o.revision.0)).collect()
+            store.scan(b"/", b"").map(|o| (String::from_utf8_lossy(o.key()).into_owned(), o.revision.0)).collect()
         };
         let truth = |revision: u64| -> Vec<(String, u64)> {
             let state = self.line.at(revision).into_iter();

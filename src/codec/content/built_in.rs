@@ -88,7 +88,7 @@ impl Parts for BuiltIn {
 /// The stored object of a version that is shown otherwise, whole.
 fn stored_text(version: &Version, object: &Object, revision: Revision) -> Vec<u8> {
     let mut text = version.stored_head();
-    text.reserve(object.tail.len() + encode::revision_len(revision.0));
+    text.reserve(object.tail().len() + encode::revision_len(revision.0));
     stored_tail_into(object, revision, &mut text);
     text
 }

@@ -47,6 +47,6 @@ impl Parts for Metadata {
     }
 
     fn weight(&self, object: &Object) -> usize {
-        object.tail.len().min(USUAL_BYTES)
+        object.tail().len().min(USUAL_BYTES)
     }
 }

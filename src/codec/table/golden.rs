@@ -101,7 +101,7 @@ impl Case {
             Arc::new(ingest(&storage, prefix, Bytes::from(key.to_owned()), value.as_bytes(), revision).expect("an object"))
         };
         let mut objects: Vec<Arc<Object>> = lines.iter().filter(|(what, _)| what == "stored").map(|(_, line)| stored(line)).collect();
-        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        objects.sort_by(|a, b| a.key().cmp(b.key()));
         let table = Arc::new(Table::of(&storage, resource.custom.as_deref().unwrap_or_default()));
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let case = Self { name, lines, resource, objects, table };
@@ -120,7 +120,7 @@ impl Case {
     /// The object that was recorded alone.
     fn first(&self) -> &Object {
         let key = self.one("stored").and_then(|line| line.split(' ').next()).expect("a key");
-        self.objects.iter().find(|object| object.key == key.as_bytes()).expect("it is stored")
+        self.objects.iter().find(|object| object.key() == key.as_bytes()).expect("it is stored")
     }
 
     fn form(&self, include: Include, version: MetaVersion) -> Form {

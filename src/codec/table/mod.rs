@@ -132,7 +132,7 @@ impl Table {
     pub(super) fn arrange(&self, page: &mut [Arc<Object>]) {
         if self.storage.resource == "flowschemas" && self.storage.group == "flowcontrol.apiserver.k8s.io" {
             page.sort_by_cached_key(|object| {
-                let json = [b"{", &object.tail[..]].concat();
+                let json = [b"{", object.tail()].concat();
                 let precedence = self.node(&json).path("spec.matchingPrecedence").int();
                 (precedence, object.name().to_owned())
             });

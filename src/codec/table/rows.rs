@@ -61,12 +61,12 @@ impl Rows {
 
     /// Appends the row of an object that is shown under a revision.
     fn row_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        let mut json = Vec::with_capacity(object.tail.len() + 64);
+        let mut json = Vec::with_capacity(object.tail().len() + 64);
         match self.table.cells {
             Cells::Custom(_) => self.base.event_into(object, revision, &mut json),
             Cells::BuiltIn { .. } => {
                 json.push(b'{');
-                json.extend_from_slice(&object.tail);
+                json.extend_from_slice(object.tail());
             }
         }
         self.open_into(&json, out);

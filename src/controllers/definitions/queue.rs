@@ -88,7 +88,8 @@ impl Queue {
             // Another etcd may have other names at smaller revisions.
             self.entries.values_mut().for_each(|entry| entry.names_at = Revision::ZERO);
         }
-        let all = || self.entries.keys().cloned().chain(view.store.scan(b"", b"").map(|object| object.key.clone())).collect();
+        let all =
+            || self.entries.keys().cloned().chain(view.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect();
         for key in changed.unwrap_or_else(all) {
             match view.store.find(&key) {
                 Some(object) if self.entries.get(&key).is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) => {}
@@ -106,8 +107,8 @@ impl Queue {
 
     /// The group and the names of a definition as the snapshot has it: it is looked at now.
     pub(super) fn read(&mut self, object: &Object, group: String, names: Names, now: Instant) {
-        self.take(&object.key, Some(group), object.revision, names, now);
-        self.schedule(&object.key, Some(now));
+        self.take(object.key(), Some(group), object.revision, names, now);
+        self.schedule(object.key(), Some(now));
     }
 
     /// What is looked at first, and when.
@@ -123,13 +124,13 @@ impl Queue {
     }
 
     /// How the look at a definition ended.
-    pub(super) fn done(&mut self, key: &Bytes, after: After, now: Instant) {
+    pub(super) fn done(&mut self, key: &[u8], after: After, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.failures = if after == After::Failed { entry.failures.saturating_add(1) } else { 0 };
         let pause = RETRY.0.saturating_mul(1 << entry.failures.saturating_sub(1).min(16)).min(RETRY.1);
         if let Some(group) = self.groups.get_mut(&entry.group) {
             if after == After::Refused {
-                group.refused.insert(key.clone());
+                group.refused.insert(Bytes::copy_from_slice(key));
             } else {
                 group.refused.remove(key);
             }
@@ -160,14 +161,14 @@ impl Queue {
             due: None,
             failures: 0,
         };
-        let entry = self.entries.entry(object.key.clone()).or_insert_with(fresh);
+        let entry = self.entries.entry(Bytes::copy_from_slice(object.key())).or_insert_with(fresh);
         entry.object = object.clone();
         entry.failures = 0;
-        self.unread.insert(object.key.clone());
-        self.schedule(&object.key, None);
+        self.unread.insert(Bytes::copy_from_slice(object.key()));
+        self.schedule(object.key(), None);
     }
 
-    fn gone(&mut self, key: &Bytes, now: Instant) {
+    fn gone(&mut self, key: &[u8], now: Instant) {
         self.schedule(key, None);
         self.take(key, None, Revision(u64::MAX), Names::default(), now);
         if let Some(entry) = self.entries.remove(key)
@@ -177,17 +178,17 @@ impl Queue {
         }
     }
 
-    fn schedule(&mut self, key: &Bytes, due: Option<Instant>) {
+    fn schedule(&mut self, key: &[u8], due: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         if let Some(before) = std::mem::replace(&mut entry.due, due) {
-            self.due.remove(&(before, key.clone()));
+            self.due.remove(&(before, Bytes::copy_from_slice(key)));
         }
-        self.due.extend(due.map(|due| (due, key.clone())));
+        self.due.extend(due.map(|due| (due, Bytes::copy_from_slice(key))));
     }
 
     /// The definition has these names at this revision. Whoever waits for one that it has no longer is looked at. What we wrote may be told before an
     /// older snapshot is: that one says nothing.
-    fn take(&mut self, key: &Bytes, group: Option<String>, revision: Revision, names: Names, now: Instant) {
+    fn take(&mut self, key: &[u8], group: Option<String>, revision: Revision, names: Names, now: Instant) {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| revision >= entry.names_at) else { return };
         entry.names_at = revision;
         let old = std::mem::replace(&mut entry.names, names.clone());
@@ -239,7 +240,7 @@ mod tests {
         }
 
         fn delete(&mut self, name: &str) {
-            self.apply(name, |name, revision| Change::Delete(test_object(name, revision).key));
+            self.apply(name, |name, revision| Change::Delete(Bytes::copy_from_slice(test_object(name, revision).key())));
         }
 
         fn apply(&mut self, name: &str, change: impl Fn(&str, u64) -> Change) -> Option<Arc<Object>> {
@@ -248,7 +249,7 @@ mod tests {
             self.replica.apply(&batch, 0);
             let view = self.replica.view();
             self.queue.follow_view(&view, self.now);
-            view.store.find(&test_object(name, 1).key).cloned()
+            view.store.find(test_object(name, 1).key()).cloned()
         }
 
         /// Names of what is looked at by now.
@@ -277,7 +278,7 @@ mod tests {
         for (name, accepted) in [("a", "as"), ("b", "bs"), ("c", "cs")] {
             let object = bench.put(name, accepted);
             assert_eq!(bench.due(), [name]);
-            bench.queue.done(&object.key, After::Rest, bench.now);
+            bench.queue.done(object.key(), After::Rest, bench.now);
         }
         bench.queue.follow_view(&bench.replica.view(), bench.now);
         assert!(bench.queue.first().is_none() && bench.queue.unread().is_empty(), "nothing is due, ever");
@@ -292,14 +293,14 @@ mod tests {
         let (large, small) = (bench.put("large", ""), bench.put("small", ""));
         let mut waits = Vec::new();
         for _ in 0..12 {
-            bench.queue.done(&large.key, After::Failed, bench.now);
+            bench.queue.done(large.key(), After::Failed, bench.now);
             let (at, first) = bench.queue.first().expect("something is due");
             assert_eq!((at, first.name()), (bench.now, "small"));
-            waits.push((bench.queue.entries[&large.key].due.expect("it is tried again") - bench.now).as_secs());
+            waits.push((bench.queue.entries[large.key()].due.expect("it is tried again") - bench.now).as_secs());
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         assert_eq!(bench.queue.failing(), 1);
-        bench.queue.done(&small.key, After::Rest, bench.now);
+        bench.queue.done(small.key(), After::Rest, bench.now);
         bench.put("large", "");
         assert_eq!((bench.due(), bench.queue.failing()), (vec!["large".to_owned()], 0), "another version of it may fit");
     }
@@ -309,15 +310,15 @@ mod tests {
         let mut bench = Bench::new(unlimited());
         let (a, b) = (bench.put("a", ""), bench.put("b", ""));
         // Written, and not yet seen: nobody else may have the name meanwhile.
-        bench.queue.done(&a.key, After::Written(Revision(9), names("things")), bench.now);
-        let taken = |queue: &Queue| format!("{:?}", queue.taken(&b.key));
+        bench.queue.done(a.key(), After::Written(Revision(9), names("things")), bench.now);
+        let taken = |queue: &Queue| format!("{:?}", queue.taken(b.key()));
         assert!(taken(&bench.queue).contains("things"));
-        bench.queue.done(&b.key, After::Refused, bench.now);
+        bench.queue.done(b.key(), After::Refused, bench.now);
         bench.put("a", "");
         assert!(taken(&bench.queue).contains("things"), "an older snapshot");
         bench.revision = 8;
         let a = bench.put("a", "things");
-        bench.queue.done(&a.key, After::Rest, bench.now);
+        bench.queue.done(a.key(), After::Rest, bench.now);
         assert!(bench.due().is_empty(), "nothing has become free");
         bench.delete("a");
         assert_eq!((bench.due(), taken(&bench.queue).contains("things")), (vec!["b".to_owned()], false));
@@ -330,7 +331,7 @@ mod tests {
     fn what_the_ring_has_forgotten_is_found_all_the_same() {
         let mut bench = Bench::new(RingLimits { events_max: 0, bytes_max: 0, window_ms: 0 });
         let a = bench.put("a", "as");
-        bench.queue.done(&a.key, After::Rest, bench.now);
+        bench.queue.done(a.key(), After::Rest, bench.now);
         bench.put("b", "bs");
         assert_eq!(bench.due(), ["b"]);
         bench.delete("a");

@@ -37,15 +37,25 @@ pub struct Definition {
     schemas: Vec<(String, Bytes)>,
 }
 
+/// The bytes of an object, which slices of them keep alive.
+struct Tail(Arc<Object>);
+
+impl AsRef<[u8]> for Tail {
+    fn as_ref(&self) -> &[u8] {
+        self.0.tail()
+    }
+}
+
 impl Definition {
     /// Reads a definition as it is kept. Takes some milliseconds for each MB.
     ///
     /// # Errors
     /// A sentence for the operator when it is not of that shape or has not exactly one storage version.
-    pub fn of(object: &Object) -> Result<Self, String> {
+    pub fn of(object: &Arc<Object>) -> Result<Self, String> {
         // Without the type head, which says nothing that is not known.
-        let json = [b"{", &object.tail[..]].concat();
-        Self::read(&json, |at| object.tail.slice(at.start - 1..at.end - 1))
+        let json = [b"{", object.tail()].concat();
+        let tail = Bytes::from_owner(Tail(object.clone()));
+        Self::read(&json, |at| tail.slice(at.start - 1..at.end - 1))
     }
 
     /// Reads a definition in its v1 form or in the stored v1beta1 form; `apiVersion` and `kind` may be missing.

@@ -78,7 +78,7 @@ impl LabelMatcher {
 
     /// Whether labels are selected.
     #[must_use]
-    pub fn matches(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: Labels<'_>) -> bool {
         if self.never || labels.len() < self.present {
             return false;
         }
@@ -362,9 +362,11 @@ mod tests {
         (0..keys, op).prop_map(|(key, op)| LabelRequirement { key: format!("k{key}").into(), op })
     }
 
-    fn labels(keys: usize) -> impl Strategy<Value = Labels> {
-        prop::collection::vec((0..keys, value()), 0..6)
-            .prop_map(|labels| labels.into_iter().map(|(key, value)| (format!("k{key}").into(), value)).collect::<Vec<_>>().into())
+    fn labelled(keys: usize) -> impl Strategy<Value = Object> {
+        prop::collection::vec((0..keys, value()), 0..6).prop_map(|labels| {
+            let labels: Vec<(String, Box<str>)> = labels.into_iter().map(|(key, value)| (format!("k{key}"), value)).collect();
+            test_object_with("a", 1, &labels.iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(), &[])
+        })
     }
 
     proptest! {
@@ -373,12 +375,12 @@ mod tests {
         #[test]
         fn labels_match_as_requirement_by_requirement(
             (requirements, objects) in prop::sample::select(vec![1_usize, 2, 4, 12]).prop_flat_map(|keys| {
-                (prop::collection::vec(requirement(keys), 0..10), prop::collection::vec(labels(keys), 1..24))
+                (prop::collection::vec(requirement(keys), 0..10), prop::collection::vec(labelled(keys), 1..24))
             }),
         ) {
             let selector = LabelSelector { requirements };
             let matcher = LabelMatcher::new(&selector);
-            for labels in &objects {
+            for labels in objects.iter().map(Object::labels) {
                 prop_assert_eq!(matcher.matches(labels), selector.matches(labels), "{:?} {:?}", selector, labels);
             }
             let mut turned = selector.requirements.clone();
@@ -409,7 +411,8 @@ mod tests {
         for text in ["a,!a", "a=b,a=c", "a in (b,c),a notin (c,b,d)", "a>5,a<6", "a>9223372036854775807", "a>1,a=b", "z=1,!z,b=2"] {
             let matcher = LabelMatcher::new(&parse::labels(text).expect(text));
             assert_eq!(matcher, nothing, "{text}");
-            assert!(!matcher.matches(&Labels::from(&[("a", "b"), ("b", "2")][..])) && !matcher.matches(&Labels::default()));
+            let objects = [test_object_with("a", 1, &[("a", "b"), ("b", "2")], &[]), test_object_with("b", 1, &[], &[])];
+            assert!(objects.iter().all(|object| !matcher.matches(object.labels())));
         }
     }
 
@@ -429,12 +432,12 @@ mod tests {
         const OBJECTS: usize = 2_000;
         const LABELS: [(&str, &str); 5] =
             [("app", "web"), ("k17", "x"), ("k8999", "y"), ("pod-template-hash", "6f7c9d"), ("tier", "front")];
-        let objects: Vec<Labels> = (0..OBJECTS).map(|_| Labels::from(&LABELS[..])).collect();
+        let objects: Vec<Object> = (0..OBJECTS).map(|_| test_object_with("a", 1, &LABELS, &[])).collect();
         let per_object = |requirements: usize, text: &dyn Fn(usize) -> String| {
             let text = (0..requirements).map(text).collect::<Vec<_>>().join(",");
             let matcher = LabelMatcher::new(&parse::labels(&text).expect("a selector"));
             let began = Instant::now();
-            let matched = objects.iter().filter(|labels| matcher.matches(labels)).count();
+            let matched = objects.iter().filter(|object| matcher.matches(object.labels())).count();
             (began.elapsed().as_nanos() / OBJECTS as u128, matched, text.len(), matcher.weight())
         };
         for (kind, want) in [("k_!=z", OBJECTS), ("!n_", OBJECTS), ("k_ notin (x,z)", 0), ("k_=z", 0)] {

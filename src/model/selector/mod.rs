@@ -43,7 +43,7 @@ pub enum LabelOp {
 impl LabelSelector {
     /// Whether every requirement holds: what [`LabelMatcher`] is compared with.
     #[cfg(any(test, feature = "testing"))]
-    pub fn matches(&self, labels: &super::Labels) -> bool {
+    pub fn matches(&self, labels: super::Labels<'_>) -> bool {
         self.requirements.iter().all(|r| r.matches(labels.get(&r.key)))
     }
 

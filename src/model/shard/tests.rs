@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Labels, Revision};
+use crate::test_object_of;
 
 /// Stand for what a selector mostly is; `{R}` is the whole range below 2^63.
 fn spelled(text: &str) -> String {
@@ -201,19 +201,13 @@ fn hashes_are_those_of_the_real_server() {
 }
 
 fn of(uid: &str) -> Object {
-    Object {
-        key: "/registry/configmaps/t/a".into(),
-        revision: Revision(1),
-        tail: bytes::Bytes::new(),
-        head_at: 0,
-        rv_at: (0, 0),
-        uid_hash: hash(uid),
-        message: std::sync::OnceLock::new(),
-        scope_at: "/registry/configmaps/".len() as u16,
-        name_at: "/registry/configmaps/t/".len() as u16,
-        labels: Labels::default(),
-        fields: Box::new([]),
-    }
+    hashed(hash(uid))
+}
+
+fn hashed(uid_hash: u64) -> Object {
+    let mut object = test_object_of("/registry/configmaps/t/a", 1, &[], &[]);
+    object.uid_hash = uid_hash;
+    object
 }
 
 fn part(field: Field, from: u64, to: Option<u64>) -> Option<Shard> {
@@ -250,7 +244,7 @@ proptest! {
             .collect();
         let shard = Shard::of(Field::Uid, ranges.iter().copied().collect());
         for hash in (0..32).chain(u64::MAX - 12..=u64::MAX) {
-            let object = Object { uid_hash: hash, ..of("") };
+            let object = hashed(hash);
             let plain = ranges.iter().any(|range| range.start <= hash && range.end.is_none_or(|end| hash < end));
             prop_assert_eq!(shard.matches(&object), plain, "{:?} {}", ranges, hash);
         }

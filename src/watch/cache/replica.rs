@@ -137,7 +137,7 @@ impl Replica {
     fn change(&mut self, change: &Change, revision: Revision, now_ms: u64, broke: &mut bool) -> Option<Event> {
         match change {
             Change::Put(object) => {
-                self.mend(&object.key);
+                self.mend(object.key());
                 let old = self.store.put(object.clone());
                 Some(Event { revision, old, new: Some(object.clone()), at_ms: now_ms })
             }

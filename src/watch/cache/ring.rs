@@ -127,7 +127,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::test_object as object;
+    use model::{test_object as object, test_object_with_tail};
 
     fn event(revision: u64, at_ms: u64) -> Arc<Event> {
         Arc::new(Event { revision: Revision(revision), old: None, new: Some(Arc::new(object("a", revision))), at_ms })
@@ -178,8 +178,7 @@ mod tests {
     fn of_large_objects_fewer_are_kept() {
         let mut ring = Ring::starting_at(Revision(0));
         for revision in 1..=500 {
-            let mut large = object("a", revision);
-            large.tail = vec![b' '; 64 << 10].into();
+            let large = test_object_with_tail(&object("a", revision), &" ".repeat(64 << 10));
             ring.push(Arc::new(Event { revision: Revision(revision), old: None, new: Some(Arc::new(large)), at_ms: revision }));
         }
         let limits = RingLimits { events_max: 1 << 20, bytes_max: 1 << 30, window_ms: 100 };

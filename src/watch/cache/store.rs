@@ -22,7 +22,7 @@ impl Store {
     /// From objects in any order; of two with the same key the later one stays.
     #[must_use]
     pub fn from_objects(mut objects: Vec<Arc<Object>>) -> Self {
-        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        objects.sort_by(|a, b| a.key().cmp(b.key()));
         Self { set: objects.into_iter().map(Entry).collect() }
     }
 
@@ -74,13 +74,13 @@ fn past(prefix: &[u8]) -> Option<Vec<u8>> {
 
 impl Borrow<[u8]> for Entry {
     fn borrow(&self) -> &[u8] {
-        &self.0.key
+        self.0.key()
     }
 }
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        self.0.key == other.0.key
+        self.0.key() == other.0.key()
     }
 }
 
@@ -94,20 +94,30 @@ impl PartialOrd for Entry {
 
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.key.cmp(&other.0.key)
+        self.0.key().cmp(other.0.key())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
-    use model::test_object;
+    use model::{LabelSet, Parts, Revision};
 
     fn object(key: &[u8]) -> Arc<Object> {
-        Arc::new(Object { key: Bytes::copy_from_slice(key), ..test_object("x", 1) })
+        Arc::new(Object::new(&Parts {
+            key,
+            scope_at: 0,
+            name_at: 0,
+            revision: Revision(1),
+            tail: b"",
+            head_at: 0,
+            rv_at: (0, 0),
+            uid_hash: 0,
+            labels: &LabelSet::default(),
+            fields: &[],
+        }))
     }
 
     #[test]
@@ -127,7 +137,7 @@ mod tests {
         ) {
             let store = Store::from_objects(keys.iter().map(|key| object(key)).collect());
             let want: Vec<&[u8]> = keys.iter().map(Vec::as_slice).filter(|key| key.starts_with(&prefix) && **key >= from[..]).collect();
-            let found: Vec<&[u8]> = store.scan(&prefix, &from).map(|o| &o.key[..]).collect();
+            let found: Vec<&[u8]> = store.scan(&prefix, &from).map(|o| o.key()).collect();
             prop_assert_eq!(found, want.clone());
             prop_assert_eq!(store.scan(&prefix, &from).count(), want.len());
         }

@@ -70,7 +70,7 @@ impl View {
     #[must_use]
     pub fn changed_since(&self, epoch: Epoch, seen: Revision) -> Option<BTreeSet<Bytes>> {
         let since = self.ring.since(seen).ok().filter(|_| self.epoch == epoch)?;
-        Some((since..self.ring.len()).filter_map(|index| self.ring.at(index)).map(|event| event.key().clone()).collect())
+        Some((since..self.ring.len()).filter_map(|index| self.ring.at(index)).map(|event| Bytes::copy_from_slice(event.key())).collect())
     }
 }
 

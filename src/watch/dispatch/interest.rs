@@ -87,8 +87,8 @@ impl Interest {
         if self.labels.is_empty() {
             return;
         }
-        let labels = |object: Option<&'e Object>| object.into_iter().flat_map(|o| o.labels.iter());
-        let after = labels(new).filter(|(key, value)| old.and_then(|o| o.labels.get(key)) != Some(value));
+        let labels = |object: Option<&'e Object>| object.into_iter().flat_map(|o| o.labels().iter());
+        let after = labels(new).filter(|(key, value)| old.and_then(|o| o.labels().get(key)) != Some(value));
         for (key, value) in labels(old).chain(after).filter(|(key, _)| self.labels.contains_key(*key)) {
             look(Term::Label(key.into(), value.into()));
         }
@@ -128,14 +128,15 @@ fn most_selective(filter: &Filter) -> Term {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use std::borrow::Cow;
+
     use proptest::prelude::*;
 
     use super::*;
     use crate::dispatch::{GroupKey, GroupLimits};
     use codec::Form;
     use model::{
-        Revision,
+        Parts, Revision,
         selector::{FieldMatcher, FieldTerm, LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
         shard::{Shard, hash},
     };
@@ -195,19 +196,19 @@ mod tests {
             |(namespace, name, old, new)| {
                 let key = namespace.map_or_else(|| format!("/r/{name}"), |namespace| format!("/r/{namespace}/{name}"));
                 let object = |(labels, fields): Content| {
-                    Arc::new(Object {
-                        key: Bytes::from(key.clone()),
+                    let words: Vec<Cow<'_, str>> = fields.iter().map(|field| Cow::Borrowed(&**field)).collect();
+                    Arc::new(Object::new(&Parts {
+                        key: key.as_bytes(),
+                        scope_at: 3,
+                        name_at: u16::try_from(key.len() - name.len()).expect("short"),
                         revision: Revision(1),
-                        tail: Bytes::new(),
+                        tail: b"",
                         head_at: 0,
                         rv_at: (0, 0),
                         uid_hash: hash(&key),
-                        message: std::sync::OnceLock::new(),
-                        scope_at: 3,
-                        name_at: u16::try_from(key.len() - name.len()).expect("short"),
-                        labels: labels.into(),
-                        fields: Box::new(fields),
-                    })
+                        labels: &labels.into(),
+                        fields: &words,
+                    }))
                 };
                 let (old, new) = (old.map(object), new.map(object));
                 (old.is_some() || new.is_some()).then_some(Event { revision: Revision(2), old, new, at_ms: 0 })

@@ -196,7 +196,7 @@ impl Subscription {
             }
         }
         if let Some(last) = last {
-            *after = [&last.key[..], b"\0"].concat().into();
+            *after = [last.key(), b"\0"].concat().into();
             return Ok(Some(Step::More));
         }
         let bookmark = annotated.then(|| group.form().bookmark(*revision, true)).transpose()?;
@@ -299,9 +299,9 @@ pub fn test_subscription_of(objects: Vec<model::Object>, form: codec::Form, anno
 /// An object that protobuf cannot have: a number where it has text. No API server writes one.
 #[cfg(any(test, feature = "testing"))]
 pub fn test_unencodable(name: &str, revision: u64) -> model::Object {
-    let mut object = model::test_object(name, revision);
-    object.tail = [&object.tail[..object.tail.len() - 1], br#","data":{"a":1}}"#].concat().into();
-    object
+    let object = model::test_object(name, revision);
+    let tail = String::from_utf8_lossy(object.tail());
+    model::test_object_with_tail(&object, &format!("{},\"data\":{{\"a\":1}}}}", tail.strip_suffix('}').expect("an object")))
 }
 
 #[cfg(test)]

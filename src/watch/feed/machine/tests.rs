@@ -124,7 +124,7 @@ fn handed(id: &str, feed: &Feed) -> String {
 
 fn key(change: &Change) -> &[u8] {
     match change {
-        Change::Put(object) => &object.key,
+        Change::Put(object) => object.key(),
         Change::Delete(key) => key,
         Change::Broken(broken) => &broken.key,
         Change::Stored(stored) => &stored.key,
