@@ -86,7 +86,16 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
 
 /// Serves one connection until either side ends it, it is idle or slow for too long, or `stop` turns true and its requests are done. When it has become
 /// a WebSocket, until the watch ends that it is for: it stays one of the connections that are counted, and that a stop waits for.
-pub(super) async fn serve<IO, F, Fut, B>(io: IO, builder: &auto::Builder<Streams>, limits: &Connections, info: Arc<ConnInfo>, service: F)
+///
+/// Ten thousand connections have ten thousand of these futures, so it is no larger than it must be: what an `async fn` is given has a place in it beside
+/// what it is made into.
+pub(super) fn serve<'a, IO, F, Fut, B>(
+    io: IO,
+    builder: &'a auto::Builder<Streams>,
+    limits: &'a Connections,
+    info: Arc<ConnInfo>,
+    service: F,
+) -> impl Future<Output = ()> + use<'a, IO, F, Fut, B>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
@@ -94,35 +103,41 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (followed, woken) = (Followed::default(), Arc::default());
-    Progress::of_connection(&woken, requests(io, builder, limits, &info, service, &woken, &followed)).await;
-    let handshake = followed.lock().expect("no holder panics").take();
-    if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
-        // Boxed: few connections need room for it.
-        Box::pin(followed.run(&info)).await;
-    }
+    let (pulse, woken, followed) = (Arc::<Pulse>::default(), Arc::<Woken>::default(), Followed::default());
+    let io = Gather::new(Felt::new(io, Arc::clone(&pulse), Arc::clone(&info.seat)), &info.unread);
+    let served = Served { io, pulse, woken: woken.clone(), followed, info };
+    Progress::of_connection(&woken, async move {
+        requests(&served, builder, limits, service).await;
+        let handshake = served.followed.lock().expect("no holder panics").take();
+        if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
+            // Boxed: few connections need room for it.
+            Box::pin(followed.run(&served.info)).await;
+        }
+    })
 }
 
 /// What follows the requests of a connection.
 type Followed = Arc<Mutex<Option<Handshake>>>;
 
-async fn requests<IO, F, Fut, B>(
-    io: IO,
-    builder: &auto::Builder<Streams>,
-    limits: &Connections,
-    info: &Arc<ConnInfo>,
-    service: F,
-    woken: &Arc<Woken>,
-    followed: &Followed,
-) where
+/// What a connection has from its first byte to its last.
+struct Served<IO> {
+    io: Gather<Felt<IO>>,
+    pulse: Arc<Pulse>,
+    woken: Arc<Woken>,
+    followed: Followed,
+    info: Arc<ConnInfo>,
+}
+
+async fn requests<IO, F, Fut, B>(served: &Served<IO>, builder: &auto::Builder<Streams>, limits: &Connections, service: F)
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (goodbye, pulse) = (&*info.goodbye, &Arc::new(Pulse::default()));
-    let io = Gather::new(Felt::new(io, Arc::clone(pulse), Arc::clone(&info.seat)), &info.unread);
+    let Served { io, pulse, woken, followed, info } = served;
+    let goodbye = &*info.goodbye;
     let service = service_fn(|request| {
         let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
         if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {

@@ -329,14 +329,17 @@ where
         return connection::serve(stream, builder, limits, info, service).await;
     };
     let mut stop = stop.clone();
-    let handshake = tokio::select! {
-        handshake = tls.acceptor(local.ip()).accept(stream) => handshake,
-        _ = stop.wait_for(|stopped| *stopped) => return,
-    };
-    drop(stop);
-    let stream = match handshake {
-        Ok(stream) => stream,
-        Err(error) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
+    // Boxed: when it is over, nothing of it takes room.
+    let handshake = Box::pin(async {
+        tokio::select! {
+            handshake = tls.acceptor(local.ip()).accept(stream) => Some(handshake),
+            _ = stop.wait_for(|stopped| *stopped) => None,
+        }
+    });
+    let stream = match handshake.await {
+        Some(Ok(stream)) => stream,
+        Some(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
+        None => return,
     };
     let now = SystemTime::now();
     let presented = authenticator.presented(stream.get_ref().1.peer_certificates(), now);

@@ -104,9 +104,9 @@ impl Progress {
     }
 
     /// Runs a connection, whose streams tell it when they are given up, and move to its task when they are watches.
-    pub(super) async fn of_connection<T>(woken: &Arc<Woken>, work: impl Future<Output = T>) -> T {
+    pub(super) fn of_connection<F: Future>(woken: &Arc<Woken>, work: F) -> impl Future<Output = F::Output> + use<F> {
         let progress = Self { woken: Some(woken.clone()), ..Self::default() };
-        CURRENT.scope(Arc::new(progress), work).await
+        CURRENT.scope(Arc::new(progress), work)
     }
 
     /// Whether the answer is a watch that has shown what was there.

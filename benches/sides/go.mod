@@ -1,0 +1,3 @@
+module watchcache/benches/sides
+
+go 1.24
