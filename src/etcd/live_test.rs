@@ -151,6 +151,32 @@ async fn hear(receiver: &mut WatchReceiver) -> WatchMessage {
 
 #[tokio::test]
 #[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
+async fn a_stream_is_of_one_state_and_comes_in_pieces() {
+    let server = Server::start(&[]).await;
+    let (etcd, mut raw) = (server.etcd(), server.raw());
+    let old = "old".repeat(1_000);
+    for i in 0..2_000 {
+        put(&mut raw, &format!("/a/{i:04}"), &old).await;
+    }
+    let first = etcd.range(RangeRequest { limit: 10, ..prefix("/a/") }).await.expect("up");
+    let pinned = Some(first.header.revision);
+    let rest = RangeRequest { key: b"/a/0009\0".to_vec(), revision: pinned, ..prefix("/a/") };
+    let mut stream = etcd.range_stream(rest.clone()).await.expect("up").expect("etcd 3.7 has it");
+    let newest = put(&mut raw, "/a/1999", "new").await;
+    let (mut seen, mut pieces) = (first.kvs, 0);
+    while let Some(piece) = stream.next().await.expect("up") {
+        pieces += 1;
+        seen.extend(piece);
+    }
+    let keys: Vec<String> = seen.iter().map(|kv| String::from_utf8_lossy(&kv.key).into_owned()).collect();
+    assert!(pieces > 2 && keys == (0..2_000).map(|i| format!("/a/{i:04}")).collect::<Vec<_>>(), "{pieces} pieces, {} keys", keys.len());
+    assert!(seen.iter().all(|kv| kv.value == old.as_bytes()));
+    etcd.compact(newest).await.expect("up");
+    assert!(matches!(etcd.range_stream(rest).await.map(drop), Err(EtcdError::Compacted)));
+}
+
+#[tokio::test]
+#[ignore = "needs etcd: WATCHCACHE_TEST_ETCD"]
 async fn pages_at_a_pinned_revision_do_not_see_later_writes() {
     let server = Server::start(&[]).await;
     let (etcd, mut raw) = (server.etcd(), server.raw());

@@ -1,9 +1,11 @@
-//! A read of etcd, asked and answered in our words. Knows etcd's fields, no connection.
+//! A read of etcd, asked and answered in our words. Knows etcd's fields; a stream brings its connection along.
 
 use bytes::Bytes;
-use proto::{RangeResponse, ResponseHeader};
+use proto::{RangeResponse, RangeStreamResponse, ResponseHeader};
+use tokio::time::timeout;
+use tonic::Streaming;
 
-use super::EtcdError;
+use super::{EtcdError, rotation::REQUEST_TIMEOUT};
 use model::Revision;
 
 /// What to read. The default is nothing: name at least a key.
@@ -77,16 +79,39 @@ impl From<RangeRequest> for proto::RangeRequest {
     }
 }
 
+/// What is read in pieces, in the order of keys; all of one state.
+pub struct RangeStream(Streaming<RangeStreamResponse>);
+
+impl RangeStream {
+    pub(super) fn new(stream: Streaming<RangeStreamResponse>) -> Self {
+        Self(stream)
+    }
+
+    /// The next piece; `None` when that was all.
+    ///
+    /// # Errors
+    /// As of any call; also when nothing comes for 60 s.
+    pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, EtcdError> {
+        let piece = timeout(REQUEST_TIMEOUT, self.0.message()).await.map_err(|_| EtcdError::Deadline)?;
+        let piece = piece.map_err(|status| EtcdError::from_status(&status))?;
+        Ok(piece.map(|piece| key_values(piece.range_response.unwrap_or_default().kvs)))
+    }
+}
+
+fn key_values(kvs: Vec<proto::KeyValue>) -> Vec<KeyValue> {
+    let one = |kv: proto::KeyValue| KeyValue {
+        key: Bytes::from(kv.key),
+        value: Bytes::from(kv.value),
+        mod_revision: Revision::from_etcd(kv.mod_revision),
+        create_revision: Revision::from_etcd(kv.create_revision),
+    };
+    kvs.into_iter().map(one).collect()
+}
+
 impl RangeAnswer {
     pub(super) fn from_etcd(response: RangeResponse) -> Result<Self, EtcdError> {
-        let kvs = response.kvs.into_iter().map(|kv| KeyValue {
-            key: Bytes::from(kv.key),
-            value: Bytes::from(kv.value),
-            mod_revision: Revision::from_etcd(kv.mod_revision),
-            create_revision: Revision::from_etcd(kv.create_revision),
-        });
         Ok(Self {
-            kvs: kvs.collect(),
+            kvs: key_values(response.kvs),
             header: Header::from_etcd(response.header)?,
             more: response.more,
             count: u64::try_from(response.count).unwrap_or(0),
