@@ -90,12 +90,15 @@ struct Loading {
     loaded: Loaded,
 }
 
+/// What came of some values.
+type Made = Vec<Result<Arc<Object>, Broken>>;
+
 /// Values that are being made servable, on other threads: the feed and the cachers go on meanwhile, and so does etcd.
 struct Ingests {
     storage: Arc<Storage>,
     included: Option<Arc<Included>>,
     prefix_len: usize,
-    running: VecDeque<JoinHandle<Vec<Result<Arc<Object>, Broken>>>>,
+    running: VecDeque<JoinHandle<Made>>,
 }
 
 /// How far a stream came.
