@@ -226,10 +226,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         advertised: advertised::find(&config.listeners),
     };
     let controllers = tokio::spawn(controllers.run(told));
-    let address = config.listeners.secure.as_ref().map(|listener| listener.address);
-    let discovery = address
-        .filter(|_| config.aggregated.is_none())
-        .and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
+    // Where others ask for the keys of tokens. Those of a cluster that this server extends ask that cluster.
+    let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| config.aggregated.is_none());
+    let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: Reader::new(etcd, &prefix),
