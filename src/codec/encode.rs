@@ -31,7 +31,10 @@ pub const OBJECT_META: [&str; 16] = [
 #[must_use]
 pub fn builtin_order(object: &Map<String, Value>) -> Vec<u8> {
     let mut out = Vec::new();
-    map_into(object, &["kind", "apiVersion", "metadata"], &OBJECT_META, &mut out);
+    members_into(object, &["kind", "apiVersion", "metadata"], &mut out, |name, value, out| match value {
+        Value::Object(metadata) if name == "metadata" => members_into(metadata, &OBJECT_META, out, |_, value, out| value_into(value, out)),
+        _ => value_into(value, out),
+    });
     out
 }
 
@@ -39,14 +42,14 @@ pub fn builtin_order(object: &Map<String, Value>) -> Vec<u8> {
 #[must_use]
 pub fn custom_order(object: &Map<String, Value>) -> Vec<u8> {
     let mut out = Vec::new();
-    map_into(object, &["apiVersion"], &[], &mut out);
+    members_into(object, &["apiVersion"], &mut out, |_, value, out| value_into(value, out));
     out
 }
 
-/// `first` members lead in that order, the others follow sorted; the object `metadata` does the same with `first_in_metadata`.
-fn map_into(map: &Map<String, Value>, first: &[&str], first_in_metadata: &[&str], out: &mut Vec<u8>) {
-    let led = first.iter().filter_map(|name| map.get_key_value(*name));
-    let rest = map.iter().filter(|(name, _)| !first.contains(&name.as_str()));
+/// `first` members lead in that order, the others follow sorted.
+fn members_into(members: &Map<String, Value>, first: &[&str], out: &mut Vec<u8>, value_into: impl Fn(&str, &Value, &mut Vec<u8>)) {
+    let led = first.iter().filter_map(|name| members.get_key_value(*name));
+    let rest = members.iter().filter(|(name, _)| !first.contains(&name.as_str()));
     out.push(b'{');
     for (i, (name, value)) in led.chain(rest).enumerate() {
         if i > 0 {
@@ -54,10 +57,7 @@ fn map_into(map: &Map<String, Value>, first: &[&str], first_in_metadata: &[&str]
         }
         string_into(name, out);
         out.push(b':');
-        match value {
-            Value::Object(inner) if name == "metadata" => map_into(inner, first_in_metadata, &[], out),
-            _ => value_into(value, out),
-        }
+        value_into(name, value, out);
     }
     out.push(b'}');
 }
@@ -67,6 +67,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn custom_order_leads_with_the_version() {
+        let Value::Object(object) = json!({"a": 1, "apiVersion": "g/v1", "kind": "K", "metadata": {"uid": "u", "name": "n"}}) else {
+            unreachable!("an object literal")
+        };
+        let printed = custom_order(&object);
+        assert_eq!(String::from_utf8_lossy(&printed), r#"{"apiVersion":"g/v1","a":1,"kind":"K","metadata":{"name":"n","uid":"u"}}"#);
+    }
 
     #[test]
     fn builtin_order_leads_with_type_and_object_meta() {
