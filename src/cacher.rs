@@ -19,8 +19,9 @@ use tokio::{
 
 use crate::telemetry::ResourceMetrics;
 use codec::{Form, ingest};
-use model::{Batch, Change, Epoch, Event, Feed, Included, Storage};
+use model::{Batch, Change, Epoch, Event, Feed, Included, Revision, Storage};
 use watch::cache::{
+    index::Index,
     replica::Replica,
     ring::RingLimits,
     view::{Fed, Published},
@@ -65,6 +66,8 @@ pub struct Cacher {
     queue: mpsc::UnboundedReceiver<Feed>,
     queued: Arc<AtomicUsize>,
     asks: mpsc::Receiver<Ask>,
+    /// Where an index comes that was made aside; at most one is in the making.
+    made: (mpsc::Sender<Made>, mpsc::Receiver<Made>),
     state: State,
     started: Instant,
     metrics: Arc<ResourceMetrics>,
@@ -84,12 +87,21 @@ pub struct Ask {
     answer: oneshot::Sender<(Arc<Group>, Epoch)>,
 }
 
+/// An index of the snapshot of this life at this revision.
+pub struct Made {
+    index: Index,
+    epoch: Epoch,
+    revision: Revision,
+}
+
 /// What wakes the loop.
 pub enum Action {
     /// The feed brought something, in order.
     Fed(Vec<Feed>),
     /// A watcher asks.
     Asked(Ask),
+    /// An index was made.
+    Made(Made),
     /// Time to tidy.
     Tick,
 }
@@ -117,7 +129,9 @@ pub fn cacher(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics:
     let (queue, incoming) = mpsc::unbounded_channel();
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
-    let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, state, started: Instant::now(), metrics: metrics.clone() };
+    let made = mpsc::channel(1);
+    let cacher =
+        Cacher { queue: incoming, queued: queued.clone(), asks: asked, made, state, started: Instant::now(), metrics: metrics.clone() };
     let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks };
     (cacher, handle, Inbox { queue, queued, published, metrics })
 }
@@ -128,6 +142,9 @@ impl Cacher {
         let mut tick = tokio::time::interval(TIDY_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while let Some(action) = self.select(&mut tick).await {
+            if matches!(action, Action::Tick) {
+                self.index_what_is_due();
+            }
             let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let done = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
             self.metrics.cache_events_received.inc_by(done.events as u64);
@@ -147,8 +164,22 @@ impl Cacher {
                 (taken > 0).then_some(Action::Fed(messages))
             }
             Some(ask) = self.asks.recv() => Some(Action::Asked(ask)),
+            Some(made) = self.made.1.recv() => Some(Action::Made(made)),
             _ = tick.tick() => Some(Action::Tick),
         }
+    }
+}
+
+impl Cacher {
+    /// Has an index made aside, of the newest snapshot, if selectors need one.
+    fn index_what_is_due(&self) {
+        let Ok(place) = self.made.0.clone().try_reserve_owned() else { return };
+        let Some(term) = self.state.published.index_due() else { return };
+        let view = self.state.published.known().view;
+        tokio::task::spawn_blocking(move || {
+            let index = Index::of(term, &view.store);
+            place.send(Made { index, epoch: view.epoch, revision: view.applied });
+        });
     }
 }
 
@@ -197,6 +228,11 @@ impl State {
                 let group = self.subscribe(ask.key, ask.form);
                 // A watcher that left while it waited is no error.
                 let _ = ask.answer.send((group, self.replica.epoch()));
+                Done::default()
+            }
+            Action::Made(made) => {
+                self.replica.adopt(made.index, made.epoch, made.revision, now_ms);
+                self.published.publish(self.replica.view());
                 Done::default()
             }
             Action::Tick => {
@@ -309,7 +345,7 @@ mod tests {
 
     use super::*;
     use model::test_object;
-    use model::{Broken, Change, Filter, Revision, Stored};
+    use model::{Broken, Change, Filter, Stored};
     use watch::dispatch::{Start, Step, Subscription};
 
     struct Bench {

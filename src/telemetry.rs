@@ -108,6 +108,7 @@ struct Families {
     storage_list_returned: IntCounterVec,
     storage_events_received: IntCounterVec,
     resource_objects: IntGaugeVec,
+    selector_indexes: IntGaugeVec,
     storage_objects: IntGaugeVec,
     decode_errors: IntCounterVec,
     undecodable: IntGaugeVec,
@@ -340,6 +341,7 @@ impl Families {
             ),
             storage_events_received: c.counter("apiserver_storage_events_received_total", "Events received from etcd watches.", G_R),
             resource_objects: c.gauge("apiserver_resource_objects", "Objects stored.", G_R),
+            selector_indexes: c.gauge("watchcache_selector_indexes", "Labels and fields by which objects are found without a scan.", G_R),
             storage_objects: c.gauge("apiserver_storage_objects", "Objects stored (deprecated form).", &["resource"]),
             decode_errors: c.counter("apiserver_storage_decode_errors_total", "Stored objects that could not be decoded.", G_R),
             undecodable: c.gauge(

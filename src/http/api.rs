@@ -530,6 +530,7 @@ impl Api {
             let known = resource.handle.published.known();
             resource.metrics.at_revision(known.revision.0);
             resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
+            resource.metrics.indexes.set(i64::try_from(known.view.store.indexes()).unwrap_or(i64::MAX));
             resource.metrics.history_events.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
             resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Event, Object,
-    selector::{FieldMatcher, LabelMatcher},
+    selector::{Field, FieldMatcher, LabelMatcher},
     shard::Shard,
 };
 
@@ -21,7 +21,45 @@ pub struct Filter {
     pub shard: Option<Shard>,
 }
 
+/// What selectors ask a value of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Term {
+    /// The label with this key.
+    Label(Box<str>),
+    /// A field.
+    Field(Field),
+}
+
+impl Term {
+    /// Its value in an object, if it has one.
+    #[must_use]
+    pub fn of<'o>(&self, object: &'o Object) -> Option<&'o str> {
+        match self {
+            Self::Label(key) => object.labels().get(key),
+            Self::Field(field) => Some(field.of(object)),
+        }
+    }
+}
+
 impl Filter {
+    /// What it asks one certain value of, and that value; a namespace is scope, and not told.
+    pub fn equalities(&self) -> impl Iterator<Item = (Term, &str)> {
+        let name = self.name.as_deref().map(|name| (Term::Field(Field::Name), name));
+        let fields = self.fields.equalities().map(|(field, value)| (Term::Field(field), value));
+        let labels = self.labels.equalities().map(|(key, value)| (Term::Label(key.into()), value));
+        name.into_iter().chain(fields).chain(labels)
+    }
+
+    /// The one value that it asks of this, if it does.
+    #[must_use]
+    pub fn asks(&self, term: &Term) -> Option<&str> {
+        match term {
+            Term::Label(key) => self.labels.equalities().find(|(asked, _)| **asked == **key).map(|(_, value)| value),
+            Term::Field(Field::Name) if self.name.is_some() => self.name.as_deref(),
+            Term::Field(field) => self.fields.equalities().find(|(asked, _)| asked == field).map(|(_, value)| value),
+        }
+    }
+
     /// Whether the object is in scope and selected.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {

@@ -14,7 +14,7 @@ pub mod shard;
 mod words;
 
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
-pub use filter::{Filter, Kind, Outcome};
+pub use filter::{Filter, Kind, Outcome, Term};
 pub use labels::{LabelSet, Labels};
 pub use object::{Broken, Event, Object, Parts};
 #[cfg(any(test, feature = "testing"))]

@@ -306,23 +306,24 @@ impl Target {
         let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let fetched = &self.resource.metrics.cache_list_fetched;
-        let (mut pace, mut looked, mut last) = (Pace::default(), 0, None);
-        for object in store.scan(&self.prefix, &start) {
-            if page.objects.len() == limit {
-                page.last = last.map(|last: &Arc<Object>| last.key().to_vec());
-                break;
-            }
+        let (mut pace, mut looked) = (Pace::default(), 0);
+        for object in store.select(&self.filter, &self.prefix, &start) {
             looked += 1;
-            last = Some(object);
             if self.filter.matches(object) {
                 page.objects.push(object.clone());
+                if page.objects.len() == limit {
+                    // Another key follows, selected or not.
+                    let behind = [object.key(), b"\0"].concat();
+                    page.last = store.scan(&self.prefix, &behind).next().map(|_| object.key().to_vec());
+                    break;
+                }
             }
             if pace.is_due(object.looks()) {
-                fetched.inc_by(std::mem::take(&mut looked));
                 pace.rest().await;
             }
         }
-        fetched.inc_by(looked);
+        fetched.inc_by(looked as u64);
+        self.resource.handle.published.scanned(&self.filter, looked, page.objects.len());
         if page.last.is_some() && !self.scope().selects {
             let mut count = 0;
             for _ in store.scan(&self.prefix, &start) {

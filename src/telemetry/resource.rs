@@ -30,6 +30,8 @@ pub struct ResourceMetrics {
     pub decode_errors: IntCounter,
     pub undecodable: IntGauge,
     pub etcd_bookmarks: IntCounter,
+    /// Indexes that were learned.
+    pub indexes: IntGauge,
     resource_version: IntGauge,
     objects: IntGauge,
     storage_objects: IntGauge,
@@ -104,6 +106,7 @@ impl ResourceMetrics {
             etcd_bookmarks: f.etcd_bookmarks.with_label_values(gr),
             resource_version: f.cache_resource_version.with_label_values(gr),
             objects: f.resource_objects.with_label_values(gr),
+            indexes: f.selector_indexes.with_label_values(gr),
             storage_objects: f.storage_objects.with_label_values(&[&dotted]),
             rare: Arc::new(Rare {
                 metrics: Arc::clone(metrics),

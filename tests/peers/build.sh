@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy (default: all). A part that OUT already has at the wanted version is
-# left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
+# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy (default: all of these); kube-scheduler, kubemark, e2e.test
+# (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
 # Debian or Ubuntu that this runs on: its packages are unpacked, not installed.
 set -euo pipefail
 
@@ -11,7 +11,7 @@ kube_version=1.36.3
 oidc_version=v3.51.17
 helm_version=v4.3.1
 
-[ $# -ge 1 ] || { echo "usage: build.sh OUT [etcd|kube-apiserver|kube-controller-manager|kubectl|oidc-provider|helm|haproxy…]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: build.sh OUT [part…]" >&2; exit 2; }
 sources=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
@@ -129,7 +129,10 @@ for part in "${parts[@]}"; do
   kube-controller-manager)
     program kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager/app 'app.NewControllerManagerCommand()' && kubernetes+=("$part")
     ;;
+  kube-scheduler) program kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler/app 'app.NewSchedulerCommand()' && kubernetes+=("$part") ;;
+  kubemark) program kubemark k8s.io/kubernetes/cmd/kubemark/app 'app.NewHollowNodeCommand()' && kubernetes+=("$part") ;;
   kubectl) program kubectl k8s.io/kubectl/pkg/cmd 'cmd.NewDefaultKubectlCommand()' && kubernetes+=("$part") ;;
+  e2e.test) mkdir -p "$work/kubernetes/e2e.test" && cp "$sources/e2e/main.go" "$work/kubernetes/e2e.test/" && kubernetes+=("$part") ;;
   *) echo "unknown part $part" >&2; exit 2 ;;
   esac
 done

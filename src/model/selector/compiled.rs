@@ -97,10 +97,9 @@ impl LabelMatcher {
         present == self.present
     }
 
-    /// A label and the one value that it must have, if there is such a one.
-    #[must_use]
-    pub fn equality(&self) -> Option<(&str, &str)> {
-        self.wants.iter().enumerate().find_map(|(at, want)| Some((self.keys.at(at), want.only(&self.values)?)))
+    /// The labels that must have one value, and that value.
+    pub fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.wants.iter().enumerate().filter_map(|(at, want)| Some((self.keys.at(at), want.only(&self.values)?)))
     }
 
     /// Bytes on the heap.
@@ -419,10 +418,10 @@ mod tests {
     #[test]
     fn one_value_is_an_equality_however_it_is_asked_for() {
         for text in ["b=1", "b in (1,2),b!=2", "a in (1,2),b in (1)", "a,!c,b>0,b in (0,1)", "b=1,c=1"] {
-            assert_eq!(LabelMatcher::new(&parse::labels(text).expect(text)).equality(), Some(("b", "1")), "{text}");
+            assert_eq!(LabelMatcher::new(&parse::labels(text).expect(text)).equalities().next(), Some(("b", "1")), "{text}");
         }
         for text in ["", "b", "b!=1", "b in (1,2)", "b=1,b=2", "b>0,b<2"] {
-            assert_eq!(LabelMatcher::new(&parse::labels(text).expect(text)).equality(), None, "{text}");
+            assert_eq!(LabelMatcher::new(&parse::labels(text).expect(text)).equalities().next(), None, "{text}");
         }
     }
 

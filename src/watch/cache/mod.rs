@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of etcd, of HTTP or of who watches. Only `view` may wait (guarantee Fresh lives there).
 
+pub mod index;
+mod learner;
 mod lent;
 pub mod replica;
 pub mod ring;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use imbl::Vector;
 
 use super::{
+    index::Index,
     ring::{Ring, RingLimits},
     store::Store,
     view::View,
@@ -90,12 +91,28 @@ impl Replica {
             self.events_since_root = 0;
             self.roots.push_back((self.applied, self.store.clone()));
         }
-        self.shrink(now_ms);
+        self.evict(now_ms);
         applied
     }
 
-    /// Drops what the ring's limits no longer allow at `now_ms`.
+    /// Takes over an index that was made of the snapshot of a life at a revision, with what has changed since. An index of what is forgotten is dropped.
+    pub fn adopt(&mut self, mut index: Index, epoch: Epoch, revision: Revision, now_ms: u64) {
+        let Some(since) = self.ring.since(revision).ok().filter(|_| epoch == self.epoch) else { return };
+        for event in (since..self.ring.len()).filter_map(|at| self.ring.at(at)) {
+            index.moved(event.old.as_ref(), event.new.as_ref());
+        }
+        if index.is_used(now_ms) {
+            self.store.add(index);
+        }
+    }
+
+    /// Drops what the ring's limits no longer allow at `now_ms`, and indexes that nobody uses.
     pub fn shrink(&mut self, now_ms: u64) {
+        self.store.drop_unused(now_ms);
+        self.evict(now_ms);
+    }
+
+    fn evict(&mut self, now_ms: u64) {
         self.ring.evict(&self.limits, now_ms);
         while self.roots.front().is_some_and(|(revision, _)| *revision <= self.ring.floor()) {
             self.roots.pop_front();

@@ -6,12 +6,20 @@ use std::{borrow::Borrow, cmp::Ordering, ops::Bound, sync::Arc};
 
 use imbl::OrdSet;
 
-use model::Object;
+use super::index::Index;
+use model::{Filter, Object, Term};
 
-/// Ordered persistent set of objects.
+/// Indexes of one resource. Each takes some 25 bytes an object, and a write moves the object in each.
+pub(super) const INDEXES_MAX: usize = 8;
+
+/// Where several indexes know an object, the one with the fewest is taken; this many are counted.
+const COUNTED: usize = 1_024;
+
+/// Ordered persistent set of objects, and indexes of it that agree with it.
 #[derive(Clone, Default)]
 pub struct Store {
     set: OrdSet<Entry>,
+    indexes: Vec<Index>,
 }
 
 /// Orders an object by its key; the key lives inside the object only.
@@ -23,7 +31,7 @@ impl Store {
     #[must_use]
     pub fn from_objects(mut objects: Vec<Arc<Object>>) -> Self {
         objects.sort_by(|a, b| a.key().cmp(b.key()));
-        Self { set: objects.into_iter().map(Entry).collect() }
+        Self { set: objects.into_iter().map(Entry).collect(), indexes: Vec::new() }
     }
 
     /// The object under a storage key.
@@ -34,12 +42,16 @@ impl Store {
 
     /// Puts an object and returns the one it replaced.
     pub fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
-        self.set.insert(Entry(object)).map(|e| e.0)
+        let old = self.set.insert(Entry(object.clone())).map(|e| e.0);
+        self.indexes.iter_mut().for_each(|index| index.moved(old.as_ref(), Some(&object)));
+        old
     }
 
     /// Removes what stands under a key and returns it.
     pub fn remove(&mut self, key: &[u8]) -> Option<Arc<Object>> {
-        self.set.remove(key).map(|e| e.0)
+        let old = self.set.remove(key).map(|e| e.0);
+        self.indexes.iter_mut().for_each(|index| index.moved(old.as_ref(), None));
+        old
     }
 
     /// The objects whose key starts with `prefix` and is at or after `from`, in key order.
@@ -49,6 +61,43 @@ impl Store {
         // With both bounds the tree is walked by itself: a count of what is left of a long list touches no object.
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.set.range::<_, [u8]>((Bound::Included(start), end)).map(|e| &e.0)
+    }
+
+    /// Of the same objects those that a filter may match, and others only where no index tells them apart; in key order.
+    pub fn select<'a>(&'a self, filter: &Filter, prefix: &'a [u8], from: &'a [u8]) -> impl Iterator<Item = &'a Arc<Object>> + 'a {
+        let filed = self.narrowest(filter, prefix, from).map(|(index, value)| index.scan(value, prefix, from));
+        let all = filed.is_none().then(|| self.scan(prefix, from));
+        filed.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
+    fn narrowest<'f>(&self, filter: &'f Filter, prefix: &[u8], from: &[u8]) -> Option<(&Index, &'f str)> {
+        let mut asked = self.indexes.iter().filter_map(|index| Some((index, filter.asks(index.term())?)));
+        let first = asked.next()?;
+        let Some(second) = asked.next() else { return Some(first) };
+        [first, second].into_iter().chain(asked).min_by_key(|(index, value)| index.scan(value, prefix, from).take(COUNTED).count())
+    }
+
+    /// Adds an index of exactly these objects; of one term there is one.
+    pub(super) fn add(&mut self, index: Index) {
+        if self.indexes.len() < INDEXES_MAX && !self.is_indexed(index.term()) {
+            self.indexes.push(index);
+        }
+    }
+
+    /// Drops the indexes that nobody has used for long.
+    pub(super) fn drop_unused(&mut self, now_ms: u64) {
+        self.indexes.retain_mut(|index| index.is_used(now_ms));
+    }
+
+    /// Whether there is an index by this.
+    pub(super) fn is_indexed(&self, term: &Term) -> bool {
+        self.indexes.iter().any(|index| index.term() == term)
+    }
+
+    /// Number of indexes.
+    #[must_use]
+    pub fn indexes(&self) -> usize {
+        self.indexes.len()
     }
 
     /// Number of objects.
@@ -65,7 +114,7 @@ impl Store {
 }
 
 /// The first key after all that start with `prefix`; none when there is no such key.
-fn past(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn past(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;

@@ -20,12 +20,13 @@ use tokio::{
 };
 
 use super::{
+    learner::Learner,
     lent::{Lender, Lent},
     ring::Ring,
     store::Store,
     sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
 };
-use model::{Broken, Epoch, Revision};
+use model::{Broken, Epoch, Filter, Revision, Term};
 
 /// One resource at one revision; store, ring and head agree (guarantee Together).
 pub struct View {
@@ -145,6 +146,7 @@ pub struct Published {
     fed: Arc<Fed>,
     changed: Notify,
     lender: Lender,
+    learner: Learner,
 }
 
 /// A snapshot and how far it is true.
@@ -188,6 +190,7 @@ impl Published {
             fed,
             changed: Notify::new(),
             lender: Lender::default(),
+            learner: Learner::default(),
         }
     }
 
@@ -200,6 +203,17 @@ impl Published {
     /// Takes back the views from which nobody could go on, for the ring has forgotten what came after them, up to this revision.
     pub fn take_back(&self, forgotten: Revision) {
         self.lender.take_back(forgotten);
+    }
+
+    /// A reader has looked at so many objects with this filter, and found so many.
+    pub fn scanned(&self, filter: &Filter, looked: usize, found: usize) {
+        self.learner.scanned(filter, looked, found);
+    }
+
+    /// By what the newest snapshot should have an index that it has not, if it is worth it. To be asked every few seconds.
+    #[must_use]
+    pub fn index_due(&self) -> Option<Term> {
+        self.learner.due(&self.view.load().store)
     }
 
     /// The newest snapshot. Takes no lock.

@@ -122,7 +122,7 @@ fn most_selective(filter: &Filter) -> Term {
             Field::Namespace => {}
         }
     }
-    let label = filter.labels.equality().map(|(key, value)| Term::Label(key.into(), value.into()));
+    let label = filter.labels.equalities().next().map(|(key, value)| Term::Label(key.into(), value.into()));
     label.or_else(|| filter.namespace.clone().map(Term::Namespace)).unwrap_or(Term::All)
 }
 

@@ -178,15 +178,15 @@ impl Subscription {
         let Some(view) = view.view() else { return Ok(Some(self.late())) };
         let group = self.seat.group();
         let filter = &group.key().filter;
-        let (mut bytes, mut last, mut looks) = (0, None, 0);
+        let (mut bytes, mut last, mut looks, mut looked, found) = (0, None, 0, 0, out.len());
         // A prefix without a slash at its end is one key: looked up, not scanned for.
         let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
-        let scanned = if prefix.ends_with(b"/") { Some(view.store.scan(prefix, after)) } else { None };
+        let scanned = if prefix.ends_with(b"/") { Some(view.store.select(filter, prefix, after)) } else { None };
         for object in single.into_iter().chain(scanned.into_iter().flatten()) {
             if bytes >= budget || looks >= STEP_LOOKS {
                 break;
             }
-            self.processed += 1;
+            looked += 1;
             looks += object.looks();
             last = Some(object.clone());
             if filter.matches(object) {
@@ -195,6 +195,8 @@ impl Subscription {
                 out.push(frame);
             }
         }
+        self.processed += looked as u64;
+        self.published.scanned(filter, looked, out.len() - found);
         if let Some(last) = last {
             *after = [last.key(), b"\0"].concat().into();
             return Ok(Some(Step::More));

@@ -15,6 +15,7 @@ mod definitions;
 mod forms;
 mod gzip;
 mod identity;
+mod indexes;
 mod inflight;
 mod large;
 mod legacy;
