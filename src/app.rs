@@ -68,6 +68,7 @@ use reload::Reloads;
 use signals::Signals;
 use store::StoreError;
 use watch::cache::{ring::RingLimits, view::Fed};
+use watch::dispatch::GroupLimits;
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -175,6 +176,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         fed,
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
+        groups: GroupLimits { gather_ms: millis(config.connections.watch_gather), ..GroupLimits::default() },
         excluded,
         included: config.replica.as_ref().and_then(|replica| replica.included.clone()),
         extends: config.aggregated.is_some(),
@@ -352,8 +354,12 @@ fn ring_limits(config: &Config) -> RingLimits {
     RingLimits {
         events_max: config.memory.ring_events_limit,
         bytes_max: usize::try_from(config.memory.ring_bytes_limit).unwrap_or(usize::MAX),
-        window_ms: u64::try_from(config.memory.history_window.as_millis()).unwrap_or(u64::MAX),
+        window_ms: millis(config.memory.history_window),
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Says when every built-in resource is ready, once; and every ten seconds that it is not.

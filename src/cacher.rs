@@ -15,6 +15,7 @@ use tokio::{
     runtime::{Handle as Runtime, RuntimeFlavor},
     sync::{mpsc, oneshot},
     task::block_in_place,
+    time::sleep_until,
 };
 
 use crate::telemetry::ResourceMetrics;
@@ -102,6 +103,8 @@ pub enum Action {
     Asked(Ask),
     /// An index was made.
     Made(Made),
+    /// Watches have waited long enough for more.
+    Late,
     /// Time to tidy.
     Tick,
 }
@@ -124,8 +127,14 @@ pub struct Gone;
 
 /// Makes a cacher and both of its ends.
 #[must_use]
-pub fn cacher(storage: Arc<Storage>, limits: RingLimits, fed: Arc<Fed>, metrics: Arc<ResourceMetrics>) -> (Cacher, Handle, Inbox) {
-    let (state, published) = State::new(limits, GroupLimits::default(), fed);
+pub fn cacher(
+    storage: Arc<Storage>,
+    limits: RingLimits,
+    groups: GroupLimits,
+    fed: Arc<Fed>,
+    metrics: Arc<ResourceMetrics>,
+) -> (Cacher, Handle, Inbox) {
+    let (state, published) = State::new(limits, groups, fed);
     let (queue, incoming) = mpsc::unbounded_channel();
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
@@ -157,6 +166,7 @@ impl Cacher {
 
     async fn select(&mut self, tick: &mut tokio::time::Interval) -> Option<Action> {
         let mut messages = Vec::new();
+        let late = self.state.late_at_ms().map(|at| self.started + Duration::from_millis(at));
         tokio::select! {
             taken = self.queue.recv_many(&mut messages, BATCHES_AT_ONCE) => {
                 let weight: usize = messages.iter().map(Feed::weight).sum();
@@ -165,6 +175,7 @@ impl Cacher {
             }
             Some(ask) = self.asks.recv() => Some(Action::Asked(ask)),
             Some(made) = self.made.1.recv() => Some(Action::Made(made)),
+            () = sleep_until(late.unwrap_or(self.started).into()), if late.is_some() => Some(Action::Late),
             _ = tick.tick() => Some(Action::Tick),
         }
     }
@@ -235,6 +246,10 @@ impl State {
                 self.published.publish(self.replica.view());
                 Done::default()
             }
+            Action::Late => {
+                self.dispatcher.late(now_ms).now();
+                Done::default()
+            }
             Action::Tick => {
                 self.replica.shrink(now_ms);
                 self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
@@ -243,6 +258,11 @@ impl State {
                 Done::default()
             }
         }
+    }
+
+    /// When [`Action::Late`] is to come, if watches wait, by the clock of `now_ms`.
+    pub fn late_at_ms(&self) -> Option<u64> {
+        self.dispatcher.late_at_ms()
     }
 
     /// The group for a key, as of now.
@@ -274,7 +294,7 @@ impl State {
                 }
             }
         }
-        wakes.push(self.dispatcher.dispatch(&events, readable));
+        wakes.push(self.dispatcher.dispatch(&events, readable, now_ms));
         self.published.publish(self.replica.view());
         wakes.into_iter().for_each(Wake::now);
         done

@@ -132,6 +132,9 @@ pub struct MaxInflight {
     pub writes: usize,
 }
 
+/// The longest `--watch-gather`: clients' own timers are seconds.
+const WATCH_GATHER_MAX: Duration = Duration::from_secs(1);
+
 /// Limits of connections.
 #[derive(Clone, Debug)]
 pub struct Connections {
@@ -142,6 +145,8 @@ pub struct Connections {
     pub goaway_chance: f64,
     /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
     pub streams_max: u32,
+    /// Least time between two wakes of watches that ask for the same, at most a second. Default 0: each event wakes them.
+    pub watch_gather: Duration,
     /// From the accept to the proof of who a client is, the head of a request, and the next piece of its body. Default 10 s (kube-apiserver: 32 s for the
     /// head).
     pub header_timeout: Duration,
@@ -293,6 +298,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         connections: Connections {
             count_max: between("--max-connections", args.max_connections, 1, 1_000_000)?,
             goaway_chance: goaway_chance(args.goaway_chance)?,
+            watch_gather: watch_gather(args.watch_gather)?,
             streams_max: between("--http2-max-streams-per-connection", args.http2_max_streams_per_connection, 1, 100_000)?,
             header_timeout: not_zero("--read-header-timeout", args.read_header_timeout)?,
             idle_timeout: not_zero("--idle-timeout", args.idle_timeout)?,
@@ -316,6 +322,10 @@ fn check(args: ServeArgs) -> Result<Config, String> {
         log: log(&args.log)?,
         warnings,
     })
+}
+
+fn watch_gather(pause: Duration) -> Result<Duration, String> {
+    if pause <= WATCH_GATHER_MAX { Ok(pause) } else { Err(format!("--watch-gather: must be at most {WATCH_GATHER_MAX:?}")) }
 }
 
 /// kube-apiserver's range and words.

@@ -31,6 +31,7 @@ pub use resource::Resource;
 #[cfg(test)]
 pub(crate) use resource::test_resource;
 use watch::cache::{ring::RingLimits, view::Fed};
+use watch::dispatch::GroupLimits;
 use watch::feed::machine::LoadAt;
 
 /// Everything that is served at one moment.
@@ -80,6 +81,8 @@ pub struct Parts {
     pub runtime: Runtime,
     /// Limits of each ring.
     pub limits: RingLimits,
+    /// How watches of each are served.
+    pub groups: GroupLimits,
     /// Stored resources that are not kept: nothing of them is served.
     pub excluded: BTreeSet<ResourceId>,
     /// The namespaces of which namespaced resources are kept, and the stored resources that are kept of all even so; none: all.
@@ -235,7 +238,8 @@ impl Registry {
         let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
         let partial = self.parts.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
         let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
-        let (cacher, mut handle, inbox) = cacher(storage.clone(), self.parts.limits, self.parts.fed.clone(), metrics.clone());
+        let (cacher, mut handle, inbox) =
+            cacher(storage.clone(), self.parts.limits, self.parts.groups, self.parts.fed.clone(), metrics.clone());
         self.parts.runtime.spawn(cacher.run());
         handle.included.clone_from(&included);
         self.cachers.insert(id, (handle, metrics));

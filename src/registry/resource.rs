@@ -28,11 +28,12 @@ pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
     use codec::Form;
     use kube::Catalogue;
     use watch::cache::{ring::RingLimits, view::Fed};
+    use watch::dispatch::GroupLimits;
     let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
     let metrics = Metrics::new();
     let figures = Arc::new(metrics.resource(group, resource));
     let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
-    let (_, handle, _) = cacher(served.storage.clone(), limits, Arc::new(Fed::default()), figures.clone());
+    let (_, handle, _) = cacher(served.storage.clone(), limits, GroupLimits::default(), Arc::new(Fed::default()), figures.clone());
     Resource {
         forms: Forms::new(
             Form::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),

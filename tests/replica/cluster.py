@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A cluster whose clients all speak to a read replica, or for comparison to its kube-apiserver.
+"""A cluster whose clients all speak to a read replica; or to watchcache alone on an etcd; or for comparison to a kube-apiserver.
 
-    cluster.py control-plane --peers DIR --watchcache PROGRAM [--on kube-apiserver] [--seconds 1800] [--kill-every 300]
-    cluster.py e2e --peers DIR --watchcache PROGRAM [--on kube-apiserver] [--focus REGEXP] [--skip REGEXP] [--keep FOLDER]
+    cluster.py control-plane --peers DIR --watchcache PROGRAM [--on standalone|kube-apiserver] [--seconds 1800] [--kill-every 300]
+    cluster.py e2e --peers DIR --watchcache PROGRAM [--on standalone|kube-apiserver] [--focus REGEXP] [--skip REGEXP] [--keep FOLDER]
 
 DIR has what tests/peers/build.sh makes of etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubemark, kubectl and (for e2e) e2e.test. Starts etcd, a
-kube-apiserver, the replica, kube-controller-manager with accounts of its own, kube-scheduler and two hollow nodes. Only the replica speaks to the kube-apiserver.
+kube-apiserver, the replica, kube-controller-manager with accounts of its own, kube-scheduler and two hollow nodes. Only the replica speaks to the kube-apiserver. Uses a dozen
+ports of loopback from --base-port on.
 
 control-plane: Deployments of 1 to 7 Pods are made, scaled and deleted with kubectl, round after round, while the replica is killed now and then. Each round must end with
 the wanted Pods; an informer of Pods (list, watch, resume) at the replica must end with what the kube-apiserver lists. Pods that a round makes beyond those that it wants are
@@ -27,7 +28,6 @@ import tempfile
 import threading
 import time
 
-ETCD, PEER, API, REPLICA = 37971, 37972, 37961, 37951
 REMOTE = [("username-headers", "X-Remote-User"), ("uid-headers", "X-Remote-Uid"), ("group-headers", "X-Remote-Group"), ("extra-headers-prefix", "X-Remote-Extra-")]
 NODES = ("hollow-0", "hollow-1")
 
@@ -54,22 +54,27 @@ class Cluster:
     def __init__(self, options):
         self.options, self.running = options, []
         self.peers = lambda name: os.path.join(options.peers, name)
-        self.front = API if options.on == "kube-apiserver" else REPLICA
+        self.etcd, self.peer, self.api, self.ours = range(options.base_port, options.base_port + 4)
+        self.front = self.api if options.on == "kube-apiserver" else self.ours
+        # Who tells the truth about what is stored.
+        self.direct = self.ours if options.on == "standalone" else self.api
         certificates()
-        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
+        url, peer = f"http://127.0.0.1:{self.etcd}", f"http://127.0.0.1:{self.peer}"
         self.common = [f"--etcd-servers={url}", "--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--client-ca-file=ca.crt", "--service-account-key-file=sa.pub",
                        "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC", "--bind-address=127.0.0.1"]
         self.begin("etcd", self.peers("etcd"), "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
                    f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync", "--watch-progress-notify-interval=5s")
         time.sleep(1)
-        remote = [f"--requestheader-{flag}={value}" for flag, value in REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
-        self.begin("kube-apiserver", self.peers("kube-apiserver"), f"--secure-port={API}", "--cert-dir=certs", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.0.0.0/16",
-                   "--allow-privileged", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", "--enable-aggregator-routing=false", *remote, *self.common)
+        if options.on != "standalone":
+            remote = [f"--requestheader-{flag}={value}" for flag, value in REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
+            self.begin("kube-apiserver", self.peers("kube-apiserver"), f"--secure-port={self.api}", "--cert-dir=certs", "--advertise-address=127.0.0.1",
+                       "--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", *remote, *self.common)
         self.context = ssl.create_default_context(cafile="ca.crt")
         self.context.load_cert_chain("admin.crt", "admin.key")
-        self.ready(API)
-        if self.front == REPLICA:
-            self.start_replica()
+        if options.on != "standalone":
+            self.ready(self.api)
+        if self.front == self.ours:
+            self.start_ours()
         for name in ("admin", "manager", "scheduler", *NODES):
             cluster = {"server": f"https://127.0.0.1:{self.front}", "certificate-authority": os.path.abspath("ca.crt")}
             user = {"client-certificate": os.path.abspath(f"{name}.crt"), "client-key": os.path.abspath(f"{name}.key")}
@@ -82,7 +87,7 @@ class Cluster:
         for nth, node in enumerate(NODES):
             os.makedirs(f"{node}.root", exist_ok=True)
             self.begin(node, self.peers("kubemark"), "--morph=kubelet", f"--name={node}", f"--kubeconfig={node}.kubeconfig", "--use-host-image-service=false",
-                       f"--kubelet-port={37941 + 2 * nth}", f"--kubelet-read-only-port={37942 + 2 * nth}")
+                       f"--kubelet-port={options.base_port + 4 + 2 * nth}", f"--kubelet-read-only-port={options.base_port + 5 + 2 * nth}")
         for node in NODES:
             self.until(120, f"{node} is ready", lambda: "True" in self.kubectl("get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}"))
 
@@ -92,16 +97,17 @@ class Cluster:
         self.running.append(process)
         return process
 
-    def start_replica(self):
-        self.replica = self.begin("replica", self.options.watchcache, "serve", f"--secure-port={REPLICA}", "--insecure-port=0", f"--upstream-server=https://127.0.0.1:{API}",
-                                  "--upstream-cafile=ca.crt", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", *self.common)
-        self.ready(REPLICA)
+    def start_ours(self):
+        upstream = [f"--upstream-server=https://127.0.0.1:{self.api}", "--upstream-cafile=ca.crt", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key"]
+        mode = upstream if self.options.on == "replica" else ["--service-cluster-ip-range=10.0.0.0/16", "--advertise-address=127.0.0.1"]
+        self.server = self.begin("watchcache", self.options.watchcache, "serve", f"--secure-port={self.ours}", "--insecure-port=0", *mode, *self.common)
+        self.ready(self.ours)
 
-    def kill_replica(self):
-        self.replica.send_signal(signal.SIGKILL)
-        self.replica.wait()
-        self.running.remove(self.replica)
-        self.start_replica()
+    def kill_ours(self):
+        self.server.send_signal(signal.SIGKILL)
+        self.server.wait()
+        self.running.remove(self.server)
+        self.start_ours()
 
     def stop(self):
         for process in reversed(self.running):
@@ -191,8 +197,8 @@ class Informer(threading.Thread):
 
 
 def control_plane(cluster, options):
-    # It counts at the kube-apiserver, whatever the clients are pointed at.
-    direct, through = Informer(cluster, API), Informer(cluster, cluster.front)
+    # One counts at the kube-apiserver, whatever the clients are pointed at.
+    direct, through = Informer(cluster, cluster.direct), Informer(cluster, cluster.front)
     direct.start()
     through.start()
     began, killed, kills, rounds, wanted_in_all = time.time(), time.time(), 0, 0, 0
@@ -201,8 +207,8 @@ def control_plane(cluster, options):
     chance = random.Random(1)
     times = []
     while time.time() - began < options.seconds:
-        if cluster.front == REPLICA and time.time() - killed > options.kill_every:
-            threading.Thread(target=cluster.kill_replica).start()
+        if cluster.front == cluster.ours and time.time() - killed > options.kill_every:
+            threading.Thread(target=cluster.kill_ours).start()
             killed, kills = time.time(), kills + 1
         name, count, at = f"d-{rounds}", chance.randint(1, 7), time.time()
         # A command in whose middle the replica dies may have been carried out: it is asked again, as a person would.
@@ -221,9 +227,9 @@ def control_plane(cluster, options):
         rounds += 1
         times.append(time.time() - at)
     cluster.ready(cluster.front)
-    cluster.until(120, "there are as many Pods as the Deployments want", lambda: len(cluster.pods(API)) == len(standing))
-    cluster.until(60, "informers have what the kube-apiserver lists", lambda: through.pods == direct.pods == cluster.pods(API))
-    same = cluster.pods(cluster.front) == cluster.pods(API)
+    cluster.until(120, "there are as many Pods as the Deployments want", lambda: len(cluster.pods(cluster.direct)) == len(standing))
+    cluster.until(60, "informers have what the kube-apiserver lists", lambda: through.pods == direct.pods == cluster.pods(cluster.direct))
+    same = cluster.pods(cluster.front) == cluster.pods(cluster.direct)
     direct.going = through.going = False
     times.sort()
     print(f"{options.on}: {rounds} rounds in {time.time() - began:.0f} s (median {times[len(times) // 2]:.1f} s, longest {times[-1]:.1f} s), {kills} kills; {wanted_in_all} Pods wanted, "
@@ -232,7 +238,7 @@ def control_plane(cluster, options):
     for command in getattr(cluster, "failed_commands", [])[:20]:
         print("  ", command[:300])
     # The informer may miss Pods that came and went while it had to list again; with one list it may not.
-    if not same or (through.lists == 1 and through.made != direct.made):
+    if not same or (through.lists == 1 and direct.lists == 1 and through.made != direct.made):
         raise SystemExit("FAILED: lists or informers differ")
 
 
@@ -262,7 +268,8 @@ def main():
     arguments.add_argument("what", choices=["control-plane", "e2e"])
     arguments.add_argument("--peers", required=True, type=os.path.abspath)
     arguments.add_argument("--watchcache", type=os.path.abspath)
-    arguments.add_argument("--on", choices=["replica", "kube-apiserver"], default="replica")
+    arguments.add_argument("--on", choices=["replica", "standalone", "kube-apiserver"], default="replica")
+    arguments.add_argument("--base-port", type=int, default=37950)
     arguments.add_argument("--seconds", type=int, default=1800)
     arguments.add_argument("--kill-every", type=int, default=300, help="seconds")
     arguments.add_argument("--focus", default=r"\[sig-api-machinery\]")

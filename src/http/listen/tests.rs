@@ -130,6 +130,7 @@ const LARGE: usize = 32 << 20;
 fn limits() -> Connections {
     Connections {
         goaway_chance: 0.0,
+        watch_gather: Duration::ZERO,
         count_max: 64,
         streams_max: 7,
         header_timeout: LONG,

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 
 use super::{
+    gather::Gather,
     group::{Frame, Group, GroupKey, GroupLimits},
     interest::Interest,
     wake::Wake,
@@ -18,6 +19,7 @@ pub struct Dispatcher {
     groups: HashMap<GroupKey, Arc<Group>>,
     interest: Interest,
     limits: GroupLimits,
+    gather: Gather,
     /// Frames of the batch at hand, by group: (group, frames). Kept for its allocation.
     pending: Vec<(Arc<Group>, Vec<Frame>)>,
 }
@@ -26,7 +28,7 @@ impl Dispatcher {
     /// No groups yet; each one's log will have these limits.
     #[must_use]
     pub fn new(limits: GroupLimits) -> Self {
-        Self { limits, ..Self::default() }
+        Self { limits, gather: Gather::new(limits.gather_ms), ..Self::default() }
     }
 
     /// The group for a key, made when it is new; `applied` is the revision the replica is at.
@@ -40,10 +42,11 @@ impl Dispatcher {
         group
     }
 
-    /// Writes events, in order, to the logs of the groups that match. `published` is the revision readers can already load.
+    /// Writes events, in order, to the logs of the groups that match. `published` is the revision readers can already load. Who is
+    /// to be woken at `now_ms`: members of groups that were woken a moment ago wait until [`Dispatcher::late_at_ms`].
     ///
     /// Each event is encoded once per form and outcome, whatever the number of groups and members (guarantee Encoded once).
-    pub fn dispatch(&mut self, events: &[Arc<Event>], published: Revision) -> Wake {
+    pub fn dispatch(&mut self, events: &[Arc<Event>], published: Revision, now_ms: u64) -> Wake {
         let mut slots: HashMap<*const Group, usize> = HashMap::new();
         for event in events {
             let mut encoded = Encoded::default();
@@ -58,12 +61,23 @@ impl Dispatcher {
                 pending[slot].1.push(frame);
             });
         }
-        let mut wake = Wake::default();
+        let mut wake = self.gather.due(now_ms);
         for (group, frames) in self.pending.drain(..) {
             group.append(frames.into_iter(), published);
-            group.waiting(&mut wake.0);
+            self.gather.news(&group, now_ms, &mut wake);
         }
         wake
+    }
+
+    /// When [`Dispatcher::late`] is to be called, if somebody waits.
+    #[must_use]
+    pub fn late_at_ms(&self) -> Option<u64> {
+        self.gather.at_ms()
+    }
+
+    /// Who has waited long enough.
+    pub fn late(&mut self, now_ms: u64) -> Wake {
+        self.gather.due(now_ms)
     }
 
     /// Ends every stream: a reset, an undecodable value, shutdown.
@@ -73,6 +87,7 @@ impl Dispatcher {
             group.end(&mut wake.0);
         }
         self.interest = Interest::default();
+        self.gather.forget();
         wake
     }
 
@@ -183,7 +198,7 @@ mod tests {
         let left = live(&mut dispatcher, key("v1/configmaps", labelled("x")), &one);
         let came = live(&mut dispatcher, key("v1/configmaps", labelled("y")), &one);
         let event = Event { revision: Revision(3), old: Some(object(2, "x")), new: Some(object(3, "y")), at_ms: 0 };
-        dispatcher.dispatch(&[Arc::new(event)], Revision(1)).now();
+        dispatcher.dispatch(&[Arc::new(event)], Revision(1), 0).now();
         let first = |seat: &Seat| {
             let frames = heard(seat);
             assert_eq!(frames.len(), 1);
@@ -207,9 +222,9 @@ mod tests {
         let seat = live(&mut dispatcher, key("v1/configmaps", labelled("z")), &form);
         assert!(heard(&seat).is_empty());
         let event = Event { revision: Revision(2), old: None, new: Some(object(2, "x")), at_ms: 0 };
-        assert!(dispatcher.dispatch(&[Arc::new(event)], Revision(1)).0.is_empty());
+        assert!(dispatcher.dispatch(&[Arc::new(event)], Revision(1), 0).0.is_empty());
         let event = Event { revision: Revision(3), old: None, new: Some(object(3, "z")), at_ms: 0 };
-        assert_eq!(dispatcher.dispatch(&[Arc::new(event)], Revision(2)).0.len(), 1);
+        assert_eq!(dispatcher.dispatch(&[Arc::new(event)], Revision(2), 0).0.len(), 1);
     }
 
     #[test]

@@ -5,7 +5,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     task::Waker,
 };
 
@@ -28,11 +31,13 @@ pub struct GroupLimits {
     pub frames_max: usize,
     /// Most bytes of frames.
     pub bytes_max: usize,
+    /// Milliseconds for which members that were just woken may wait for more; zero: they are woken at once.
+    pub gather_ms: u64,
 }
 
 impl Default for GroupLimits {
     fn default() -> Self {
-        Self { frames_max: GROUP_FRAMES_MAX, bytes_max: GROUP_BYTES_MAX }
+        Self { frames_max: GROUP_FRAMES_MAX, bytes_max: GROUP_BYTES_MAX, gather_ms: 0 }
     }
 }
 
@@ -65,6 +70,31 @@ pub struct Group {
     key: GroupKey,
     form: Arc<Form>,
     log: Mutex<Log>,
+    rest: Rest,
+}
+
+/// When a group may be woken again; only its cacher looks and writes.
+#[derive(Default)]
+pub(super) struct Rest {
+    earliest_ms: AtomicU64,
+    late: AtomicBool,
+}
+
+impl Rest {
+    pub(super) fn earliest_ms(&self) -> u64 {
+        self.earliest_ms.load(Relaxed)
+    }
+
+    /// It is woken now, and not again before this time.
+    pub(super) fn until(&self, earliest_ms: u64) {
+        self.earliest_ms.store(earliest_ms, Relaxed);
+        self.late.store(false, Relaxed);
+    }
+
+    /// It has news and is not woken yet: whether that is new.
+    pub(super) fn is_late_now(&self) -> bool {
+        !self.late.swap(true, Relaxed)
+    }
 }
 
 struct Log {
@@ -111,7 +141,11 @@ impl Group {
     /// A group whose log begins after `floor`, the revision the replica is at.
     pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision, limits: GroupLimits) -> Self {
         let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false, limits };
-        Self { key, form, log: Mutex::new(log) }
+        Self { key, form, log: Mutex::new(log), rest: Rest::default() }
+    }
+
+    pub(super) fn rest(&self) -> &Rest {
+        &self.rest
     }
 
     /// What its members asked for.
@@ -311,7 +345,7 @@ mod tests {
     use super::*;
     use model::Filter;
 
-    const SMALL: GroupLimits = GroupLimits { frames_max: 8, bytes_max: 60 };
+    const SMALL: GroupLimits = GroupLimits { frames_max: 8, bytes_max: 60, gather_ms: 0 };
 
     fn group(limits: GroupLimits) -> Arc<Group> {
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));

@@ -63,7 +63,7 @@ fn keep(queue: &mpsc::Receiver<Batch>, replica: &mut Replica, dispatcher: &mut D
             published.publish(replica.view());
             turn();
         }
-        let wake = dispatcher.dispatch(&events, readable);
+        let wake = dispatcher.dispatch(&events, readable, 0);
         turn();
         published.publish(replica.view());
         wake.now();

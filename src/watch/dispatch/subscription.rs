@@ -365,7 +365,7 @@ mod tests {
         assert!(live.iter_mut().all(|watch| last(watch) == (0, Step::Pending)));
         for (revision, object) in [(2, test_object("a", 2)), (3, test_unencodable("b", 3)), (4, test_object("c", 4))] {
             let events = replica.apply(&Batch { revision: Revision(revision), changes: vec![Change::Put(Arc::new(object))] }, 0).events;
-            dispatcher.dispatch(&events, Revision(revision - 1)).now();
+            dispatcher.dispatch(&events, Revision(revision - 1), 0).now();
         }
         published.publish(replica.view());
         // From the log, and from the ring.

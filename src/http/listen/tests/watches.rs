@@ -85,7 +85,7 @@ impl Source {
         let before = self.revision;
         self.revision = Revision(before.0 + 1);
         let event = Event { revision: self.revision, old: None, new: Some(Arc::new(test_object("a", self.revision.0))), at_ms: 0 };
-        self.dispatcher.dispatch(&[Arc::new(event)], before).now();
+        self.dispatcher.dispatch(&[Arc::new(event)], before, 0).now();
     }
 }
 
