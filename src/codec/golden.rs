@@ -40,7 +40,7 @@ fn widgets() -> Storage {
     let fields = ["color", "size", "on"].map(|name| FieldPath::Scalar(vec!["spec".to_owned(), name.to_owned()]));
     storage(
         true,
-        Shape::Custom { kind: "Widget".to_owned(), api_versions: vec!["ex.io/v1".to_owned(), "ex.io/v2".to_owned()] },
+        Shape::Custom { kind: "Widget".to_owned(), api_versions: vec!["ex.io/v1".to_owned(), "ex.io/v2".to_owned()], schema: None },
         fields.into(),
     )
 }
@@ -227,7 +227,7 @@ fn metadata_alone() {
         let stored = partial(text, &built_in(kind, "apps/v1"));
         assert!(utf8(stored.tail()).contains("\"deprecated."), "the annotation that is not shown is stored");
     }
-    let shape = Shape::Custom { kind: "Gadget".to_owned(), api_versions: vec!["ex.io/v1".to_owned()] };
+    let shape = Shape::Custom { kind: "Gadget".to_owned(), api_versions: vec!["ex.io/v1".to_owned()], schema: None };
     let gadgets = storage(true, shape, Vec::new());
     for text in [case!("partial_gadget"), case!("partial_gadget_bare"), case!("partial_gadget_held")] {
         partial(text, &gadgets);

@@ -14,7 +14,7 @@ use super::{
 };
 use go::indent;
 use go::quote::quoted;
-use model::{Broken, Object, Parts, Revision, Shape, Storage, shard::hash};
+use model::{Broken, Object, Parts, Revision, Shape, Storage, Structural, shard::hash};
 
 /// Kind and apiVersion under which a definition is kept (spec api-surface §10.2).
 const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io/v1"];
@@ -66,9 +66,10 @@ fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Re
             let head = Head::BuiltIn { kind, api_version };
             shaped(&defaults::applied(kind, text), head, splice)
         }
-        Shape::Custom { kind, api_versions } => {
+        Shape::Custom { kind, api_versions, schema } => {
             let head = Head::Custom { kind, api_versions };
-            shaped(text, head, splice)
+            let fitting = schema.as_deref().and_then(|schema| fitted(text, schema));
+            shaped(fitting.as_deref().unwrap_or(text), head, splice)
         }
         Shape::Definition => {
             let [kind, api_version] = DEFINITION;
@@ -80,6 +81,16 @@ fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Re
             shaped(&text, head, splice)
         }
     }
+}
+
+/// The value as the schema of its definition now has it, when that is another one. What is no object is told of later.
+fn fitted(text: &str, schema: &Structural) -> Option<String> {
+    if schema.fits(text) {
+        return None;
+    }
+    let mut value: Value = serde_json::from_str(text).ok()?;
+    schema.apply(&mut value);
+    String::from_utf8(encode::custom_order(value.as_object()?)).ok()
 }
 
 /// The value as JSON, unless it is of a form we do not serve.
@@ -357,13 +368,34 @@ mod early_tests {
         assert_eq!(object.labels().len(), 0);
     }
 
+    #[test]
+    fn a_custom_resource_is_as_the_schema_has_it_now() {
+        let schema = r#"{"properties":{"spec":{"properties":{"a":{},"size":{"default":3}}}}}"#;
+        let schema = Some(std::sync::Arc::new(Structural::of_root(schema).expect("a schema")));
+        let Shape::Custom { kind, api_versions, .. } = things().shape else { unreachable!("a custom shape") };
+        let storage = Storage { shape: Shape::Custom { kind, api_versions, schema }, ..things() };
+        let shown = |spec: &str| {
+            let stored = format!(r#"{{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{{"name":"t","uid":"u"}},"spec":{spec}}}"#);
+            let object = ingest(
+                &storage,
+                "/registry/ex.io/things/".len(),
+                Bytes::from_static(b"/registry/ex.io/things/t"),
+                stored.as_bytes(),
+                Revision(7),
+            );
+            String::from_utf8_lossy(object.expect("it is shown").tail()).split_once(r#""spec":"#).expect("a spec").1.to_owned()
+        };
+        assert_eq!(shown(r#"{"size":4,"a":1.50}"#), r#"{"size":4,"a":1.50}}"#, "what fits is shown as it is stored");
+        assert_eq!(shown(r#"{"a":1,"b":2}"#), r#"{"a":1,"size":3}}"#);
+    }
+
     fn things() -> Storage {
         Storage {
             id: "ex.io/things".into(),
             group: "ex.io".into(),
             resource: "things".into(),
             namespaced: false,
-            shape: Shape::Custom { kind: "Thing".into(), api_versions: vec!["ex.io/v1".into()] },
+            shape: Shape::Custom { kind: "Thing".into(), api_versions: vec!["ex.io/v1".into()], schema: None },
             fields: Vec::new(),
         }
     }

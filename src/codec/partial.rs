@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn custom() -> Shape {
-        Shape::Custom { kind: "K".to_owned(), api_versions: vec!["ex.io/v1".to_owned()] }
+        Shape::Custom { kind: "K".to_owned(), api_versions: vec!["ex.io/v1".to_owned()], schema: None }
     }
 
     fn built_in(kind: &str) -> Shape {

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_custom_resource_is_sorted_and_stored_under_the_storage_version() {
-        let shape = Shape::Custom { kind: "Foo".into(), api_versions: vec!["ex.io/v1".into(), "ex.io/v2".into()] };
+        let shape = Shape::Custom { kind: "Foo".into(), api_versions: vec!["ex.io/v1".into(), "ex.io/v2".into()], schema: None };
         let object = json!({"kind": "Foo", "apiVersion": "ex.io/v1", "spec": {"b": 1, "a": 2}, "metadata": {"uid": "u", "name": "a"}});
         let bytes = stored(&storage(shape), "ex.io/v2", &members(object));
         let text =

@@ -19,7 +19,8 @@ fn stored() {
         name: "stored",
         law: |input| {
             let built_in = |kind: &str, version: &str| Shape::BuiltIn { kind: kind.to_owned(), api_version: version.to_owned() };
-            let custom = Shape::Custom { kind: "Widget".to_owned(), api_versions: vec!["ex.io/v1".to_owned(), "ex.io/v2".to_owned()] };
+            let custom =
+                Shape::Custom { kind: "Widget".to_owned(), api_versions: vec!["ex.io/v1".to_owned(), "ex.io/v2".to_owned()], schema: None };
             let config_map = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
             let widget = Form::custom("ex.io/v2", "Widget", "WidgetList");
             let mut any = served(input, built_in("ConfigMap", "v1"), &config_map, Some("v1"));

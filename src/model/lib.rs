@@ -11,6 +11,7 @@ mod resource;
 mod revision;
 pub mod selector;
 pub mod shard;
+mod structural;
 mod words;
 
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
@@ -22,3 +23,4 @@ pub use object::{test_object, test_object_of, test_object_with, test_object_with
 pub use range::KeyRange;
 pub use resource::{FieldPath, Included, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};
+pub use structural::Structural;

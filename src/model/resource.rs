@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Deserialize;
 
+use crate::Structural;
+
 /// The storage prefix that names a cacher: `configmaps`, `services/specs`, `ex.io/widgets`.
 pub type ResourceId = Arc<str>;
 
@@ -88,12 +90,15 @@ pub enum Shape {
         /// apiVersion of the stored value.
         api_version: String,
     },
-    /// Sorted keys, `{"apiVersion":V,"kind":K,…}`. Any of the listed versions is served as it is, under another `apiVersion`.
+    /// Sorted keys, `{"apiVersion":V,"kind":K,…}`. Any of the listed versions is served as it is, under another `apiVersion`, and as the
+    /// definition's schema now has it.
     Custom {
         /// Kind of the stored value.
         kind: String,
         /// Every apiVersion that values may be stored under (`ex.io/v1`).
         api_versions: Vec<String>,
+        /// What prunes and defaults them; none where nothing does.
+        schema: Option<Arc<Structural>>,
     },
     /// CustomResourceDefinitions: stored as `apiextensions.k8s.io/v1beta1`, kept here as v1 (spec api-surface §10.2).
     Definition,

@@ -35,7 +35,7 @@ impl Resource {
     fn storage(&self) -> Storage {
         let events = self.resource == "events";
         let shape = match (&self.custom, self.conversion.as_deref()) {
-            (Some(_), _) => Shape::Custom { kind: self.kind.clone(), api_versions: vec![self.api_version()] },
+            (Some(_), _) => Shape::Custom { kind: self.kind.clone(), api_versions: vec![self.api_version()], schema: None },
             (None, Some("definition")) => Shape::Definition,
             _ => Shape::BuiltIn { kind: self.kind.clone(), api_version: self.stored_as.clone().expect("a built-in has it") },
         };

@@ -110,7 +110,7 @@ impl Table {
         let (group, resource) = ("autoscaling".to_owned(), "scales".to_owned());
         let kind = "Scale".to_owned();
         let shape = if custom {
-            Shape::Custom { kind, api_versions: Vec::new() }
+            Shape::Custom { kind, api_versions: Vec::new(), schema: None }
         } else {
             Shape::BuiltIn { kind, api_version: "autoscaling/v1".to_owned() }
         };

@@ -17,7 +17,7 @@ use crate::{
     served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
 use go::quote::quoted;
-use model::{FieldPath, Object, PrinterColumn, Shape, Storage};
+use model::{FieldPath, Object, PrinterColumn, Shape, Storage, Structural};
 use raw::{Names, Raw};
 
 /// Verbs of a custom resource, in the order that discovery has (spec api-surface §2.1).
@@ -195,9 +195,15 @@ impl Draft<'_> {
             group: self.group.clone(),
             resource: self.names.plural.clone(),
             namespaced: self.namespaced,
-            shape: Shape::Custom { kind: self.names.kind.clone(), api_versions },
+            shape: Shape::Custom { kind: self.names.kind.clone(), api_versions, schema: self.structural() },
             fields,
         }
+    }
+
+    /// What each value is pruned and defaulted by when it is read. The schemas of the other versions that are shown change nothing more.
+    fn structural(&self) -> Option<Arc<Structural>> {
+        let schema = self.versions[self.storage].schema.as_ref()?;
+        Structural::of_root(schema.text).ok().map(Arc::new)
     }
 
     /// The versions whose stored values need only another `apiVersion` to be what the storage version shows.

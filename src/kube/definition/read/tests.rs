@@ -72,7 +72,8 @@ fn every_served_version_shows_one_storage() {
     let (v1, v2) = (served(&object, "v1"), served(&object, "v2"));
     assert_eq!(&*v1.storage.id, "ex.io/widgets");
     let api_versions = vec!["ex.io/v1".to_owned(), "ex.io/v2".to_owned()];
-    assert_eq!(v1.storage.shape, Shape::Custom { kind: "Widget".to_owned(), api_versions });
+    let Shape::Custom { kind, api_versions: known, schema: Some(_) } = &v1.storage.shape else { panic!("a custom shape with a schema") };
+    assert_eq!((kind.as_str(), known), ("Widget", &api_versions));
     assert_eq!((&v1.conversion, &v2.conversion), (&Conversion::None, &Conversion::ApiVersionOnly));
     assert_eq!((v1.list_kind.as_str(), v1.custom, v1.bookmark_zero.as_str()), ("WidgetList", true, ""));
     assert_eq!(v2.field("spec.color"), Ok(Field::Declared(0)));
@@ -88,6 +89,25 @@ fn cluster_scoped_ones_have_no_namespace_label() {
     let error = served(&object, "v1").field("metadata.namespace");
     assert_eq!(error, Err("field label not supported: metadata.namespace".to_owned()));
     assert!(!served(&object, "v1").storage.namespaced);
+}
+
+/// The schema by which values are pruned and defaulted when they are read is of the storage: another one makes another storage, which is loaded anew.
+#[test]
+fn another_schema_is_another_storage() {
+    let with = |schema: Value| {
+        let mut object = two_versions(json!({}));
+        for version in object["spec"]["versions"].as_array_mut().expect("versions") {
+            version["schema"] = json!({"openAPIV3Schema": schema});
+        }
+        served(&object, "v1").storage.clone()
+    };
+    let plain = with(json!({"properties": {"a": {"type": "string"}}}));
+    assert_eq!(plain, with(json!({"properties": {"a": {"type": "string", "description": "other words", "maxLength": 3}}})));
+    assert_ne!(plain, with(json!({"properties": {"a": {"type": "string", "default": "x"}}})));
+    assert_ne!(plain, with(json!({"properties": {"b": {"type": "string"}}})));
+    let mut open = two_versions(json!({}));
+    open["spec"]["preserveUnknownFields"] = json!(true);
+    assert!(matches!(served(&open, "v1").storage.shape, Shape::Custom { schema: None, .. }));
 }
 
 #[test]

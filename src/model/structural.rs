@@ -1,0 +1,466 @@
+//! What kube-apiserver does to each custom resource that it reads from etcd: members that the schema of its definition does not know go, members that have a
+//! default and are missing get it (spec api-surface §11.3). A definition may change when its objects are long written.
+//!
+//! [`Structural::fits`] looks at the text alone: nearly every object was written under the schema that its definition still has, and needs nothing.
+
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
+
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
+use serde_json::Value;
+
+/// Members that every whole object has. A schema has hardly a say in them (spec api-surface §11.1), so they are left alone.
+const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// As much of an OpenAPI v3 schema as pruning and defaulting need. Read from the schema's JSON; a schema has tens of thousands of nodes at most (1.5 MiB).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Structural {
+    /// Sorted by name; none where nothing is said that matters here.
+    #[serde(deserialize_with = "properties")]
+    properties: Properties,
+    #[serde(rename = "additionalProperties")]
+    additional: Option<Box<Additional>>,
+    items: Option<Box<Structural>>,
+    default: Option<Box<Value>>,
+    nullable: bool,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    preserves: bool,
+    /// True of the root.
+    #[serde(rename = "x-kubernetes-embedded-resource")]
+    embedded: bool,
+}
+
+type Properties = Box<[(Box<str>, Option<Box<Structural>>)]>;
+
+/// `additionalProperties`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Additional {
+    /// Any, of which only scalars and lists of them are kept: there is no schema that knows their members.
+    Any,
+    Like(Structural),
+}
+
+impl<'de> Deserialize<'de> for Additional {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct BoolOrSchema;
+        impl<'de> Visitor<'de> for BoolOrSchema {
+            type Value = Additional;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a boolean or a schema")
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Additional, E> {
+                Ok(Additional::Any)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Additional, A::Error> {
+                Structural::deserialize(MapAccessDeserializer::new(members)).map(Additional::Like)
+            }
+        }
+        deserializer.deserialize_any(BoolOrSchema)
+    }
+}
+
+/// What says nothing that matters here: `{"type": "string"}`.
+static LEAF: LazyLock<Structural> = LazyLock::new(Structural::default);
+
+fn properties<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
+    let properties = BTreeMap::<Box<str>, Structural>::deserialize(deserializer)?;
+    Ok(properties.into_iter().map(|(name, schema)| (name, (schema != *LEAF).then(|| Box::new(schema)))).collect())
+}
+
+impl Structural {
+    /// Of the whole object, by the schema's JSON.
+    ///
+    /// # Errors
+    /// It is no schema, or nested too deep.
+    pub fn of_root(schema: &str) -> Result<Self, serde_json::Error> {
+        Ok(Self { embedded: true, ..serde_json::from_str(schema)? })
+    }
+
+    /// Whether [`Self::apply`] would leave the object as it is. Of what is no JSON, or nested too deep, it says no.
+    #[must_use]
+    pub fn fits(&self, text: &str) -> bool {
+        let mut text = serde_json::Deserializer::from_str(text);
+        Walk { schema: Some(self), skips: self.preserves }.deserialize(&mut text).is_ok()
+    }
+
+    /// Prunes, and sets defaults.
+    pub fn apply(&self, object: &mut Value) {
+        prune(object, Some(self));
+        drop_nulls(object, Some(self));
+        self.set_defaults(object);
+    }
+
+    fn property(&self, name: &str) -> Option<&Self> {
+        self.properties.binary_search_by(|(known, _)| (**known).cmp(name)).ok().map(|at| self.properties[at].1.as_deref().unwrap_or(&LEAF))
+    }
+
+    /// What is known of a member: nothing, or its schema, if there is one.
+    fn member(&self, name: &str) -> Option<Option<&Self>> {
+        if self.is_head(name) {
+            return None;
+        }
+        self.property(name).map(Some).or_else(|| {
+            self.additional.as_deref().map(|additional| match additional {
+                Additional::Any => None,
+                Additional::Like(schema) => Some(schema),
+            })
+        })
+    }
+
+    fn is_head(&self, name: &str) -> bool {
+        self.embedded && OF_OBJECTS.contains(&name)
+    }
+
+    /// A null that is no value, and has a default or goes.
+    fn is_wrong_null(&self, value: &Value) -> bool {
+        value.is_null() && !self.nullable
+    }
+
+    fn defaulted(&self) -> impl Iterator<Item = (&str, &Self, &Value)> {
+        let properties = self.properties.iter().filter(|(name, _)| !self.is_head(name));
+        properties.filter_map(|(name, schema)| {
+            let schema = schema.as_deref()?;
+            Some((&**name, schema, schema.default.as_deref()?))
+        })
+    }
+
+    fn set_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, schema, default) in self.defaulted() {
+                    if members.get(name).is_none_or(|value| schema.is_wrong_null(value)) {
+                        members.insert(name.to_owned(), default.clone());
+                    }
+                }
+                for (name, value) in members.iter_mut() {
+                    if let Some(Some(schema)) = self.member(name) {
+                        schema.set_default(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let schema = self.items.as_deref();
+                items.iter_mut().for_each(|item| schema.into_iter().for_each(|schema| schema.set_default(item)));
+            }
+            _ => {}
+        }
+    }
+
+    fn set_default(&self, value: &mut Value) {
+        if let (true, Some(default)) = (self.is_wrong_null(value), &self.default) {
+            *value = (**default).clone();
+        }
+        self.set_defaults(value);
+    }
+}
+
+/// Without a schema no member is known.
+fn prune(value: &mut Value, schema: Option<&Structural>) {
+    match value {
+        Value::Object(members) => {
+            let Some(schema) = schema else { return members.clear() };
+            members.retain(|name, value| {
+                if schema.is_head(name) {
+                    return true;
+                }
+                match schema.member(name) {
+                    Some(schema) => prune(value, schema),
+                    None => return schema.preserves,
+                }
+                true
+            });
+        }
+        Value::Array(items) => match schema {
+            Some(schema) if schema.preserves => items.iter_mut().for_each(|item| prune_known(item, schema.items.as_deref())),
+            _ => items.iter_mut().for_each(|item| prune(item, schema.and_then(|schema| schema.items.as_deref()))),
+        },
+        _ => {}
+    }
+}
+
+/// Below what preserves unknown members: only those that are known are pruned.
+fn prune_known(value: &mut Value, schema: Option<&Structural>) {
+    let Some(schema) = schema else { return };
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members.iter_mut().filter(|(name, _)| !schema.is_head(name)) {
+                if let Some(schema) = schema.member(name) {
+                    prune(value, schema);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| prune_known(item, schema.items.as_deref())),
+        _ => {}
+    }
+}
+
+fn drop_nulls(value: &mut Value, schema: Option<&Structural>) {
+    match value {
+        Value::Object(members) => members.retain(|name, value| {
+            let schema = schema.and_then(|schema| schema.member(name)).flatten();
+            let goes = schema.is_some_and(|schema| schema.is_wrong_null(value) && schema.default.is_none());
+            if !goes {
+                drop_nulls(value, schema);
+            }
+            !goes
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_nulls(item, schema.and_then(|schema| schema.items.as_deref()))),
+        _ => {}
+    }
+}
+
+/// Goes through a text and fails where the schema would change something. Tells whether the value is null.
+#[derive(Clone, Copy)]
+struct Walk<'s> {
+    schema: Option<&'s Structural>,
+    /// Unknown members stay.
+    skips: bool,
+}
+
+impl<'s> Walk<'s> {
+    fn of(schema: Option<&'s Structural>) -> Self {
+        Self { schema, skips: schema.is_some_and(|schema| schema.preserves) }
+    }
+
+    fn items(self) -> Self {
+        let schema = self.schema.and_then(|schema| schema.items.as_deref());
+        // Below a list that preserves, what has no schema is left alone.
+        Self { schema, skips: self.skips || schema.is_some_and(|schema| schema.preserves) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
+        let changes = || A::Error::custom("the schema changes it");
+        let mut defaulted = 0;
+        while let Some(name) = members.next_key_seed(Name)? {
+            let name = name.as_ref();
+            let Some(schema) = self.schema.filter(|schema| !schema.is_head(name)) else {
+                if self.schema.is_none() && !self.skips {
+                    return Err(changes());
+                }
+                members.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            match schema.member(name) {
+                Some(of_member) => {
+                    let is_null = members.next_value_seed(Walk::of(of_member))?;
+                    if is_null && of_member.is_some_and(|schema| !schema.nullable) {
+                        return Err(changes());
+                    }
+                    defaulted += usize::from(schema.property(name).is_some_and(|schema| schema.default.is_some()));
+                }
+                None if self.skips => drop(members.next_value::<IgnoredAny>()?),
+                None => return Err(changes()),
+            }
+        }
+        let missing = self.schema.is_some_and(|schema| schema.defaulted().count() > defaulted);
+        if missing { Err(changes()) } else { Ok(false) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
+        let of_items = self.items();
+        while let Some(is_null) = items.next_element_seed(of_items)? {
+            if is_null && of_items.schema.is_some_and(|schema| !schema.nullable && schema.default.is_some()) {
+                return Err(A::Error::custom("the schema changes it"));
+            }
+        }
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
+    }
+}
+
+/// A member's name, copied only where it is escaped.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = std::borrow::Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = std::borrow::Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(name.into())
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(name.to_owned().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: &Value, stored: &Value, shown: &Value) {
+        let schema = Structural::of_root(&schema.to_string()).expect("a schema");
+        let mut applied = stored.clone();
+        schema.apply(&mut applied);
+        assert_eq!(&applied, shown, "{stored}");
+        assert_eq!(schema.fits(&stored.to_string()), stored == shown, "{stored}");
+    }
+
+    #[test]
+    fn what_is_not_known_goes() {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}, "l": {"type": "array", "items":
+            {"type": "object", "properties": {"x": {}}}}, "m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": {}}}},
+            "any": {"type": "object", "additionalProperties": true}}}}});
+        let head = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n", "unknown": 1}});
+        let with = |spec: Value| {
+            let mut object = head.clone();
+            object["spec"] = spec;
+            object
+        };
+        check(&schema, &head, &head);
+        check(&schema, &with(json!({"a": "x", "b": 1})), &with(json!({"a": "x"})));
+        check(&schema, &with(json!({"l": [{"x": {"deep": 1}}, {"y": 2}, 3, null]})), &with(json!({"l": [{"x": {}}, {}, 3, null]})));
+        check(&schema, &with(json!({"m": {"k": {"x": 1}}})), &with(json!({"m": {"k": {"x": 1}}})));
+        check(&schema, &with(json!({"m": {"k": {"x": 1, "y": 2}}})), &with(json!({"m": {"k": {"x": 1}}})));
+        check(&schema, &with(json!({"any": {"k": "v", "l": [1]}})), &with(json!({"any": {"k": "v", "l": [1]}})));
+        check(&schema, &with(json!({"any": {"k": {"deep": 1}}})), &with(json!({"any": {"k": {}}})));
+        let mut more = head.clone();
+        more["other"] = json!(1);
+        check(&schema, &more, &head);
+    }
+
+    #[test]
+    fn what_is_preserved_stays() {
+        let schema = json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {"spec": {"properties": {"a": {}}}, "l": {"x-kubernetes-preserve-unknown-fields": true,
+            "items": {"properties": {"k": {"properties": {"z": {}}}}}}}});
+        check(&schema, &json!({"any": {"deep": [{"x": 1}]}, "spec": {"a": 1}}), &json!({"any": {"deep": [{"x": 1}]}, "spec": {"a": 1}}));
+        check(&schema, &json!({"spec": {"a": 1, "b": 2}}), &json!({"spec": {"a": 1}}));
+        check(&schema, &json!({"l": [{"u": 1, "k": {"z": 1}}]}), &json!({"l": [{"u": 1, "k": {"z": 1}}]}));
+        check(&schema, &json!({"l": [{"u": 1, "k": {"z": 1, "y": 2}}]}), &json!({"l": [{"u": 1, "k": {"z": 1}}]}));
+        let embedded = json!({"properties": {"e": {"x-kubernetes-embedded-resource": true, "properties": {"spec": {}}}}});
+        check(
+            &embedded,
+            &json!({"e": {"apiVersion": "v1", "kind": "K", "metadata": {"a": 1}, "x": 1}}),
+            &json!({"e": {"apiVersion": "v1", "kind": "K", "metadata": {"a": 1}}}),
+        );
+    }
+
+    #[test]
+    fn what_has_a_default_gets_it() {
+        let schema = json!({"properties": {"spec": {"default": {}, "properties": {"size": {"type": "integer", "default": 3}, "name": {"type": "string"}, "null": {"nullable": true, "default": 1}}},
+            "l": {"items": {"default": 7}}, "m": {"additionalProperties": {"default": "d"}}}});
+        check(&schema, &json!({}), &json!({"spec": {"size": 3, "null": 1}}));
+        let whole = json!({"spec": {"size": 4, "null": null}});
+        check(&schema, &whole, &whole);
+        check(&schema, &json!({"spec": {"size": null, "name": null, "null": null}}), &json!({"spec": {"size": 3, "null": null}}));
+        check(
+            &schema,
+            &json!({"spec": null, "l": [1, null], "m": {"k": null}}),
+            &json!({"spec": {"size": 3, "null": 1}, "l": [1, 7], "m": {"k": "d"}}),
+        );
+    }
+
+    /// Small schemas and values with the same few names.
+    fn schema() -> impl Strategy<Value = Value> {
+        let leaf = prop::sample::select(vec![
+            json!({}),
+            json!({"default": 1}),
+            json!({"nullable": true}),
+            json!({"default": {"a": null}}),
+            json!({"x-kubernetes-preserve-unknown-fields": true}),
+        ]);
+        leaf.prop_recursive(4, 20, 3, |inner| {
+            let names = prop::sample::select(vec!["a", "b", "metadata"]);
+            (
+                prop::collection::btree_map(names, inner.clone(), 0..3),
+                prop::option::of(prop_oneof![inner.clone(), Just(json!(true))]),
+                prop::option::of(inner),
+                any::<[bool; 3]>(),
+            )
+                .prop_map(|(properties, additional, items, [preserves, embedded, nullable])| {
+                    let mut schema = json!({"properties": properties, "nullable": nullable});
+                    if let Some(additional) = additional {
+                        schema["additionalProperties"] = additional;
+                    }
+                    if let Some(items) = items {
+                        schema["items"] = items;
+                    }
+                    schema["x-kubernetes-preserve-unknown-fields"] = preserves.into();
+                    schema["x-kubernetes-embedded-resource"] = embedded.into();
+                    schema
+                })
+        })
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop::sample::select(vec![json!(null), json!(1), json!("x"), json!({}), json!([])]);
+        leaf.prop_recursive(4, 20, 3, |inner| {
+            let names = prop::sample::select(vec!["a", "b", "metadata"]).prop_map(str::to_owned);
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map(names, inner, 0..3).prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        /// The look at the text and the work on the tree agree.
+        #[test]
+        fn what_fits_is_left_as_it_is(schema in schema(), value in value()) {
+            let schema = Structural::of_root(&schema.to_string()).expect("a schema");
+            let mut applied = value.clone();
+            schema.apply(&mut applied);
+            prop_assert_eq!(schema.fits(&value.to_string()), applied == value);
+        }
+    }
+}
