@@ -122,7 +122,7 @@ pub(crate) enum Scenario {
     Restarted,
     /// The server gets SIGKILL and starts again.
     Crashed,
-    /// The API server behind a read replica falls silent, is cut off and killed.
+    /// The API server behind a read replica falls silent, is cut off, paused, killed, and shows another certificate.
     UpstreamBroken,
     /// A lease revoke and a transaction arrive whole.
     Whole,

@@ -13,6 +13,7 @@ use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer, pki_types::
 use crate::{
     http::Listener,
     options::{Options, Subject},
+    pki::{Pair, openssl},
     process::{Cost, Process},
 };
 
@@ -148,19 +149,19 @@ fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
 
 /// A certificate that is its own authority, and the file of the only user's token.
 async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
-    let (key, certificate, tokens) = (dir.join("listener.key"), dir.join("listener.crt"), dir.join("tokens.csv"));
-    let (key, certificate) = (key.to_string_lossy(), certificate.to_string_lossy());
-    let made = ["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2", "-subj", "/CN=127.0.0.1"];
-    let named = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
-    openssl(&[&made[..], &named, &["-keyout", &key, "-out", &certificate]].concat()).await?;
+    let (own, tokens) = (Pair::of_its_own(dir, "listener").await?, dir.join("tokens.csv"));
     std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
-    Ok(vec![
+    Ok([tls_args(port, &own), vec![format!("--token-auth-file={}", tokens.display())]].concat())
+}
+
+/// What has this project's server listen on loopback with TLS.
+pub(crate) fn tls_args(port: u16, own: &Pair) -> Vec<String> {
+    vec![
         "--bind-address=127.0.0.1".into(),
         format!("--secure-port={port}"),
-        format!("--tls-cert-file={certificate}"),
-        format!("--tls-private-key-file={key}"),
-        format!("--token-auth-file={}", tokens.display()),
-    ])
+        format!("--tls-cert-file={}", own.certificate.display()),
+        format!("--tls-private-key-file={}", own.key.display()),
+    ]
 }
 
 async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>> {
@@ -187,13 +188,6 @@ async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>
         // The scenarios decide when history goes away.
         "--etcd-compaction-interval=0".into(),
     ])
-}
-
-/// Keys and certificates.
-async fn openssl(args: &[&str]) -> Result<()> {
-    let made = tokio::process::Command::new("openssl").args(args).output().await.context("openssl, for keys and certificates")?;
-    anyhow::ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-    Ok(())
 }
 
 /// The peer signs its own certificate at start; the file holds its authority too.
