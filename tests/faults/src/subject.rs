@@ -8,10 +8,15 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer, pki_types::pem::PemObject};
+use rustls::{
+    ClientConfig, ConfigBuilder, RootCertStore,
+    client::WantsClientCert,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
 
 use crate::{
     http::Listener,
+    object::Resource,
     options::{Options, Subject},
     pki::{Pair, openssl},
     process::{Cost, Process},
@@ -36,6 +41,8 @@ pub(crate) struct Server {
 pub(crate) struct Wishes {
     /// A TLS listener with a token beside the plain one.
     pub(crate) secure: bool,
+    /// What is written and watched.
+    pub(crate) resource: Resource,
     /// Further arguments, for this project's server only.
     pub(crate) args: Vec<String>,
     /// Where standard error goes the first time, if not into the log.
@@ -204,11 +211,21 @@ async fn peer_listener(port: u16, dir: &Path, process: &mut Process) -> Result<L
 }
 
 fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
+    Ok(Listener::tls(port, believing(authority)?.with_no_client_auth(), TOKEN))
+}
+
+/// A listener as a front proxy reaches it, who shows this certificate.
+pub(crate) fn listener_for_proxy(port: u16, authority: &Path, own: &Pair) -> Result<Listener> {
+    let (chain, key) = (CertificateDer::from_pem_file(&own.certificate)?, PrivateKeyDer::from_pem_file(&own.key)?);
+    Ok(Listener::tls(port, believing(authority)?.with_client_auth_cert(vec![chain], key)?, TOKEN))
+}
+
+fn believing(authority: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(authority)? {
         roots.add(certificate?)?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(Listener::tls(port, config.with_root_certificates(roots).with_no_client_auth(), TOKEN))
+    Ok(config.with_root_certificates(roots))
 }
