@@ -83,6 +83,12 @@ impl Listener {
         Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()), brought: None }
     }
 
+    /// The same for whom this token names.
+    #[must_use]
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
     /// The same for a front proxy, who has a certificate instead of a token and comes on behalf of this user.
     #[must_use]
     pub(crate) fn bringing(&self, user: &str, group: &str) -> Self {

@@ -210,7 +210,8 @@ async fn peer_listener(port: u16, dir: &Path, process: &mut Process) -> Result<L
     listener_signed_by(port, &path)
 }
 
-fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
+/// A listener that this authority has signed for, as a user with a token reaches it.
+pub(crate) fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
     Ok(Listener::tls(port, believing(authority)?.with_no_client_auth(), TOKEN))
 }
 

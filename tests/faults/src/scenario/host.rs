@@ -17,11 +17,11 @@ use crate::{
     process::Process,
     proxy::{Gate, Proxy},
     stage::{Stage, Verdict},
-    subject::{Wishes, listener_for_proxy, tls_args},
+    subject::{Wishes, listener_for_proxy, listener_signed_by, tls_args},
     validate::Expiry,
 };
 
-/// Calm before and after the faults.
+/// Calm before the faults.
 const CALM: Duration = Duration::from_secs(3);
 /// The server's `--request-timeout`, and what an answer may take: the machine is slow.
 const REQUEST_SECONDS: u64 = 3;
@@ -38,14 +38,32 @@ const MASTERS: &str = "system:masters";
 /// The server's token at the host.
 const TOKEN: &str = "host-token";
 
+/// How clients reach the server.
+struct Entrances {
+    /// As the host's front proxy.
+    proxy: Listener,
+    /// With tokens of the host.
+    tokens: Listener,
+}
+
 /// What befalls the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    Silent,
     CutOff,
-    Paused,
     Killed,
     OtherCertificate,
+    Silent,
+    Paused,
+}
+
+impl Fault {
+    /// Those first after which the server waits longer and longer before it follows the host's namespaces again: it may do so during the others.
+    const ALL: [Self; 5] = [Self::CutOff, Self::Killed, Self::OtherCertificate, Self::Silent, Self::Paused];
+
+    /// As names of users, namespaces and tokens have it.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
 /// The cluster that the server extends, and the network in front of it.
@@ -65,7 +83,9 @@ impl<'a> Host<'a> {
         let ports = options.ports();
         let network = Proxy::listen(ports.upstream_proxy(), ports.upstream()).await?;
         let authority = Authority::make(dir, "authority").await?;
-        std::fs::write(dir.join("host-tokens.csv"), format!("{TOKEN},extension,1,\"{MASTERS}\"\n"))?;
+        let readers = Fault::ALL.iter().flat_map(|fault| ["early", "late"].map(|when| format!("{when}-{}", fault.name())));
+        let readers: String = readers.map(|token| format!("{token},{token},2,\"{READERS}\"\n")).collect();
+        std::fs::write(dir.join("host-tokens.csv"), format!("{TOKEN},extension,1,\"{MASTERS}\"\n{readers}"))?;
         let mut host = Self { options, dir, network, plain: Listener::plain(ports.upstream_plain()), authority, process: None };
         host.run(&host.authority.sign("host").await?)?;
         host.ready().await?;
@@ -142,20 +162,20 @@ pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
     let args = extending(&host).await?;
     let mut stage = Stage::single_with(options, dir, Wishes { resource: Resource::Records, args, ..Wishes::default() }).await?;
     let proxy = host.authority.sign("front-proxy").await?;
-    let front = listener_for_proxy(options.ports().secure(), host.authority.certificate(), &proxy)?;
-    stage.entrance = Arc::new(front.bringing("watcher", READERS));
+    let (port, authority) = (options.ports().secure(), host.authority.certificate());
+    let to = Entrances { proxy: listener_for_proxy(port, authority, &proxy)?, tokens: listener_signed_by(port, authority)? };
+    stage.entrance = Arc::new(to.proxy.bringing("watcher", READERS));
     until("records are served", async || is(200, &read(&stage.entrance).await)).await?;
     stage.watch().await;
     let open = tokio::spawn(watched(stage.entrance.clone()));
     let writers = stage.write(&stage.workload()).await?;
     sleep(CALM).await;
-    for fault in [Fault::Silent, Fault::CutOff, Fault::Paused, Fault::Killed, Fault::OtherCertificate] {
-        play(&mut stage, &mut host, &front, fault).await.with_context(|| format!("{fault:?}"))?;
+    for fault in Fault::ALL {
+        play(&mut stage, &mut host, &to, fault).await.with_context(|| format!("{fault:?}"))?;
         ensure!(!open.is_finished(), "{fault:?}: an open watch has ended: {:?}", open.await);
     }
     open.abort();
-    followed_again(&stage, &host, &front).await?;
-    sleep(CALM).await;
+    followed_again(&stage, &host, &to.proxy).await?;
     writers.stop().await?;
     host.running()?.alive()?;
     stage.verdict(Expiry::Never).await
@@ -197,25 +217,29 @@ async fn extending(host: &Host<'_>) -> Result<Vec<String>> {
 }
 
 /// One fault, from the host's last word before it until all works again.
-async fn play(stage: &mut Stage, host: &mut Host<'_>, front: &Listener, fault: Fault) -> Result<()> {
-    let (name, cut) = (format!("{fault:?}").to_lowercase(), stage.options.cut());
-    let reader = front.bringing(&format!("reader-{name}"), READERS);
+async fn play(stage: &mut Stage, host: &mut Host<'_>, to: &Entrances, fault: Fault) -> Result<()> {
+    let (name, cut) = (fault.name(), stage.options.cut());
+    let (brought, known) = (to.proxy.bringing(&format!("reader-{name}"), READERS), to.tokens.with_token(&format!("early-{name}")));
     let asked = Instant::now();
-    is(200, &read(&reader).await).context("before")?;
+    is(200, &read(&brought).await).context("a reader before")?;
+    is(200, &read(&known).await).context("a token before")?;
     host.suffer(fault).await?;
-    let (allowed, others, ()) = tokio::join!(kept(&reader, asked + cut.min(KEPT)), unheard(front, &name), stage.wait_reading(cut));
+    let until_then = asked + cut.min(KEPT);
+    let allowed = async { tokio::try_join!(kept(&brought, until_then), kept(&known, until_then)) };
+    let (allowed, others, ()) = tokio::join!(allowed, unheard(to, &name), stage.wait_reading(cut));
     allowed?;
     others?;
     if fault == Fault::OtherCertificate {
-        // Now it is there, to show its certificate.
+        // Now it is there, to show its certificate; that nobody answered is not kept.
         host.ready().await?;
-        unheard(front, &format!("{name}-there")).await?;
+        unheard(to, &name).await?;
     }
     host.recover(fault).await?;
     let team = format!("team-{name}");
-    until("somebody new may read", async || is(200, &read(&front.bringing(&format!("late-{name}"), READERS)).await)).await?;
+    until("somebody new may read", async || is(200, &read(&to.proxy.bringing(&format!("late-{name}"), READERS)).await)).await?;
+    until("another token is known", async || is(200, &read(&to.tokens.with_token(&format!("late-{name}"))).await)).await?;
     host.create("/api/v1/namespaces", &json!({"metadata": {"name": team}})).await?;
-    until("a new namespace is known", async || is(201, &write(front, &team).await)).await
+    until("a new namespace is known", async || is(201, &write(&to.proxy, &team).await)).await
 }
 
 /// Reads a watch until it ends.
@@ -241,12 +265,16 @@ async fn kept(reader: &Listener, until: Instant) -> Result<()> {
 }
 
 /// What the host would have to be asked is refused in time; what it need not be asked is done.
-async fn unheard(front: &Listener, name: &str) -> Result<()> {
-    let stranger = front.bringing(&format!("stranger-{name}"), READERS);
+async fn unheard(to: &Entrances, name: &str) -> Result<()> {
+    let stranger = to.proxy.bringing(&format!("stranger-{name}"), READERS);
+    let token = to.tokens.with_token(&format!("late-{name}"));
     let unknown = format!("unknown-{name}");
-    let (stranger, unknown, known) = tokio::join!(read(&stranger), write(front, &unknown), write(front, "default"));
+    let (stranger, token, unknown, known) =
+        tokio::join!(read(&stranger), read(&token), write(&to.proxy, &unknown), write(&to.proxy, "default"));
     let status = stranger.context("a reader of whom the host has said nothing")?.0;
     ensure!(matches!(status, 403 | 500 | 503 | 504), "a reader of whom the host has said nothing is answered {status}");
+    let status = token.context("a token of which the host has said nothing")?.0;
+    ensure!(matches!(status, 401 | 500 | 503 | 504), "a token of which the host has said nothing is answered {status}");
     let status = unknown.context("a write in a namespace that is not known")?.0;
     ensure!(matches!(status, 500 | 503 | 504), "a write in a namespace that is not known is answered {status}");
     is(201, &known).context("a write in a namespace that is known")
@@ -254,9 +282,9 @@ async fn unheard(front: &Listener, name: &str) -> Result<()> {
 
 /// The host's namespaces are followed, and nothing is noted any longer.
 async fn followed_again(stage: &Stage, host: &Host<'_>, front: &Listener) -> Result<()> {
-    let (status, _) = host.plain.whole("DELETE", "/api/v1/namespaces/team-silent", None, ANSWER).await?;
+    let (status, _) = host.plain.whole("DELETE", "/api/v1/namespaces/team-cutoff", None, ANSWER).await?;
     ensure!(status == 200, "the host deletes a namespace with {status}");
-    within(FOLLOWED, "a namespace that goes takes nothing new", async || is(403, &write(front, "team-silent").await)).await?;
+    within(FOLLOWED, "a namespace that goes takes nothing new", async || is(403, &write(front, "team-cutoff").await)).await?;
     within(FOLLOWED, "readiness notes nothing", async || {
         let (_, body) = stage.server.listener.get("/readyz?verbose", ANSWER).await?;
         let text = String::from_utf8_lossy(&body);
