@@ -221,7 +221,9 @@ async fn identify<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Req
             Ask::Identity(identity) => identity,
             Ask::Elsewhere(elsewhere) => {
                 conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
-                let identity = api.providers.whose(elsewhere, &[], conn.peer.ip()).await;
+                let Arrived { at, limit, reply, .. } = arrived(&request);
+                let asked = api.providers.whose(elsewhere, &[], conn.peer.ip());
+                let Ok(identity) = timeout_at(at + limit, asked).await else { return whole(reply.timed_out()) };
                 if matches!(identity, Identity::User(_)) {
                     request.headers_mut().remove(AUTHORIZATION);
                 }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tonic::transport::Endpoint;
 
 use crate::{
+    object::Resource,
     options::Ports,
     process::Process,
     proxy::{Gate, Proxy},
@@ -233,10 +234,10 @@ pub(crate) async fn head(client: &mut Client) -> Result<u64> {
     Ok(u64::try_from(answer.header.context("a range has a header")?.revision)?)
 }
 
-/// Every ConfigMap of the harness in etcd, key to revision: what the truth log is compared with at the end.
-pub(crate) async fn stored(port: u16) -> Result<Vec<(String, u64)>> {
+/// Every object of the harness in etcd, key to revision: what the truth log is compared with at the end.
+pub(crate) async fn stored(port: u16, resource: Resource) -> Result<Vec<(String, u64)>> {
     let mut client = patient(port)?;
-    let all = get(format!("/registry/configmaps/{}", crate::object::NAMESPACE_PREFIX)).prefix();
+    let all = get(resource.etcd_prefix()).prefix();
     let answer = client.range(RangeRequest { keys_only: true, ..all }).await?;
     answer.kvs.into_iter().map(|kv| Ok((String::from_utf8(kv.key)?, u64::try_from(kv.mod_revision)?))).collect()
 }

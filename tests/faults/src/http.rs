@@ -49,6 +49,8 @@ pub(crate) struct Listener {
     port: u16,
     tls: Option<Tls>,
     token: Option<String>,
+    /// On whose behalf a front proxy comes: the user and his only group.
+    brought: Option<[String; 2]>,
 }
 
 #[derive(Clone)]
@@ -67,7 +69,7 @@ impl Listener {
     /// Plain HTTP on loopback.
     #[must_use]
     pub(crate) fn plain(port: u16) -> Self {
-        Self { port, tls: None, token: None }
+        Self { port, tls: None, token: None, brought: None }
     }
 
     /// HTTPS with a bearer token.
@@ -78,7 +80,19 @@ impl Listener {
         let http1 = TlsConnector::from(Arc::new(config.clone()));
         config.alpn_protocols = vec![b"h2".to_vec()];
         let http2 = TlsConnector::from(Arc::new(config));
-        Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()) }
+        Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()), brought: None }
+    }
+
+    /// The same for whom this token names.
+    #[must_use]
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    /// The same for a front proxy, who has a certificate instead of a token and comes on behalf of this user.
+    #[must_use]
+    pub(crate) fn bringing(&self, user: &str, group: &str) -> Self {
+        Self { brought: Some([user, group].map(str::to_owned)), ..self.without_token() }
     }
 
     /// The same for somebody without credentials.
@@ -157,12 +171,17 @@ impl Listener {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io)).await.context("handshake")?;
         // Ends with the last response body: hyper closes when the sender is gone and the body is read or dropped.
         tokio::spawn(connection);
-        Ok(Talk { sender, authority: self.authority(), token: self.token.clone() })
+        Ok(Talk { sender, authority: self.authority(), token: self.token.clone(), brought: self.brought.clone() })
     }
 
     /// Status and whole body of a GET, within `patience`.
     pub(crate) async fn get(&self, target: &str, patience: Duration) -> Result<(u16, Bytes)> {
-        let whole = async { self.talk().await?.whole("GET", target, None).await };
+        self.whole("GET", target, None, patience).await
+    }
+
+    /// The same of any request, as of [`Talk::ask`].
+    pub(crate) async fn whole(&self, method: &str, target: &str, body: Option<(&str, Bytes)>, patience: Duration) -> Result<(u16, Bytes)> {
+        let whole = async { self.talk().await?.whole(method, target, body).await };
         tokio::time::timeout(patience, whole).await.map_err(|_| anyhow::anyhow!("no answer within {patience:?}"))?
     }
 }
@@ -173,6 +192,7 @@ pub(crate) struct Talk {
     sender: SendRequest<Full<Bytes>>,
     authority: String,
     token: Option<String>,
+    brought: Option<[String; 2]>,
 }
 
 impl Talk {
@@ -182,6 +202,9 @@ impl Talk {
         request = request.header(header::ACCEPT, "application/json");
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some([user, group]) = &self.brought {
+            request = request.header("X-Remote-User", user).header("X-Remote-Group", group);
         }
         if let Some((media, _)) = &body {
             request = request.header(header::CONTENT_TYPE, *media);

@@ -8,6 +8,7 @@ mod history;
 mod http;
 mod object;
 mod options;
+mod pki;
 mod process;
 #[path = "../../it/guarantees/promise.rs"]
 mod promise;

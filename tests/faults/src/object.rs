@@ -1,4 +1,4 @@
-//! What is written and watched: ConfigMaps as kube-apiserver stores them, and the filters that watchers ask for. Knows no socket.
+//! What is written and watched: ConfigMaps as kube-apiserver stores them, or custom resources that have what these have, and the filters that watchers ask for. Knows no socket.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,45 @@ pub(crate) const TIERS: [&str; 3] = ["a", "b", "c"];
 /// Prefix of every namespace that belongs to this harness; what lies elsewhere is foreign and not compared.
 pub(crate) const NAMESPACE_PREFIX: &str = "faults-";
 
-/// Where etcd keeps a ConfigMap.
-#[must_use]
-pub(crate) fn etcd_key(namespace: &str, name: &str) -> String {
-    format!("/registry/configmaps/{namespace}/{name}")
+/// Of which resource the objects are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// ConfigMaps.
+    #[default]
+    ConfigMaps,
+    /// Custom resources: `records.faults.example`.
+    Records,
+}
+
+impl Resource {
+    /// What the keys of all objects of the harness begin with.
+    #[must_use]
+    pub(crate) fn etcd_prefix(self) -> String {
+        self.etcd_key_of(NAMESPACE_PREFIX)
+    }
+
+    /// Where etcd keeps an object.
+    #[must_use]
+    pub(crate) fn etcd_key(self, namespace: &str, name: &str) -> String {
+        self.etcd_key_of(&format!("{namespace}/{name}"))
+    }
+
+    fn etcd_key_of(self, rest: &str) -> String {
+        match self {
+            Self::ConfigMaps => format!("/registry/configmaps/{rest}"),
+            Self::Records => format!("/registry/faults.example/records/{rest}"),
+        }
+    }
+
+    /// Path of the collection in a namespace, or in all.
+    #[must_use]
+    pub(crate) fn path(self, namespace: Option<&str>) -> String {
+        let (root, plural) = match self {
+            Self::ConfigMaps => ("/api/v1", "configmaps"),
+            Self::Records => ("/apis/faults.example/v1", "records"),
+        };
+        namespace.map_or_else(|| format!("{root}/{plural}"), |n| format!("{root}/namespaces/{n}/{plural}"))
+    }
 }
 
 /// The identity of an object.
@@ -55,7 +90,7 @@ impl Fnv {
     }
 }
 
-/// One ConfigMap as it is about to be written.
+/// One object as it is about to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     /// Its namespace.
@@ -83,21 +118,21 @@ impl Draft {
         digest(TIERS[usize::from(self.tier)], &self.seq.to_string(), &self.payload())
     }
 
-    /// The stored form: Go's member order, one newline at the end.
+    /// The stored form: the members of a ConfigMap in Go's order, those of a custom resource by the alphabet; one newline at the end.
     #[must_use]
-    pub(crate) fn stored(&self) -> Vec<u8> {
+    pub(crate) fn stored(&self, resource: Resource) -> Vec<u8> {
         let uid = format!("{:08x}-0000-4000-8000-{:012x}", self.id() >> 32, self.id() & 0xffff_ffff_ffff);
-        let head = format!(
-            r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":{},"namespace":{},"uid":"{uid}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"tier":"{}"}}}},"data":{{"payload":"{}","seq":"{}"}}}}"#,
-            json!(self.name),
-            json!(self.namespace),
-            TIERS[usize::from(self.tier)],
-            self.payload(),
-            self.seq
-        );
-        let mut bytes = head.into_bytes();
-        bytes.push(b'\n');
-        bytes
+        let (name, namespace, tier) = (json!(self.name), json!(self.namespace), TIERS[usize::from(self.tier)]);
+        let data = format!(r#"{{"payload":"{}","seq":"{}"}}"#, self.payload(), self.seq);
+        let text = match resource {
+            Resource::ConfigMaps => format!(
+                r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":{name},"namespace":{namespace},"uid":"{uid}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"tier":"{tier}"}}}},"data":{data}}}"#,
+            ),
+            Resource::Records => format!(
+                r#"{{"apiVersion":"faults.example/v1","data":{data},"kind":"Record","metadata":{{"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"labels":{{"tier":"{tier}"}},"name":{name},"namespace":{namespace},"uid":"{uid}"}}}}"#,
+            ),
+        };
+        (text + "\n").into_bytes()
     }
 
     fn payload(&self) -> String {
@@ -149,9 +184,8 @@ impl Filter {
 
     /// Path and query of the collection, ending so that `&more` can follow.
     #[must_use]
-    pub(crate) fn target(&self) -> String {
-        let path =
-            self.namespace.as_ref().map_or_else(|| "/api/v1/configmaps".to_owned(), |n| format!("/api/v1/namespaces/{n}/configmaps"));
+    pub(crate) fn target(&self, resource: Resource) -> String {
+        let path = resource.path(self.namespace.as_deref());
         match &self.select {
             Select::All => format!("{path}?labelSelector="),
             Select::Tier(t) => format!("{path}?labelSelector=tier%3D{}", TIERS[usize::from(*t)]),
@@ -168,12 +202,13 @@ mod tests {
     #[test]
     fn the_stored_form_is_json_with_the_digest_a_client_will_compute() {
         let draft = Draft { namespace: "faults-0".into(), name: "cm-1".into(), tier: 1, seq: 77, payload_bytes: 200 };
-        let stored = draft.stored();
-        assert!(stored.starts_with(br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-1","#));
-        let value: serde_json::Value = serde_json::from_slice(&stored).expect("the stored form is JSON");
-        let text = |path: &str| value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default();
-        assert_eq!(text("/data/payload").len(), 200);
-        assert_eq!(digest(text("/metadata/labels/tier"), text("/data/seq"), text("/data/payload")), draft.digest());
+        assert!(draft.stored(Resource::ConfigMaps).starts_with(br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-1","#));
+        for resource in [Resource::ConfigMaps, Resource::Records] {
+            let value: serde_json::Value = serde_json::from_slice(&draft.stored(resource)).expect("the stored form is JSON");
+            let text = |path: &str| value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default();
+            assert_eq!(text("/data/payload").len(), 200);
+            assert_eq!(digest(text("/metadata/labels/tier"), text("/data/seq"), text("/data/payload")), draft.digest());
+        }
     }
 
     #[test]

@@ -122,8 +122,10 @@ pub(crate) enum Scenario {
     Restarted,
     /// The server gets SIGKILL and starts again.
     Crashed,
-    /// The API server behind a read replica falls silent, is cut off and killed.
+    /// The API server behind a read replica falls silent, is cut off, paused, killed, and shows another certificate.
     UpstreamBroken,
+    /// The cluster that an aggregated API server extends falls silent, is cut off, paused, killed, and shows another certificate.
+    HostBroken,
     /// A lease revoke and a transaction arrive whole.
     Whole,
     /// Responses that etcd cuts into fragments arrive whole.
@@ -144,7 +146,7 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// What `faults` runs, and `all` first.
-    pub(crate) const FAULTS: [Self; 13] = [
+    pub(crate) const FAULTS: [Self; 14] = [
         Self::EtcdKilled,
         Self::CutSilent,
         Self::CutReset,
@@ -156,6 +158,7 @@ impl Scenario {
         Self::Restarted,
         Self::Crashed,
         Self::UpstreamBroken,
+        Self::HostBroken,
         Self::Whole,
         Self::Fragments,
     ];
@@ -181,6 +184,7 @@ impl Scenario {
             Self::Restarted => "restarted",
             Self::Crashed => "crashed",
             Self::UpstreamBroken => "upstream-broken",
+            Self::HostBroken => "host-broken",
             Self::Whole => "whole",
             Self::Fragments => "fragments",
             Self::Load => "load",
@@ -259,7 +263,7 @@ impl Ports {
         self.base + 21
     }
 
-    /// The API server behind it, where it has one.
+    /// The API server behind it, where it has one: upstream of a replica, or the cluster that it extends.
     #[must_use]
     pub(crate) fn upstream(&self) -> u16 {
         self.base + 22
@@ -271,10 +275,16 @@ impl Ports {
         self.base + 23
     }
 
+    /// Where that one listens without TLS, past the proxy.
+    #[must_use]
+    pub(crate) fn upstream_plain(&self) -> u16 {
+        self.base + 24
+    }
+
     /// Waits until nobody listens on any of them: the programs of the scenario before are killed, and take a moment to go.
     pub(crate) async fn free(&self) -> anyhow::Result<()> {
         let began = Instant::now();
-        for port in self.base..=self.upstream_proxy() {
+        for port in self.base..=self.upstream_plain() {
             while let Err(error) = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 anyhow::ensure!(began.elapsed() < RELEASE, "port {port} is not free: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;

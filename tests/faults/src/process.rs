@@ -66,13 +66,22 @@ impl Process {
 
     /// SIGTERM, and wait; SIGKILL and an error when it has not gone within `patience`.
     pub(crate) async fn terminate(mut self, patience: Duration) -> Result<()> {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).context("pids are positive")?;
-        kill_process(pid, Signal::TERM).with_context(|| format!("SIGTERM to {}", self.name))?;
+        self.signal(Signal::TERM)?;
         if timeout(patience, self.child.wait()).await.is_err() {
             self.child.kill().await?;
             anyhow::bail!("{} did not end within {patience:?} of SIGTERM", self.name);
         }
         Ok(())
+    }
+
+    /// SIGSTOP: it does nothing, and its connections stay as they are.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// SIGCONT, after a pause.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
     }
 
     /// Fails with the end of its log when it has ended by itself.
@@ -96,6 +105,11 @@ impl Process {
     /// Lets the peak of its memory begin anew (proc(5), `clear_refs`).
     pub(crate) fn forget_peak(&self) -> Result<()> {
         std::fs::write(format!("/proc/{}/clear_refs", self.pid), "5").context("reset the peak of resident memory")
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).context("pids are positive")?;
+        kill_process(pid, signal).with_context(|| format!("{signal:?} to {}", self.name))
     }
 
     fn last_words(&self) -> String {

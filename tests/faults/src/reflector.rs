@@ -180,7 +180,7 @@ impl Run {
 
     async fn list(&mut self, age: Age) -> Next {
         let (query, wanted) = self.wanted(age);
-        let answer = self.listener.get(&format!("{}{query}", self.habit.filter.target()), PATIENCE).await;
+        let answer = self.listener.get(&format!("{}{query}", self.habit.filter.target(self.ledger.resource())), PATIENCE).await;
         match answer {
             Ok((200, body)) => match wire::list(&body) {
                 Ok(listing) => {
@@ -254,7 +254,10 @@ impl Run {
 
     async fn open(&self, query: &str) -> Result<Lines, String> {
         let seconds = self.habit.watch_seconds;
-        let target = format!("{}&watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{query}", self.habit.filter.target());
+        let target = format!(
+            "{}&watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{query}",
+            self.habit.filter.target(self.ledger.resource())
+        );
         let opening = async {
             match &self.habit.brake {
                 None => self.listener.open(&target, self.number).await,

@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use crate::{
     etcd::{self, Cluster, Etcd},
     history::{History, Record},
-    object::{Filter, Select, etcd_key},
+    http::Listener,
+    object::{Filter, Select},
     options::{Options, Ports, Scenario, Subject},
     proxy::{Gate, Proxy},
     reflector::{Habit, Reflector, Start},
@@ -45,6 +46,8 @@ pub(crate) struct Stage {
     pub(crate) ledger: Arc<Ledger>,
     /// The server under test.
     pub(crate) server: Server,
+    /// How watchers reach it: as everybody does, unless the scenario has them come otherwise.
+    pub(crate) entrance: Arc<Listener>,
     /// Its store.
     pub(crate) store: Patient,
     crowd: Crowd,
@@ -126,12 +129,13 @@ impl Stage {
     }
 
     async fn with(options: &Options, dir: &Path, store: Patient, endpoints: &[u16], wishes: Wishes) -> Result<Self> {
-        let ledger = Arc::new(Ledger::new());
+        let ledger = Arc::new(Ledger::of(wishes.resource));
         let seeding = Workload { rate: 400, deletes: 0, ..everyday(options) };
         write_for(&seeding, &store_ports(&options.ports(), &store), &ledger, Duration::from_secs(1)).await?;
         let server = Server::start(options, dir, endpoints, wishes).await?;
-        let crowd = Crowd::default();
-        Ok(Self { options: options.clone(), dir: dir.to_owned(), ledger, server, store, crowd, found: Vec::new(), notes: Vec::new() })
+        let (entrance, crowd) = (server.listener.clone(), Crowd::default());
+        let (found, notes) = (Vec::new(), Vec::new());
+        Ok(Self { options: options.clone(), dir: dir.to_owned(), ledger, server, entrance, store, crowd, found, notes })
     }
 
     /// Starts the everyday watchers, a mix of filters, starts and timeouts, and waits until most have begun.
@@ -143,7 +147,7 @@ impl Stage {
     /// Starts these watchers.
     pub(crate) async fn watch_as(&mut self, habits: Vec<Habit>) {
         for habit in habits {
-            let (listener, ledger, stop) = (self.server.listener.clone(), self.ledger.clone(), self.crowd.stop.subscribe());
+            let (listener, ledger, stop) = (self.entrance.clone(), self.ledger.clone(), self.crowd.stop.subscribe());
             self.crowd.reflectors.push(Reflector::start(self.crowd.reflectors.len(), habit, listener, ledger, stop));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -174,10 +178,12 @@ impl Stage {
 
     /// Waits; reads with `resourceVersion=0` have to be answered all the time, for they need no etcd.
     pub(crate) async fn wait_reading(&mut self, wait: Duration) {
+        let one = Filter { namespace: Some("faults-0".to_owned()), select: Select::All };
+        let target = one.target(self.ledger.resource()) + "&resourceVersion=0";
         let (end, mut answered, mut late, mut slowest) = (Instant::now() + wait, 0, 0, Duration::ZERO);
         while Instant::now() < end {
             let start = Instant::now();
-            let answer = self.server.listener.get("/api/v1/namespaces/faults-0/configmaps?resourceVersion=0", CACHE_ANSWER).await;
+            let answer = self.server.listener.get(&target, CACHE_ANSWER).await;
             slowest = slowest.max(start.elapsed());
             let problem = match answer {
                 Ok((200, _)) => {
@@ -289,9 +295,9 @@ impl Stage {
         let eras = self.ledger.eras();
         let era = eras.last().context("a ledger has an era")?;
         let state = era.expected(&all).state_at(u64::MAX);
-        let names = era.living();
-        let logged: HashMap<String, u64> = names.iter().map(|(id, (ns, name))| (etcd_key(ns, name), state[id].0)).collect();
-        let stored: HashMap<String, u64> = etcd::stored(self.store_ports()[0]).await?.into_iter().collect();
+        let (names, resource) = (era.living(), self.ledger.resource());
+        let logged: HashMap<String, u64> = names.iter().map(|(id, (ns, name))| (resource.etcd_key(ns, name), state[id].0)).collect();
+        let stored: HashMap<String, u64> = etcd::stored(self.store_ports()[0], resource).await?.into_iter().collect();
         anyhow::ensure!(stored == logged, "the truth log differs from etcd: {} keys there, {} in the log", stored.len(), logged.len());
         Ok(())
     }

@@ -8,11 +8,17 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer, pki_types::pem::PemObject};
+use rustls::{
+    ClientConfig, ConfigBuilder, RootCertStore,
+    client::WantsClientCert,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
 
 use crate::{
     http::Listener,
+    object::Resource,
     options::{Options, Subject},
+    pki::{Pair, openssl},
     process::{Cost, Process},
 };
 
@@ -35,6 +41,8 @@ pub(crate) struct Server {
 pub(crate) struct Wishes {
     /// A TLS listener with a token beside the plain one.
     pub(crate) secure: bool,
+    /// What is written and watched.
+    pub(crate) resource: Resource,
     /// Further arguments, for this project's server only.
     pub(crate) args: Vec<String>,
     /// Where standard error goes the first time, if not into the log.
@@ -148,19 +156,19 @@ fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
 
 /// A certificate that is its own authority, and the file of the only user's token.
 async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
-    let (key, certificate, tokens) = (dir.join("listener.key"), dir.join("listener.crt"), dir.join("tokens.csv"));
-    let (key, certificate) = (key.to_string_lossy(), certificate.to_string_lossy());
-    let made = ["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2", "-subj", "/CN=127.0.0.1"];
-    let named = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
-    openssl(&[&made[..], &named, &["-keyout", &key, "-out", &certificate]].concat()).await?;
+    let (own, tokens) = (Pair::of_its_own(dir, "listener").await?, dir.join("tokens.csv"));
     std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
-    Ok(vec![
+    Ok([tls_args(port, &own), vec![format!("--token-auth-file={}", tokens.display())]].concat())
+}
+
+/// What has this project's server listen on loopback with TLS.
+pub(crate) fn tls_args(port: u16, own: &Pair) -> Vec<String> {
+    vec![
         "--bind-address=127.0.0.1".into(),
         format!("--secure-port={port}"),
-        format!("--tls-cert-file={certificate}"),
-        format!("--tls-private-key-file={key}"),
-        format!("--token-auth-file={}", tokens.display()),
-    ])
+        format!("--tls-cert-file={}", own.certificate.display()),
+        format!("--tls-private-key-file={}", own.key.display()),
+    ]
 }
 
 async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>> {
@@ -189,13 +197,6 @@ async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>
     ])
 }
 
-/// Keys and certificates.
-async fn openssl(args: &[&str]) -> Result<()> {
-    let made = tokio::process::Command::new("openssl").args(args).output().await.context("openssl, for keys and certificates")?;
-    anyhow::ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-    Ok(())
-}
-
 /// The peer signs its own certificate at start; the file holds its authority too.
 async fn peer_listener(port: u16, dir: &Path, process: &mut Process) -> Result<Listener> {
     let path = dir.join("certs/apiserver.crt");
@@ -209,12 +210,23 @@ async fn peer_listener(port: u16, dir: &Path, process: &mut Process) -> Result<L
     listener_signed_by(port, &path)
 }
 
-fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
+/// A listener that this authority has signed for, as a user with a token reaches it.
+pub(crate) fn listener_signed_by(port: u16, authority: &Path) -> Result<Listener> {
+    Ok(Listener::tls(port, believing(authority)?.with_no_client_auth(), TOKEN))
+}
+
+/// A listener as a front proxy reaches it, who shows this certificate.
+pub(crate) fn listener_for_proxy(port: u16, authority: &Path, own: &Pair) -> Result<Listener> {
+    let (chain, key) = (CertificateDer::from_pem_file(&own.certificate)?, PrivateKeyDer::from_pem_file(&own.key)?);
+    Ok(Listener::tls(port, believing(authority)?.with_client_auth_cert(vec![chain], key)?, TOKEN))
+}
+
+fn believing(authority: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(authority)? {
         roots.add(certificate?)?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(Listener::tls(port, config.with_root_certificates(roots).with_no_client_auth(), TOKEN))
+    Ok(config.with_root_certificates(roots))
 }

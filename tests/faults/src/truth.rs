@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     history::{Event, Kind},
-    object::{Draft, Filter, KeyId},
+    object::{Draft, Filter, KeyId, Resource},
 };
 
 /// One acknowledged change of one object.
@@ -148,6 +148,7 @@ impl Expected {
 /// The truth log that writers fill and watchers consult for "what was acknowledged before I asked".
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    resource: Resource,
     eras: Mutex<Vec<Era>>,
     era: AtomicUsize,
     head: AtomicU64,
@@ -158,18 +159,18 @@ pub(crate) struct Ledger {
 /// A sequence number is microseconds since the start, then this many bits of a counter.
 const COUNTER_BITS: u32 = 20;
 
-impl Default for Ledger {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Ledger {
-    /// An empty log with its first era.
+    /// An empty log of objects of this resource, with its first era.
     #[must_use]
-    pub(crate) fn new() -> Self {
-        let zero = AtomicU64::default;
-        Self { eras: Mutex::new(vec![Era::default()]), era: AtomicUsize::new(0), head: zero(), count: zero(), start: Instant::now() }
+    pub(crate) fn of(resource: Resource) -> Self {
+        let (eras, zero) = (Mutex::new(vec![Era::default()]), AtomicU64::default);
+        Self { resource, eras, era: AtomicUsize::new(0), head: zero(), count: zero(), start: Instant::now() }
+    }
+
+    /// What writers write, and watchers ask for.
+    #[must_use]
+    pub(crate) fn resource(&self) -> Resource {
+        self.resource
     }
 
     /// A sequence number that no other write has; it holds the time.
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_selector_turns_updates_into_added_and_deleted() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::of(Resource::ConfigMaps);
         ledger.record(2, vec![Change::put(&draft("x", 0, 1))]);
         ledger.record(3, vec![Change::put(&draft("x", 1, 2))]);
         ledger.record(4, vec![Change::put(&draft("x", 0, 3))]);
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_restore_forgets_what_came_after_the_backup() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::of(Resource::ConfigMaps);
         ledger.record(2, vec![Change::put(&draft("x", 0, 1))]);
         ledger.record(3, vec![Change::put(&draft("y", 0, 2))]);
         ledger.restored(2);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     history::Kind,
-    object::{Draft, Filter, Select},
+    object::{Draft, Filter, Resource, Select},
     truth::{Change, Ledger},
 };
 
@@ -17,7 +17,7 @@ fn everything() -> Filter {
 
 /// Revisions 2 (x), 3 (x, y and z in one transaction), 5 (x), 6 (y deleted), 8 (x).
 fn truth() -> Expected {
-    let ledger = Ledger::new();
+    let ledger = Ledger::of(Resource::ConfigMaps);
     ledger.record(2, vec![Change::put(&draft("x", 1))]);
     ledger.record(3, vec![Change::put(&draft("x", 2)), Change::put(&draft("y", 3)), Change::put(&draft("z", 4))]);
     ledger.record(5, vec![Change::put(&draft("x", 5))]);
@@ -193,7 +193,7 @@ fn a_client_that_ends_with_another_state() {
 
 /// Revisions 2 and 3 stand in the backup; 5 and later happened twice, differently.
 fn two_eras() -> [Expected; 2] {
-    let ledger = Ledger::new();
+    let ledger = Ledger::of(Resource::ConfigMaps);
     ledger.record(2, vec![Change::put(&draft("x", 1))]);
     ledger.record(5, vec![Change::put(&draft("x", 2))]);
     ledger.record(9, vec![Change::put(&draft("x", 3))]);

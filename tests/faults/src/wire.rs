@@ -151,12 +151,12 @@ fn start_of(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Draft;
+    use crate::object::{Draft, Resource};
 
     #[test]
     fn a_change_a_bookmark_and_an_error_are_read() {
         let draft = Draft { namespace: "faults-1".into(), name: "x".into(), tier: 2, seq: 9, payload_bytes: 4 };
-        let stored = String::from_utf8(draft.stored()).expect("ASCII");
+        let stored = String::from_utf8(draft.stored(Resource::ConfigMaps)).expect("ASCII");
         let object = stored.trim_end().replace(r#""creationTimestamp""#, r#""resourceVersion":"12","creationTimestamp""#);
         let read = line(format!(r#"{{"type":"MODIFIED","object":{object}}}"#).as_bytes()).expect("well formed");
         let event = Event { kind: Kind::Modified, key: draft.id(), revision: 12, digest: draft.digest() };

@@ -1,4 +1,4 @@
-//! Writers: they change ConfigMaps straight in etcd, and know for certain what became of each write, through kills and lost answers.
+//! Writers: they change objects straight in etcd, and know for certain what became of each write, through kills and lost answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     etcd,
-    object::{Draft, TIERS, etcd_key},
+    object::{Draft, Resource, TIERS},
     truth::{Change, Ledger},
 };
 
@@ -186,7 +186,7 @@ impl Store {
     /// One transaction: its revision, or `None` when it did not happen. An error only when etcd stays away.
     pub(crate) async fn commit(&mut self, writes: Vec<Write>) -> Result<Option<u64>> {
         let id = self.ledger.next_seq();
-        let ops = writes.iter().map(Write::op).chain([put(self.marker.clone(), id.to_string()).into()]);
+        let ops = writes.iter().map(|write| write.op(self.ledger.resource())).chain([put(self.marker.clone(), id.to_string()).into()]);
         let unmoved = Compare::new(self.marker.clone(), CompareResult::Equal, TargetUnion::ModRevision(self.marker_revision));
         let txn = txn([unmoved], ops.collect::<Vec<_>>());
         self.uncertain.push((id, writes));
@@ -247,10 +247,10 @@ impl Store {
 }
 
 impl Write {
-    fn op(&self) -> RequestOp {
+    fn op(&self, resource: Resource) -> RequestOp {
         match self {
-            Self::Put(draft) => put(etcd_key(&draft.namespace, &draft.name), draft.stored()).into(),
-            Self::Delete { namespace, name } => delete(etcd_key(namespace, name)).into(),
+            Self::Put(draft) => put(resource.etcd_key(&draft.namespace, &draft.name), draft.stored(resource)).into(),
+            Self::Delete { namespace, name } => delete(resource.etcd_key(namespace, name)).into(),
         }
     }
 

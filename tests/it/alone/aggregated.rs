@@ -210,6 +210,21 @@ async fn namespaces_are_the_host_s() -> Outcome {
     Ok(())
 }
 
+/// A TokenReview may take ten seconds, and a request of one second waited for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_host_holds_no_request_longer_than_its_time() -> Outcome {
+    let cluster = Cluster::start().await?;
+    let (_extension, at) = cluster.extension().await?;
+    let jane = cluster.site.client_of(at, "janetoken");
+    cluster.host.signal("STOP")?;
+    until("the host stands still", async || Ok(cluster.host.is_stopped()?)).await?;
+    for target in [WIDGETS, "/apis"] {
+        let answer = jane.fetch(&format!("{target}?timeout=1s")).await?;
+        assert_eq!(answer.status, 504, "{target}: {answer:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn definitions_follow_the_directory_and_nothing_is_lost() -> Outcome {
     let cluster = Cluster::start().await?;

@@ -18,7 +18,7 @@ use crate::{
     attack::options::Attacks,
     etcd::{self, Etcd},
     http::Listener,
-    object::{Draft, etcd_key},
+    object::{Draft, Resource::ConfigMaps},
     options::Options,
     subject::{Server, Wishes},
 };
@@ -96,7 +96,7 @@ async fn seed_small(port: u16, count: usize) -> Result<()> {
             seq: i as u64,
             payload_bytes: PAYLOAD_BYTES,
         });
-        let puts: Vec<RequestOp> = drafts.map(|d| put(etcd_key(&d.namespace, &d.name), d.stored()).into()).collect();
+        let puts: Vec<RequestOp> = drafts.map(|d| put(ConfigMaps.etcd_key(&d.namespace, &d.name), d.stored(ConfigMaps)).into()).collect();
         client.txn(txn([], puts)).await?;
     }
     Ok(())

@@ -84,7 +84,8 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
     options.ports().free().await?;
     let sizes = &options.attacks;
     let log = floods::Log::of(attack)?;
-    let wishes = Wishes { secure: true, args: attack.args(sizes), stderr: log.as_ref().map(floods::Log::stderr).transpose()? };
+    let stderr = log.as_ref().map(floods::Log::stderr).transpose()?;
+    let wishes = Wishes { secure: true, args: attack.args(sizes), stderr, ..Wishes::default() };
     let mut ground = Ground::start(options, dir, attack.seed(), wishes).await?;
     if let Some(log) = &log {
         log.fill()?;

@@ -1,5 +1,6 @@
 //! The scenarios: each tells one story of things going wrong, and asks for a verdict.
 
+mod host;
 mod hostile;
 mod load;
 mod network;
@@ -37,6 +38,7 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::Restarted => restart::terminated(options, dir).await,
         Scenario::Crashed => restart::crashed(options, dir).await,
         Scenario::UpstreamBroken => upstream::broken(options, dir).await,
+        Scenario::HostBroken => host::broken(options, dir).await,
         Scenario::Whole => whole::lease_and_transaction(options, dir).await,
         Scenario::Fragments => whole::fragments(options, dir).await,
         Scenario::Load => load::load(options, dir).await,

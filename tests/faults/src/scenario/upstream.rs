@@ -1,5 +1,5 @@
-//! A read replica whose API server falls silent, is cut off, and dies: reads and watches go on, what would be handed on is answered with an error in time, and works again afterwards. The API server is
-//! this project's as well: the replica asks it nothing that another one would answer in another way here.
+//! A read replica whose API server falls silent, is cut off, stands still, dies, and comes back with a certificate of another authority: reads and watches go on, what would be handed on is answered with
+//! an error in time, and works again afterwards. The API server is this project's as well: the replica asks it nothing that another one would answer in another way here.
 
 use std::{path::Path, time::Duration};
 
@@ -8,10 +8,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     options::Options,
+    pki::{Authority, Pair},
     process::Process,
     proxy::{Gate, Proxy},
     stage::{Stage, Verdict},
-    subject::Wishes,
+    subject::{Wishes, tls_args},
 };
 
 /// Calm before and after a fault.
@@ -27,27 +28,38 @@ struct Upstream<'a> {
     options: &'a Options,
     dir: &'a Path,
     network: Proxy,
+    /// Whom the replica believes at first.
+    authority: Authority,
 }
 
 impl Upstream<'_> {
-    fn start(&self) -> Result<Process> {
+    fn start(&self, serving: &Pair) -> Result<Process> {
         let ports = self.options.ports();
         let args = [
             "serve".to_owned(),
             format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd(0)),
-            format!("--insecure-port={}", ports.upstream()),
+            "--insecure-port=0".to_owned(),
+            // Nobody has one of its certificates; without any authenticator it would not listen with TLS.
+            format!("--client-ca-file={}", self.authority.certificate().display()),
             // The scenarios decide when history goes away.
             "--etcd-compaction-interval=0".to_owned(),
         ];
-        Process::start(&self.options.server, args, &self.dir.join("upstream.log"))
+        Process::start(&self.options.server, args.into_iter().chain(tls_args(ports.upstream(), serving)), &self.dir.join("upstream.log"))
     }
 }
 
 pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
     let ports = options.ports();
-    let upstream = Upstream { options, dir, network: Proxy::listen(ports.upstream_proxy(), ports.upstream()).await? };
-    let mut process = upstream.start()?;
-    let args = [format!("--upstream-server=http://127.0.0.1:{}", ports.upstream_proxy()), format!("--request-timeout={REQUEST_SECONDS}s")];
+    let network = Proxy::listen(ports.upstream_proxy(), ports.upstream()).await?;
+    let upstream = Upstream { options, dir, network, authority: Authority::make(dir, "authority").await? };
+    let (serving, believed) = (upstream.authority.sign("upstream").await?, dir.join("believed.crt"));
+    std::fs::copy(upstream.authority.certificate(), &believed)?;
+    let mut process = upstream.start(&serving)?;
+    let args = [
+        format!("--upstream-server=https://127.0.0.1:{}", ports.upstream_proxy()),
+        format!("--upstream-cafile={}", believed.display()),
+        format!("--request-timeout={REQUEST_SECONDS}s"),
+    ];
     let mut stage = Stage::single_with(options, dir, Wishes { args: args.to_vec(), ..Wishes::default() }).await?;
     stage.watch().await;
     let writers = stage.write(&stage.workload()).await?;
@@ -60,22 +72,48 @@ pub(super) async fn broken(options: &Options, dir: &Path) -> Result<Verdict> {
         upstream.network.set(Gate::Open);
         healed(&stage).await.with_context(|| format!("after {gate:?}"))?;
     }
+    process.pause()?;
+    stage.wait_reading(options.cut()).await;
+    refused(&stage).await.context("paused")?;
+    process.resume()?;
+    healed(&stage).await.context("resumed")?;
     process.kill().await?;
     stage.wait_reading(options.cut()).await;
     refused(&stage).await.context("killed")?;
-    process = upstream.start()?;
+    process = upstream.start(&serving)?;
     healed(&stage).await.context("started again")?;
+    process.kill().await?;
+    let other = Authority::make(dir, "other").await?;
+    process = upstream.start(&other.sign("upstream-of-other").await?)?;
+    stage.wait_reading(options.cut()).await;
+    not_believed(&stage).await?;
+    std::fs::copy(other.certificate(), &believed)?;
+    healed(&stage).await.context("the other authority is believed")?;
     sleep(CALM).await;
     writers.stop().await?;
     process.alive()?;
     stage.verdict(crate::validate::Expiry::Never).await
 }
 
-/// What is handed on gets an answer in time, that upstream does not answer.
-async fn refused(stage: &Stage) -> Result<()> {
+/// What is handed on gets an answer in time, that upstream does not answer; what it says.
+async fn refused(stage: &Stage) -> Result<String> {
     let (status, body) = stage.server.listener.get("/version", ANSWER).await?;
-    ensure!(matches!(status, 503 | 504), "what is handed on is answered {status}: {}", String::from_utf8_lossy(&body));
-    Ok(())
+    let text = String::from_utf8_lossy(&body).into_owned();
+    ensure!(matches!(status, 502..=504), "what is handed on is answered {status}: {text}");
+    Ok(text)
+}
+
+/// What is handed on is refused for upstream's certificate, once upstream is there to show it.
+async fn not_believed(stage: &Stage) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let text = refused(stage).await.context("another certificate")?;
+        if text.contains("invalid peer certificate") {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < HEALED, "the certificate of another authority is not told within {HEALED:?}: {text}");
+        sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// What is handed on is answered by upstream again.

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::{
     etcd,
-    object::{Draft, NAMESPACE_PREFIX, etcd_key},
+    object::{Draft, NAMESPACE_PREFIX, Resource},
     options::Options,
     proxy::Gate,
     stage::{Stage, Verdict},
@@ -110,7 +110,9 @@ async fn put_leased(stage: &Stage, client: &mut Client, namespace: &str, count: 
                 payload_bytes: 20,
             })
             .collect();
-        let put = |d: &Draft| PutRequest { lease, ..putting(etcd_key(&d.namespace, &d.name), d.stored()) }.into();
+        let put = |d: &Draft| {
+            PutRequest { lease, ..putting(Resource::ConfigMaps.etcd_key(&d.namespace, &d.name), d.stored(Resource::ConfigMaps)) }.into()
+        };
         let answer = client.txn(txn([], drafts.iter().map(put).collect::<Vec<_>>())).await?;
         let revision = answer.header.context("a transaction has a header")?.revision;
         stage.ledger.record(u64::try_from(revision)?, drafts.iter().map(Change::put).collect());
