@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::header::Header;
 use crate::load::{Form, Protocol};
-use crate::measure::{Bench, Listing, Shape, Sizes, Subject};
+use crate::measure::{Bench, Listing, Selector, Shape, Sizes, Subject};
 use crate::peers::{Programs, Side, Stage, Storage};
 use crate::table::{Figures, Row};
 use crate::writer::Writer;
@@ -87,7 +87,7 @@ struct Run {
     /// PUTs through each subject in each measurement, with `watchcache serve --allow-writes`; 0 leaves them out.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     writes: u64,
-    /// Measure these parts only; without it, all of them.
+    /// Measure these parts only; without it, those that are not marked "only when named".
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
     /// What the kube-apiservers store: theirs, and what watchcache finds in etcd.
@@ -122,11 +122,20 @@ enum Part {
     Forms,
     /// PUTs, when `--writes` says how many.
     Writes,
+    /// Lists by label and by name; only when named.
+    Selectors,
+}
+
+impl Part {
+    /// Whether a run without `--only` has it.
+    fn is_usual(self) -> bool {
+        !matches!(self, Self::Selectors)
+    }
 }
 
 impl Run {
     fn has(&self, part: Part) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+        if self.only.is_empty() { part.is_usual() } else { self.only.contains(&part) }
     }
 
     /// What is asked for, in words.
@@ -272,6 +281,9 @@ async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64
         if args.has(Part::Writes) {
             measure_writes(bench, subjects).await?;
         }
+        if args.has(Part::Selectors) {
+            measure_selectors(bench, subjects).await?;
+        }
     }
     Ok(())
 }
@@ -329,6 +341,16 @@ async fn measure_writes(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
         for subject in subjects {
             progress(&format!("writes, {protocol:?}, {:?}", subject.side));
             bench.writes(subject, protocol).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure_selectors(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
+    for selector in Selector::ALL {
+        for subject in subjects {
+            progress(&format!("lists by {}, {:?}", selector.title(), subject.side));
+            bench.selector(subject, selector).await?;
         }
     }
     Ok(())

@@ -22,7 +22,7 @@ pub(crate) const COLLECTION: &str = "/api/v1/namespaces/compare/configmaps";
 const WRITTEN: &str = "/api/v1/namespaces/compare-writes/configmaps";
 
 /// Objects there, several for each connection.
-const WRITTEN_OBJECTS: u64 = 64;
+pub(crate) const WRITTEN_OBJECTS: u64 = 64;
 
 /// Connections that create or change objects at the same time; more only queue on etcd's disk.
 pub(crate) const CREATORS: u64 = 8;
@@ -144,7 +144,7 @@ pub(crate) async fn replace(target: &Target, protocol: Protocol, count: u64) -> 
                 // A stamp that the object does not have yet, or there would be nothing to write.
                 let stamp = sent % STAMPS;
                 let body = object("compare-writes", index, stamp);
-                let path = format!("{WRITTEN}/cm-{index:06}");
+                let path = format!("{WRITTEN}/{}", name_of(index));
                 let answer = connection.write(Method::PUT, &path, body).await?;
                 took.push(i64::try_from(now_micros() - sent)?);
                 ensure!(seq_of(&answer) == Some(stamp), "PUT {path} was answered with another object");
@@ -161,7 +161,24 @@ pub(crate) async fn replace(target: &Target, protocol: Protocol, count: u64) -> 
 
 /// The path of the object `index`.
 pub(crate) fn object_path(index: u64) -> String {
-    format!("{COLLECTION}/cm-{index:06}")
+    format!("{COLLECTION}/{}", name_of(index))
+}
+
+/// The name of the object `index`.
+pub(crate) fn name_of(index: u64) -> String {
+    format!("cm-{index:06}")
+}
+
+/// The value of the label `percent` that is looked for.
+pub(crate) const PERCENT: &str = "p42";
+
+/// Whether the object `index` has it: one in a hundred does.
+pub(crate) fn has_percent_label(index: u64) -> bool {
+    percent_label(index) == PERCENT
+}
+
+fn percent_label(index: u64) -> String {
+    format!("p{:02}", index % 100)
 }
 
 /// From one object to the next that is written: a prime, so that all come in turn, and so large that neighbours do not.
@@ -174,8 +191,9 @@ fn index_of(seq: u64, objects: u64) -> u64 {
 
 fn object(namespace: &str, index: u64, seq: u64) -> Bytes {
     let mut body = format!(
-        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"{namespace}","labels":{{"app":"compare","shard":"s{}"}}}},"data":{{"stamp":"{}","text":""#,
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"{namespace}","labels":{{"app":"compare","shard":"s{}","percent":"{}"}}}},"data":{{"stamp":"{}","text":""#,
         index % 16,
+        percent_label(index),
         Stamp(seq)
     );
     let end = body.len() + TEXT_BYTES;

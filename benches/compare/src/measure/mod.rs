@@ -2,6 +2,7 @@
 
 mod forms;
 mod requests;
+mod selectors;
 mod watches;
 mod writes;
 
@@ -19,6 +20,7 @@ use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
 pub(crate) use forms::Listing;
+pub(crate) use selectors::Selector;
 pub(crate) use watches::Shape;
 
 /// Longest wait for the servers to come to rest, seconds. A kube-apiserver that has just started works on for a while.
