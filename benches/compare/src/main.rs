@@ -87,6 +87,9 @@ struct Run {
     /// PUTs through each subject in each measurement, with `watchcache serve --allow-writes`; 0 leaves them out.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     writes: u64,
+    /// Writes a second of each measurement at heavy rates.
+    #[arg(long, value_delimiter = ',', default_value = "100,200,400", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rates: Vec<u64>,
     /// Measure these parts only; without it, those that are not marked "only when named".
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
@@ -124,12 +127,14 @@ enum Part {
     Writes,
     /// Lists by label and by name; only when named.
     Selectors,
+    /// Watches at the rates of `--rates`; only when named.
+    Rates,
 }
 
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors)
+        !matches!(self, Self::Selectors | Self::Rates)
     }
 }
 
@@ -284,6 +289,9 @@ async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64
         if args.has(Part::Selectors) {
             measure_selectors(bench, subjects).await?;
         }
+        if args.has(Part::Rates) {
+            measure_rates(bench, subjects, &args.rates).await?;
+        }
     }
     Ok(())
 }
@@ -351,6 +359,18 @@ async fn measure_selectors(bench: &mut Bench, subjects: &[Subject]) -> Result<()
         for subject in subjects {
             progress(&format!("lists by {}, {:?}", selector.title(), subject.side));
             bench.selector(subject, selector).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure_rates(bench: &mut Bench, subjects: &[Subject], rates: &[u64]) -> Result<()> {
+    for rate in rates {
+        for shape in Shape::ALL {
+            for subject in subjects {
+                progress(&format!("{rate} writes/s, {}, {:?}", shape.title, subject.side));
+                bench.heavy(subject, shape, *rate).await?;
+            }
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use http::Method;
 use rustls::ClientConfig;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::certs::Certificates;
 use crate::load::{Connection, Protocol, STAMPS, Stamp, Target, WriteTimes, now_micros, seq_of, tls};
@@ -26,6 +27,9 @@ pub(crate) const WRITTEN_OBJECTS: u64 = 64;
 
 /// Connections that create or change objects at the same time; more only queue on etcd's disk.
 pub(crate) const CREATORS: u64 = 8;
+
+/// Connections that change objects at a heavy rate: etcd syncs what waits for it in one batch, so more of them are more writes a second.
+const HEAVY_CONNECTIONS: u64 = 48;
 
 /// Bytes of text in each object. With metadata and managed fields an object is then served as about 1.5 KB.
 const TEXT_BYTES: usize = 960;
@@ -116,6 +120,48 @@ impl Writer {
             self.seq = seq;
         }
         Ok(times)
+    }
+
+    /// Changes objects for so long, `per_second` of them each second or as many as the server takes, on many connections: their order in etcd is
+    /// not that of their stamps. The times are in the order of stamps.
+    pub(crate) async fn heavy(&mut self, per_second: u64, lasting: Duration) -> Result<Vec<WriteTimes>> {
+        ensure!(self.objects > HEAVY_CONNECTIONS, "heavy rates need more than {HEAVY_CONNECTIONS} objects: no two writes may meet at one");
+        let mut changers = JoinSet::new();
+        let taken = Arc::new(AtomicU64::new(0));
+        let mut connections = Vec::new();
+        for _ in 0..HEAVY_CONNECTIONS {
+            connections.push(Connection::open(&self.target, &self.tls, Protocol::Http1).await?);
+        }
+        let (first, objects, began) = (self.seq + 1, self.objects, Instant::now());
+        for mut connection in connections {
+            let taken = Arc::clone(&taken);
+            changers.spawn(async move {
+                let mut times = Vec::new();
+                while began.elapsed() < lasting {
+                    let turn = taken.fetch_add(1, Ordering::Relaxed);
+                    let due = began + Duration::from_secs(1) * u32::try_from(turn)? / u32::try_from(per_second)?;
+                    // What is due after the end is not written. It is the last turn of this connection, and all later turns are due later still;
+                    // earlier ones are written, however late: the stamps have no gap.
+                    if due >= began + lasting {
+                        break;
+                    }
+                    sleep_until(due).await;
+                    let (seq, sent) = (first + turn, now_micros());
+                    let index = index_of(seq, objects);
+                    connection.write(Method::PUT, &object_path(index), object("compare", index, seq)).await?;
+                    times.push((seq, WriteTimes { sent, acknowledged: now_micros() }));
+                }
+                anyhow::Ok(times)
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(changer) = changers.join_next().await {
+            all.extend(changer.context("a task that changes objects")??);
+        }
+        all.sort_unstable_by_key(|(seq, _)| *seq);
+        ensure!(all.iter().map(|(seq, _)| *seq).eq(first..first + all.len() as u64), "a stamp was left out");
+        self.seq += all.len() as u64;
+        Ok(all.into_iter().map(|(_, times)| times).collect())
     }
 
     /// An error when writes took so long that the pace was not kept: the figures would then be of another load.

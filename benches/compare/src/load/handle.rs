@@ -40,6 +40,17 @@ pub(crate) struct Answers {
     pub(crate) latency: Percentiles,
 }
 
+/// What came to watches that may lose events.
+pub(crate) struct Heard {
+    /// Events, summed over the watches.
+    pub(crate) delivered: u64,
+    /// Watches that did not live to the end.
+    pub(crate) ended: usize,
+    /// Why the first of them ended.
+    pub(crate) first_end: Option<String>,
+    pub(crate) from_acknowledged: Percentiles,
+}
+
 impl Load {
     /// Starts this program again as a load process and waits until everything is open.
     pub(crate) async fn open(job: &Job) -> Result<Self> {
@@ -90,6 +101,15 @@ impl Load {
         self.send(&Command::Latency { first_seq, writes }).await?;
         match self.reply(BATCH_SECONDS).await? {
             Reply::Latency { from_acknowledged, from_sent } => Ok((from_acknowledged, from_sent)),
+            other => bail!("unexpected reply {other:?}"),
+        }
+    }
+
+    /// What came of the writes, waiting for stragglers for at most `seconds`.
+    pub(crate) async fn heard(&mut self, first_seq: u64, writes: Vec<WriteTimes>, seconds: u64) -> Result<Heard> {
+        self.send(&Command::Heard { first_seq, writes, seconds }).await?;
+        match self.reply(seconds + BATCH_SECONDS).await? {
+            Reply::Heard { delivered, ended, first_end, from_acknowledged } => Ok(Heard { delivered, ended, first_end, from_acknowledged }),
             other => bail!("unexpected reply {other:?}"),
         }
     }

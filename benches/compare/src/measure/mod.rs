@@ -1,6 +1,7 @@
 //! The measurements, each on one server while the other has nothing to do. Knows what a row means; starts no server.
 
 mod forms;
+mod rates;
 mod requests;
 mod selectors;
 mod watches;

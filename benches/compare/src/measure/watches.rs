@@ -17,7 +17,7 @@ const WARM_SECONDS: u64 = 2;
 const IDLE_SECONDS: u64 = 5;
 
 /// Seconds after the last write in which every watch must have every event.
-const DELIVERY_SECONDS: u64 = 30;
+pub(super) const DELIVERY_SECONDS: u64 = 30;
 
 /// Queries of watches: of everything, and of objects that do not exist.
 const COLLECTION_WATCH: &str = "watch=true";
@@ -26,7 +26,7 @@ const OTHERS_WATCH: &str = "watch=true&labelSelector=app%3Dother";
 /// How watches are spread over connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    key: &'static str,
+    pub(super) key: &'static str,
     pub(crate) title: &'static str,
     protocol: Protocol,
     per_connection: usize,
@@ -158,9 +158,19 @@ impl Bench {
 
     /// Opens watches from the revision that the subject's cache is at.
     async fn open_watches(&self, subject: &Subject, shape: Shape, query: &str, watches: usize) -> Result<Load> {
+        self.open(subject, shape, query, watches, true).await
+    }
+
+    /// Opens the watches of a run whose events may come in any order, and some of them not at all.
+    pub(super) async fn open_watches_at_ease(&self, subject: &Subject, shape: Shape) -> Result<Load> {
+        self.open(subject, shape, COLLECTION_WATCH, self.sizes.watchers, false).await
+    }
+
+    async fn open(&self, subject: &Subject, shape: Shape, query: &str, watches: usize, in_order: bool) -> Result<Load> {
         let revision = cache_revision(&subject.target).await?;
         let path = format!("{COLLECTION}?{query}&resourceVersion={revision}&timeoutSeconds=7200");
-        let work = Watches { path, watches, per_connection: shape.per_connection, form: shape.form, first_seq: self.writer.seq() + 1 };
+        let first_seq = self.writer.seq() + 1;
+        let work = Watches { path, watches, per_connection: shape.per_connection, form: shape.form, first_seq, in_order };
         let job = Job { target: subject.target.clone(), protocol: shape.protocol, work: Work::Watch(work) };
         Load::open(&job).await.with_context(|| format!("open {watches} watches, {}, on {:?}", shape.title, subject.side))
     }
