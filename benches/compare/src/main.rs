@@ -2,7 +2,9 @@
 
 mod certs;
 mod cpu;
+mod floor;
 mod header;
+mod helper;
 mod load;
 mod measure;
 mod peers;
@@ -44,6 +46,9 @@ enum Role {
     /// The load process of a run: reads a job from stdin.
     #[command(hide = true)]
     Load,
+    /// The bare TLS server beside the servers: reads what to send from stdin.
+    #[command(hide = true)]
+    Floor,
 }
 
 #[derive(clap::Args)]
@@ -129,12 +134,14 @@ enum Part {
     Selectors,
     /// Watches at the rates of `--rates`; only when named.
     Rates,
+    /// The same events from bare TLS sockets, at `--rate`, and at those of `--rates` when these are measured too; only when named.
+    Floor,
 }
 
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors | Self::Rates)
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor)
     }
 }
 
@@ -160,6 +167,7 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match (args.command, args.run) {
         (Some(Role::Load), _) => load::run().await,
+        (Some(Role::Floor), _) => floor::run(),
         (None, Some(run)) => guarded(run).await,
         (None, None) => Err(anyhow!("--etcd and --kube-apiserver are required")),
     };
@@ -292,6 +300,9 @@ async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64
         if args.has(Part::Rates) {
             measure_rates(bench, subjects, &args.rates).await?;
         }
+        if args.has(Part::Floor) {
+            measure_floor(bench, subjects, args).await?;
+        }
     }
     Ok(())
 }
@@ -371,6 +382,22 @@ async fn measure_rates(bench: &mut Bench, subjects: &[Subject], rates: &[u64]) -
                 progress(&format!("{rate} writes/s, {}, {:?}", shape.title, subject.side));
                 bench.heavy(subject, shape, *rate).await?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// The bare sockets, beside the servers over HTTP/1.1.
+async fn measure_floor(bench: &mut Bench, subjects: &[Subject], args: &Run) -> Result<()> {
+    for subject in subjects.iter().filter(|_| !args.has(Part::Watches)) {
+        progress(&format!("watches, {}, {:?}", Shape::ALL[0].title, subject.side));
+        bench.fan_out(subject, Shape::ALL[0]).await?;
+    }
+    let heavy = args.rates.iter().copied().filter(|_| args.has(Part::Rates));
+    for rate in std::iter::once(u64::from(args.rate)).chain(heavy) {
+        for subject in subjects {
+            progress(&format!("bare sockets, {rate} writes/s, events of {:?}", subject.side));
+            bench.floor(subject, rate).await?;
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::load::{Form, Job, Load, Protocol, Target, Watches, Work, WriteTimes};
 use crate::writer::{COLLECTION, Writer};
 
 /// Writes before the measured ones, seconds at the pace of the run: their events are checked but not counted.
-const WARM_SECONDS: u64 = 2;
+pub(super) const WARM_SECONDS: u64 = 2;
 
 /// Seconds in which nothing happens but open watches.
 const IDLE_SECONDS: u64 = 5;
