@@ -2,6 +2,7 @@
 
 mod certs;
 mod cpu;
+mod custom;
 mod floor;
 mod header;
 mod helper;
@@ -23,12 +24,13 @@ use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
+use crate::cpu::Meter;
 use crate::header::Header;
-use crate::load::{Form, Protocol};
+use crate::load::{Form, Protocol, Target};
 use crate::measure::{Bench, Listing, Selector, Shape, Sizes, Subject};
-use crate::peers::{Programs, Side, Stage, Storage};
+use crate::peers::{Peer, Programs, Side, Stage, Storage};
 use crate::table::{Figures, Row};
-use crate::writer::Writer;
+use crate::writer::{Kind, Writer};
 
 /// Measures watchcache beside kube-apiserver and prints one table.
 #[derive(Parser)]
@@ -136,12 +138,14 @@ enum Part {
     Rates,
     /// The same events from bare TLS sockets, at `--rate`, and at those of `--rates` when these are measured too; only when named.
     Floor,
+    /// Lists, watches and memory of custom resources; only when named.
+    Custom,
 }
 
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors | Self::Rates | Self::Floor)
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom)
     }
 }
 
@@ -154,10 +158,11 @@ impl Run {
     fn load(&self) -> String {
         let Self { objects, watchers, rate, seconds, rounds, writes, storage, .. } = self;
         let load = match self.only.as_slice() {
-            [Part::Writes] => format!("{writes} PUTs by {} connections", writer::CREATORS),
-            _ => format!("{watchers} watches, {rate} writes/s for {seconds} s"),
+            [Part::Writes] => format!("{objects} ConfigMaps; {writes} PUTs by {} connections", writer::CREATORS),
+            [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
+            _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),
         };
-        format!("{objects} ConfigMaps; {load}; rounds: {rounds}; etcd holds {storage:?}; TLS with client certificates")
+        format!("{load}; rounds: {rounds}; etcd holds {storage:?}; TLS with client certificates")
     }
 }
 
@@ -210,38 +215,18 @@ async fn compare(args: &Run) -> Result<()> {
         storage: args.storage,
     };
     let stage = Stage::build(programs, dir.path(), args.base_port)?;
-    let mut figures = Figures::default();
 
     progress("starting etcd and the writer");
     let mut etcd = stage.etcd().await?;
     let mut writing = stage.writer().await?;
-    let empty = if args.has(Part::Start) { Some(empty_rss(&stage).await?) } else { None };
-    progress("creating objects");
-    let writer = Writer::populate(stage.target(&writing), args.objects).await?;
-    let (mut servers, mut subjects) = (Vec::new(), Vec::new());
-    for side in Side::BOTH {
-        progress(&format!("starting {}", stage.name(side)));
-        let server = stage.subject(side).await?;
-        let subject = Subject { side, target: stage.target(&server), meter: server.meter() };
-        measure::caught_up(&subject, &writer).await?;
-        let title = format!("start until ready with {} objects", args.objects);
-        figures.add(side, Row { key: "ready".into(), title, unit: "s CPU", ratio: true }, subject.meter.cpu()?.as_secs_f64());
-        servers.push(server);
-        subjects.push(subject);
-    }
-    let meters = vec![subjects[0].meter, subjects[1].meter, writing.meter()];
-    let mut bench = Bench { sizes: sizes(args), writer, figures, meters };
-    let measured = measure_all(&mut bench, &subjects, empty, args).await;
-
+    let measured = measure_all(args, &stage, stage.target(&writing), writing.meter()).await;
     // A server that has died explains the failure of a load better than the load can.
-    for server in servers.iter_mut().chain([&mut etcd, &mut writing]) {
-        server.still_runs()?;
-    }
-    measured?;
+    still_run([&mut etcd, &mut writing])?;
+    let figures = measured?;
     let header = Header::of_this_run(args.load(), Side::BOTH.map(|side| stage.name(side).to_owned()));
-    println!("{}", bench.figures.markdown(&header));
+    println!("{}", figures.markdown(&header));
     if let Some(path) = &args.json {
-        let json = serde_json::to_vec_pretty(&bench.figures.json(&header))?;
+        let json = serde_json::to_vec_pretty(&figures.json(&header))?;
         fs::write(path, json).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
@@ -267,8 +252,58 @@ impl Folder {
     }
 }
 
-/// Every measurement that is asked for, the subjects taking turns within each; `empty` is the RSS of each without objects.
-async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run) -> Result<()> {
+/// Every measurement that is asked for, on objects of one kind after another.
+async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) -> Result<Figures> {
+    let mut figures = Figures::default();
+    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Custom) {
+        let empty = if args.has(Part::Start) { Some(empty_rss(stage).await?) } else { None };
+        progress("creating objects");
+        let writer = Writer::populate(target.clone(), args.objects).await?;
+        let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
+        let measured = measure_config_maps(&mut bench, &subjects, empty, args).await;
+        still_run(&mut servers)?;
+        measured?;
+        figures = bench.figures;
+    }
+    if args.has(Part::Custom) {
+        figures.scope("custom resources");
+        writer::define(&target).await?;
+        let empty = empty_rss(stage).await?;
+        progress("creating custom resources");
+        let writer = Writer::create(target, args.objects, Kind::Widget).await?;
+        let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
+        let measured = measure_custom(&mut bench, &subjects, empty, args).await;
+        still_run(&mut servers)?;
+        measured?;
+        figures = bench.figures;
+    }
+    Ok(figures)
+}
+
+/// Starts both subjects with all objects.
+async fn open(args: &Run, stage: &Stage, writer: Writer, writing: Meter, mut figures: Figures) -> Result<([Peer; 2], Bench, [Subject; 2])> {
+    let (their_server, theirs) = start(stage, Side::Theirs, &writer, &mut figures).await?;
+    let (our_server, ours) = start(stage, Side::Ours, &writer, &mut figures).await?;
+    let meters = vec![theirs.meter, ours.meter, writing];
+    Ok(([their_server, our_server], Bench { sizes: sizes(args), writer, figures, meters }, [theirs, ours]))
+}
+
+async fn start(stage: &Stage, side: Side, writer: &Writer, figures: &mut Figures) -> Result<(Peer, Subject)> {
+    progress(&format!("starting {}", stage.name(side)));
+    let server = stage.subject(side).await?;
+    let subject = Subject { side, target: stage.target(&server), meter: server.meter() };
+    measure::caught_up(&subject, writer).await?;
+    let title = format!("start until ready with {} objects", writer.objects());
+    figures.add(side, Row { key: "ready".into(), title, unit: "s CPU", ratio: true }, subject.meter.cpu()?.as_secs_f64());
+    Ok((server, subject))
+}
+
+fn still_run<'a>(servers: impl IntoIterator<Item = &'a mut Peer>) -> Result<()> {
+    servers.into_iter().try_for_each(Peer::still_runs)
+}
+
+/// What is asked for of ConfigMaps, the subjects taking turns within each measurement; `empty` is the RSS of each without objects.
+async fn measure_config_maps(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run) -> Result<()> {
     for (subject, empty) in subjects.iter().zip(empty.into_iter().flatten()) {
         bench.memory(subject, empty).await?;
     }
@@ -302,6 +337,23 @@ async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64
         }
         if args.has(Part::Floor) {
             measure_floor(bench, subjects, args).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for custom resources.
+async fn measure_custom(bench: &mut Bench, subjects: &[Subject], empty: [u64; 2], args: &Run) -> Result<()> {
+    for (subject, empty) in subjects.iter().zip(empty) {
+        bench.memory(subject, empty).await?;
+    }
+    for round in 1..=args.rounds {
+        for subject in subjects {
+            progress(&format!("custom resources, round {round}, {:?}", subject.side));
+            bench.lists(subject, Protocol::Http2, false).await?;
+        }
+        for subject in subjects {
+            bench.fan_out(subject, Shape::ALL[1]).await?;
         }
     }
     Ok(())

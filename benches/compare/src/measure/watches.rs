@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Bench, Sizes, Subject, as_float, busy, fetch, micros, plain, row};
 use crate::load::{Form, Job, Load, Protocol, Target, Watches, Work, WriteTimes};
-use crate::writer::{COLLECTION, Writer};
+use crate::writer::Writer;
 
 /// Writes before the measured ones, seconds at the pace of the run: their events are checked but not counted.
 pub(super) const WARM_SECONDS: u64 = 2;
@@ -167,8 +167,9 @@ impl Bench {
     }
 
     async fn open(&self, subject: &Subject, shape: Shape, query: &str, watches: usize, in_order: bool) -> Result<Load> {
-        let revision = cache_revision(&subject.target).await?;
-        let path = format!("{COLLECTION}?{query}&resourceVersion={revision}&timeoutSeconds=7200");
+        let collection = self.writer.collection();
+        let revision = cache_revision(&subject.target, collection).await?;
+        let path = format!("{collection}?{query}&resourceVersion={revision}&timeoutSeconds=7200");
         let first_seq = self.writer.seq() + 1;
         let work = Watches { path, watches, per_connection: shape.per_connection, form: shape.form, first_seq, in_order };
         let job = Job { target: subject.target.clone(), protocol: shape.protocol, work: Work::Watch(work) };
@@ -177,7 +178,7 @@ impl Bench {
 }
 
 /// The revision of a list that matches nothing: a small answer of the cache.
-async fn cache_revision(target: &Target) -> Result<String> {
+async fn cache_revision(target: &Target, collection: &str) -> Result<String> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
@@ -187,7 +188,7 @@ async fn cache_revision(target: &Target) -> Result<String> {
     struct Metadata {
         resource_version: String,
     }
-    let body = fetch(target, &format!("{COLLECTION}?resourceVersion=0&fieldSelector=metadata.name%3Dnone")).await?;
+    let body = fetch(target, &format!("{collection}?resourceVersion=0&fieldSelector=metadata.name%3Dnone")).await?;
     let list: List = serde_json::from_slice(&body).context("an empty list")?;
     Ok(list.metadata.resource_version)
 }
