@@ -2,6 +2,7 @@
 
 mod certs;
 mod cpu;
+mod curves;
 mod custom;
 mod floor;
 mod header;
@@ -9,6 +10,7 @@ mod helper;
 mod load;
 mod measure;
 mod peers;
+mod svg;
 mod table;
 mod writer;
 
@@ -97,6 +99,15 @@ struct Run {
     /// Writes a second of each measurement at heavy rates.
     #[arg(long, value_delimiter = ',', default_value = "100,200,400", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rates: Vec<u64>,
+    /// Watches of each point of the curves by watches.
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,3000", value_parser = clap::value_parser!(u16).range(1..=15_000))]
+    curve_watchers: Vec<u16>,
+    /// Objects of each point of the curves by objects; the first number is also that of the curves by watches.
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    curve_objects: Vec<u64>,
+    /// Folder for the drawings of the curves.
+    #[arg(long, default_value = "curves")]
+    curves_dir: PathBuf,
     /// Measure these parts only; without it, those that are not marked "only when named".
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
@@ -140,12 +151,14 @@ enum Part {
     Floor,
     /// Lists, watches and memory of custom resources; only when named.
     Custom,
+    /// Growth with watches and with objects, with drawings; only when named.
+    Curves,
 }
 
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom)
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Curves)
     }
 }
 
@@ -156,9 +169,10 @@ impl Run {
 
     /// What is asked for, in words.
     fn load(&self) -> String {
-        let Self { objects, watchers, rate, seconds, rounds, writes, storage, .. } = self;
+        let Self { objects, watchers, rate, seconds, rounds, writes, storage, curve_objects, curve_watchers, .. } = self;
         let load = match self.only.as_slice() {
             [Part::Writes] => format!("{objects} ConfigMaps; {writes} PUTs by {} connections", writer::CREATORS),
+            [Part::Curves] => format!("{curve_objects:?} ConfigMaps; {curve_watchers:?} watches, {rate} writes/s for {seconds} s"),
             [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
             _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),
         };
@@ -214,15 +228,20 @@ async fn compare(args: &Run) -> Result<()> {
         watchcache_args,
         storage: args.storage,
     };
-    let stage = Stage::build(programs, dir.path(), args.base_port)?;
-
-    progress("starting etcd and the writer");
-    let mut etcd = stage.etcd().await?;
-    let mut writing = stage.writer().await?;
-    let measured = measure_all(args, &stage, stage.target(&writing), writing.meter()).await;
-    // A server that has died explains the failure of a load better than the load can.
-    still_run([&mut etcd, &mut writing])?;
-    let figures = measured?;
+    let stage = Stage::build(programs.clone(), dir.path(), args.base_port)?;
+    let mut figures = Figures::default();
+    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Curves) {
+        progress("starting etcd and the writer");
+        let mut etcd = stage.etcd().await?;
+        let mut writing = stage.writer().await?;
+        let measured = measure_all(args, &stage, stage.target(&writing), writing.meter()).await;
+        // A server that has died explains the failure of a load better than the load can.
+        still_run([&mut etcd, &mut writing])?;
+        figures = measured?;
+    }
+    if args.has(Part::Curves) {
+        figures = curves::measure(args, &programs, dir.path(), figures).await?;
+    }
     let header = Header::of_this_run(args.load(), Side::BOTH.map(|side| stage.name(side).to_owned()));
     println!("{}", figures.markdown(&header));
     if let Some(path) = &args.json {
@@ -255,7 +274,7 @@ impl Folder {
 /// Every measurement that is asked for, on objects of one kind after another.
 async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) -> Result<Figures> {
     let mut figures = Figures::default();
-    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Custom) {
+    if args.only.is_empty() || args.only.iter().any(|part| !matches!(part, Part::Custom | Part::Curves)) {
         let empty = if args.has(Part::Start) { Some(empty_rss(stage).await?) } else { None };
         progress("creating objects");
         let writer = Writer::populate(target.clone(), args.objects).await?;
@@ -285,7 +304,8 @@ async fn open(args: &Run, stage: &Stage, writer: Writer, writing: Meter, mut fig
     let (their_server, theirs) = start(stage, Side::Theirs, &writer, &mut figures).await?;
     let (our_server, ours) = start(stage, Side::Ours, &writer, &mut figures).await?;
     let meters = vec![theirs.meter, ours.meter, writing];
-    Ok(([their_server, our_server], Bench { sizes: sizes(args), writer, figures, meters }, [theirs, ours]))
+    let sizes = Sizes { objects: writer.objects(), ..sizes(args) };
+    Ok(([their_server, our_server], Bench { sizes, writer, figures, meters }, [theirs, ours]))
 }
 
 async fn start(stage: &Stage, side: Side, writer: &Writer, figures: &mut Figures) -> Result<(Peer, Subject)> {

@@ -55,6 +55,11 @@ impl Figures {
         }
     }
 
+    /// The mean of a row's rounds, by its key with the scope.
+    pub(crate) fn mean(&self, side: Side, key: &str) -> Option<f64> {
+        mean(self.values.get(&(key.to_owned(), side == Side::Ours))?)
+    }
+
     /// The header and one table, in Markdown.
     pub(crate) fn markdown(&self, header: &Header) -> String {
         let [theirs, ours] = &header.subjects;
@@ -108,7 +113,7 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// Three digits, as far as that means decimals.
-fn rounded(value: f64) -> String {
+pub(crate) fn rounded(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),

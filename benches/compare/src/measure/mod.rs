@@ -133,6 +133,6 @@ fn micros(duration: Duration) -> f64 {
 
 /// Counts and bytes of a run are far below 2^52.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
-fn as_float(number: u64) -> f64 {
+pub(crate) fn as_float(number: u64) -> f64 {
     number as f64
 }

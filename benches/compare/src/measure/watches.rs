@@ -88,6 +88,18 @@ impl Bench {
         Ok(())
     }
 
+    /// RSS at rest with so many watches open that have heard nothing.
+    pub(crate) async fn memory_with_idle(&mut self, subject: &Subject, shape: Shape) -> Result<()> {
+        self.rest(subject).await?;
+        let load = self.open_watches(subject, shape, COLLECTION_WATCH, self.sizes.watchers).await?;
+        self.rest(subject).await?;
+        let resident = as_float(subject.meter.rss()?) / 1e6;
+        load.close().await?;
+        let title = format!("memory with idle watches, {}", shape.title);
+        self.figures.add(subject.side, row("idle_rss", shape.key, title, "MB RSS"), resident);
+        Ok(())
+    }
+
     /// Every watch hears every write: CPU per delivered event, latency, and what open watches cost while nothing happens.
     pub(crate) async fn fan_out(&mut self, subject: &Subject, shape: Shape) -> Result<()> {
         self.rest(subject).await?;
