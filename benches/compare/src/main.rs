@@ -2,10 +2,15 @@
 
 mod certs;
 mod cpu;
+mod curves;
+mod custom;
+mod floor;
 mod header;
+mod helper;
 mod load;
 mod measure;
 mod peers;
+mod svg;
 mod table;
 mod writer;
 
@@ -21,12 +26,13 @@ use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
+use crate::cpu::Meter;
 use crate::header::Header;
-use crate::load::{Form, Protocol};
-use crate::measure::{Bench, Listing, Shape, Sizes, Subject};
-use crate::peers::{Programs, Side, Stage, Storage};
+use crate::load::{Form, Protocol, Target};
+use crate::measure::{Bench, Listing, Selector, Shape, Sizes, Subject};
+use crate::peers::{Peer, Programs, Side, Stage, Storage};
 use crate::table::{Figures, Row};
-use crate::writer::Writer;
+use crate::writer::{Kind, Writer};
 
 /// Measures watchcache beside kube-apiserver and prints one table.
 #[derive(Parser)]
@@ -44,6 +50,9 @@ enum Role {
     /// The load process of a run: reads a job from stdin.
     #[command(hide = true)]
     Load,
+    /// The bare TLS server beside the servers: reads what to send from stdin.
+    #[command(hide = true)]
+    Floor,
 }
 
 #[derive(clap::Args)]
@@ -87,7 +96,19 @@ struct Run {
     /// PUTs through each subject in each measurement, with `watchcache serve --allow-writes`; 0 leaves them out.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     writes: u64,
-    /// Measure these parts only; without it, all of them.
+    /// Writes a second of each measurement at heavy rates.
+    #[arg(long, value_delimiter = ',', default_value = "100,200,400", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rates: Vec<u64>,
+    /// Watches of each point of the curves by watches.
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,3000", value_parser = clap::value_parser!(u16).range(1..=15_000))]
+    curve_watchers: Vec<u16>,
+    /// Objects of each point of the curves by objects; the first number is also that of the curves by watches.
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    curve_objects: Vec<u64>,
+    /// Folder for the drawings of the curves.
+    #[arg(long, default_value = "curves")]
+    curves_dir: PathBuf,
+    /// Measure these parts only; without it, those that are not marked "only when named".
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
     /// What the kube-apiservers store: theirs, and what watchcache finds in etcd.
@@ -122,21 +143,40 @@ enum Part {
     Forms,
     /// PUTs, when `--writes` says how many.
     Writes,
+    /// Lists by label and by name; only when named.
+    Selectors,
+    /// Watches at the rates of `--rates`; only when named.
+    Rates,
+    /// The same events from bare TLS sockets, at `--rate`, and at those of `--rates` when these are measured too; only when named.
+    Floor,
+    /// Lists, watches and memory of custom resources; only when named.
+    Custom,
+    /// Growth with watches and with objects, with drawings; only when named.
+    Curves,
+}
+
+impl Part {
+    /// Whether a run without `--only` has it.
+    fn is_usual(self) -> bool {
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Curves)
+    }
 }
 
 impl Run {
     fn has(&self, part: Part) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+        if self.only.is_empty() { part.is_usual() } else { self.only.contains(&part) }
     }
 
     /// What is asked for, in words.
     fn load(&self) -> String {
-        let Self { objects, watchers, rate, seconds, rounds, writes, storage, .. } = self;
+        let Self { objects, watchers, rate, seconds, rounds, writes, storage, curve_objects, curve_watchers, .. } = self;
         let load = match self.only.as_slice() {
-            [Part::Writes] => format!("{writes} PUTs by {} connections", writer::CREATORS),
-            _ => format!("{watchers} watches, {rate} writes/s for {seconds} s"),
+            [Part::Writes] => format!("{objects} ConfigMaps; {writes} PUTs by {} connections", writer::CREATORS),
+            [Part::Curves] => format!("{curve_objects:?} ConfigMaps; {curve_watchers:?} watches, {rate} writes/s for {seconds} s"),
+            [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
+            _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),
         };
-        format!("{objects} ConfigMaps; {load}; rounds: {rounds}; etcd holds {storage:?}; TLS with client certificates")
+        format!("{load}; rounds: {rounds}; etcd holds {storage:?}; TLS with client certificates")
     }
 }
 
@@ -146,6 +186,7 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match (args.command, args.run) {
         (Some(Role::Load), _) => load::run().await,
+        (Some(Role::Floor), _) => floor::run(),
         (None, Some(run)) => guarded(run).await,
         (None, None) => Err(anyhow!("--etcd and --kube-apiserver are required")),
     };
@@ -187,39 +228,24 @@ async fn compare(args: &Run) -> Result<()> {
         watchcache_args,
         storage: args.storage,
     };
-    let stage = Stage::build(programs, dir.path(), args.base_port)?;
+    let stage = Stage::build(programs.clone(), dir.path(), args.base_port)?;
     let mut figures = Figures::default();
-
-    progress("starting etcd and the writer");
-    let mut etcd = stage.etcd().await?;
-    let mut writing = stage.writer().await?;
-    let empty = if args.has(Part::Start) { Some(empty_rss(&stage).await?) } else { None };
-    progress("creating objects");
-    let writer = Writer::populate(stage.target(&writing), args.objects).await?;
-    let (mut servers, mut subjects) = (Vec::new(), Vec::new());
-    for side in Side::BOTH {
-        progress(&format!("starting {}", stage.name(side)));
-        let server = stage.subject(side).await?;
-        let subject = Subject { side, target: stage.target(&server), meter: server.meter() };
-        measure::caught_up(&subject, &writer).await?;
-        let title = format!("start until ready with {} objects", args.objects);
-        figures.add(side, Row { key: "ready".into(), title, unit: "s CPU", ratio: true }, subject.meter.cpu()?.as_secs_f64());
-        servers.push(server);
-        subjects.push(subject);
+    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Curves) {
+        progress("starting etcd and the writer");
+        let mut etcd = stage.etcd().await?;
+        let mut writing = stage.writer().await?;
+        let measured = measure_all(args, &stage, stage.target(&writing), writing.meter()).await;
+        // A server that has died explains the failure of a load better than the load can.
+        still_run([&mut etcd, &mut writing])?;
+        figures = measured?;
     }
-    let meters = vec![subjects[0].meter, subjects[1].meter, writing.meter()];
-    let mut bench = Bench { sizes: sizes(args), writer, figures, meters };
-    let measured = measure_all(&mut bench, &subjects, empty, args).await;
-
-    // A server that has died explains the failure of a load better than the load can.
-    for server in servers.iter_mut().chain([&mut etcd, &mut writing]) {
-        server.still_runs()?;
+    if args.has(Part::Curves) {
+        figures = curves::measure(args, &programs, dir.path(), figures).await?;
     }
-    measured?;
     let header = Header::of_this_run(args.load(), Side::BOTH.map(|side| stage.name(side).to_owned()));
-    println!("{}", bench.figures.markdown(&header));
+    println!("{}", figures.markdown(&header));
     if let Some(path) = &args.json {
-        let json = serde_json::to_vec_pretty(&bench.figures.json(&header))?;
+        let json = serde_json::to_vec_pretty(&figures.json(&header))?;
         fs::write(path, json).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
@@ -245,8 +271,59 @@ impl Folder {
     }
 }
 
-/// Every measurement that is asked for, the subjects taking turns within each; `empty` is the RSS of each without objects.
-async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run) -> Result<()> {
+/// Every measurement that is asked for, on objects of one kind after another.
+async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) -> Result<Figures> {
+    let mut figures = Figures::default();
+    if args.only.is_empty() || args.only.iter().any(|part| !matches!(part, Part::Custom | Part::Curves)) {
+        let empty = if args.has(Part::Start) { Some(empty_rss(stage).await?) } else { None };
+        progress("creating objects");
+        let writer = Writer::populate(target.clone(), args.objects).await?;
+        let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
+        let measured = measure_config_maps(&mut bench, &subjects, empty, args).await;
+        still_run(&mut servers)?;
+        measured?;
+        figures = bench.figures;
+    }
+    if args.has(Part::Custom) {
+        figures.scope("custom resources");
+        writer::define(&target).await?;
+        let empty = empty_rss(stage).await?;
+        progress("creating custom resources");
+        let writer = Writer::create(target, args.objects, Kind::Widget).await?;
+        let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
+        let measured = measure_custom(&mut bench, &subjects, empty, args).await;
+        still_run(&mut servers)?;
+        measured?;
+        figures = bench.figures;
+    }
+    Ok(figures)
+}
+
+/// Starts both subjects with all objects.
+async fn open(args: &Run, stage: &Stage, writer: Writer, writing: Meter, mut figures: Figures) -> Result<([Peer; 2], Bench, [Subject; 2])> {
+    let (their_server, theirs) = start(stage, Side::Theirs, &writer, &mut figures).await?;
+    let (our_server, ours) = start(stage, Side::Ours, &writer, &mut figures).await?;
+    let meters = vec![theirs.meter, ours.meter, writing];
+    let sizes = Sizes { objects: writer.objects(), ..sizes(args) };
+    Ok(([their_server, our_server], Bench { sizes, writer, figures, meters }, [theirs, ours]))
+}
+
+async fn start(stage: &Stage, side: Side, writer: &Writer, figures: &mut Figures) -> Result<(Peer, Subject)> {
+    progress(&format!("starting {}", stage.name(side)));
+    let server = stage.subject(side).await?;
+    let subject = Subject { side, target: stage.target(&server), meter: server.meter() };
+    measure::caught_up(&subject, writer).await?;
+    let title = format!("start until ready with {} objects", writer.objects());
+    figures.add(side, Row { key: "ready".into(), title, unit: "s CPU", ratio: true }, subject.meter.cpu()?.as_secs_f64());
+    Ok((server, subject))
+}
+
+fn still_run<'a>(servers: impl IntoIterator<Item = &'a mut Peer>) -> Result<()> {
+    servers.into_iter().try_for_each(Peer::still_runs)
+}
+
+/// What is asked for of ConfigMaps, the subjects taking turns within each measurement; `empty` is the RSS of each without objects.
+async fn measure_config_maps(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run) -> Result<()> {
     for (subject, empty) in subjects.iter().zip(empty.into_iter().flatten()) {
         bench.memory(subject, empty).await?;
     }
@@ -271,6 +348,32 @@ async fn measure_all(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64
         }
         if args.has(Part::Writes) {
             measure_writes(bench, subjects).await?;
+        }
+        if args.has(Part::Selectors) {
+            measure_selectors(bench, subjects).await?;
+        }
+        if args.has(Part::Rates) {
+            measure_rates(bench, subjects, &args.rates).await?;
+        }
+        if args.has(Part::Floor) {
+            measure_floor(bench, subjects, args).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for custom resources.
+async fn measure_custom(bench: &mut Bench, subjects: &[Subject], empty: [u64; 2], args: &Run) -> Result<()> {
+    for (subject, empty) in subjects.iter().zip(empty) {
+        bench.memory(subject, empty).await?;
+    }
+    for round in 1..=args.rounds {
+        for subject in subjects {
+            progress(&format!("custom resources, round {round}, {:?}", subject.side));
+            bench.lists(subject, Protocol::Http2, false).await?;
+        }
+        for subject in subjects {
+            bench.fan_out(subject, Shape::ALL[1]).await?;
         }
     }
     Ok(())
@@ -329,6 +432,44 @@ async fn measure_writes(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
         for subject in subjects {
             progress(&format!("writes, {protocol:?}, {:?}", subject.side));
             bench.writes(subject, protocol).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure_selectors(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
+    for selector in Selector::ALL {
+        for subject in subjects {
+            progress(&format!("lists by {}, {:?}", selector.title(), subject.side));
+            bench.selector(subject, selector).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure_rates(bench: &mut Bench, subjects: &[Subject], rates: &[u64]) -> Result<()> {
+    for rate in rates {
+        for shape in Shape::ALL {
+            for subject in subjects {
+                progress(&format!("{rate} writes/s, {}, {:?}", shape.title, subject.side));
+                bench.heavy(subject, shape, *rate).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bare sockets, beside the servers over HTTP/1.1.
+async fn measure_floor(bench: &mut Bench, subjects: &[Subject], args: &Run) -> Result<()> {
+    for subject in subjects.iter().filter(|_| !args.has(Part::Watches)) {
+        progress(&format!("watches, {}, {:?}", Shape::ALL[0].title, subject.side));
+        bench.fan_out(subject, Shape::ALL[0]).await?;
+    }
+    let heavy = args.rates.iter().copied().filter(|_| args.has(Part::Rates));
+    for rate in std::iter::once(u64::from(args.rate)).chain(heavy) {
+        for subject in subjects {
+            progress(&format!("bare sockets, {rate} writes/s, events of {:?}", subject.side));
+            bench.floor(subject, rate).await?;
         }
     }
     Ok(())

@@ -26,15 +26,26 @@ pub(crate) struct Figures {
     rows: Vec<Row>,
     values: BTreeMap<(String, bool), Vec<f64>>,
     notes: Vec<String>,
+    /// Stands before titles and keys of the rows that are added.
+    scope: Option<String>,
 }
 
 impl Figures {
     /// Adds one round's value; the row's place is where it was first seen.
-    pub(crate) fn add(&mut self, side: Side, row: Row, value: f64) {
+    pub(crate) fn add(&mut self, side: Side, mut row: Row, value: f64) {
+        if let Some(scope) = &self.scope {
+            row.key = format!("{scope}: {}", row.key);
+            row.title = format!("{scope}: {}", row.title);
+        }
         self.values.entry((row.key.clone(), side == Side::Ours)).or_default().push(value);
         if !self.rows.iter().any(|known| known.key == row.key) {
             self.rows.push(row);
         }
+    }
+
+    /// All rows added from now on belong to this.
+    pub(crate) fn scope(&mut self, scope: &str) {
+        self.scope = Some(scope.to_owned());
     }
 
     /// Adds a remark below the table, once.
@@ -42,6 +53,11 @@ impl Figures {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
+    }
+
+    /// The mean of a row's rounds, by its key with the scope.
+    pub(crate) fn mean(&self, side: Side, key: &str) -> Option<f64> {
+        mean(self.values.get(&(key.to_owned(), side == Side::Ours))?)
     }
 
     /// The header and one table, in Markdown.
@@ -97,7 +113,7 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// Three digits, as far as that means decimals.
-fn rounded(value: f64) -> String {
+pub(crate) fn rounded(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),

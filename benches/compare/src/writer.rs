@@ -3,29 +3,74 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http::Method;
 use rustls::ClientConfig;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::certs::Certificates;
+use crate::custom;
 use crate::load::{Connection, Protocol, STAMPS, Stamp, Target, WriteTimes, now_micros, seq_of, tls};
 
-/// The collection that everything is measured on.
+/// Seconds until a new custom resource is served.
+const DEFINED_SECONDS: u64 = 60;
+
+/// What is written, and measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ConfigMap,
+    /// A custom resource.
+    Widget,
+}
+
+impl Kind {
+    /// The collection of its objects.
+    pub(crate) fn collection(self) -> &'static str {
+        match self {
+            Self::ConfigMap => COLLECTION,
+            Self::Widget => custom::COLLECTION,
+        }
+    }
+
+    /// How an object is changed without naming a revision: kube-apiserver takes no such PUT of a custom resource.
+    fn change(self) -> Method {
+        match self {
+            Self::ConfigMap => Method::PUT,
+            Self::Widget => Method::PATCH,
+        }
+    }
+
+    fn object_path(self, index: u64) -> String {
+        format!("{}/{}", self.collection(), name_of(index))
+    }
+
+    fn object(self, index: u64, seq: u64) -> Bytes {
+        match self {
+            Self::ConfigMap => object("compare", index, seq),
+            Self::Widget => Bytes::from(custom::object(&name_of(index), index, seq, &text(index))),
+        }
+    }
+}
+
+/// The collection that nearly everything is measured on.
 pub(crate) const COLLECTION: &str = "/api/v1/namespaces/compare/configmaps";
 
 /// Where the objects are whose writes are measured: whoever counts the collection does not see them.
 const WRITTEN: &str = "/api/v1/namespaces/compare-writes/configmaps";
 
 /// Objects there, several for each connection.
-const WRITTEN_OBJECTS: u64 = 64;
+pub(crate) const WRITTEN_OBJECTS: u64 = 64;
 
 /// Connections that create or change objects at the same time; more only queue on etcd's disk.
 pub(crate) const CREATORS: u64 = 8;
+
+/// Connections that change objects at a heavy rate: etcd syncs what waits for it in one batch, so more of them are more writes a second.
+const HEAVY_CONNECTIONS: u64 = 48;
 
 /// Bytes of text in each object. With metadata and managed fields an object is then served as about 1.5 KB.
 const TEXT_BYTES: usize = 960;
@@ -55,6 +100,7 @@ pub(crate) struct Writer {
     target: Target,
     tls: Arc<ClientConfig>,
     connection: Connection,
+    kind: Kind,
     objects: u64,
     seq: u64,
 }
@@ -62,23 +108,29 @@ pub(crate) struct Writer {
 impl Writer {
     /// Connects, and creates the namespaces: one with the objects whose writes are measured, one with `objects` ConfigMaps, stamped 1 to `objects`.
     pub(crate) async fn populate(target: Target, objects: u64) -> Result<Self> {
-        ensure!(!objects.is_multiple_of(STRIDE), "not every object would be written: another number than {objects}, please");
         let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
         let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
         for name in ["compare", "compare-writes"] {
-            let namespace = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
-            connection.write(Method::POST, "/api/v1/namespaces", Bytes::from(namespace)).await?;
+            connection.write(Method::POST, "/api/v1/namespaces", namespace(name)).await?;
         }
         for index in 0..WRITTEN_OBJECTS {
             connection.write(Method::POST, WRITTEN, object("compare-writes", index, index)).await?;
         }
+        Self::create(target, objects, Kind::ConfigMap).await
+    }
+
+    /// Creates `objects` of this kind, stamped 1 to `objects`.
+    pub(crate) async fn create(target: Target, objects: u64, kind: Kind) -> Result<Self> {
+        ensure!(!objects.is_multiple_of(STRIDE), "not every object would be written: another number than {objects}, please");
+        let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
+        let connection = Connection::open(&target, &tls, Protocol::Http1).await?;
         let mut creators = JoinSet::new();
         for first in 0..CREATORS {
             let (target, tls) = (target.clone(), Arc::clone(&tls));
             creators.spawn(async move {
                 let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
                 for seq in (first + 1..=objects).step_by(CREATORS as usize) {
-                    connection.write(Method::POST, COLLECTION, object("compare", index_of(seq, objects), seq)).await?;
+                    connection.write(Method::POST, kind.collection(), kind.object(index_of(seq, objects), seq)).await?;
                 }
                 anyhow::Ok(())
             });
@@ -86,7 +138,7 @@ impl Writer {
         while let Some(creator) = creators.join_next().await {
             creator.context("a task that creates objects")??;
         }
-        Ok(Self { target, tls, connection, objects, seq: objects })
+        Ok(Self { target, tls, connection, kind, objects, seq: objects })
     }
 
     /// The stamp of the last write.
@@ -94,9 +146,19 @@ impl Writer {
         self.seq
     }
 
+    /// How many objects there are.
+    pub(crate) fn objects(&self) -> u64 {
+        self.objects
+    }
+
     /// The path of the object that was written last.
     pub(crate) fn last_written(&self) -> String {
-        object_path(index_of(self.seq, self.objects))
+        self.kind.object_path(index_of(self.seq, self.objects))
+    }
+
+    /// The collection that is written to.
+    pub(crate) fn collection(&self) -> &'static str {
+        self.kind.collection()
     }
 
     /// Changes `count` objects, `per_second` of them each second, one after another: their order in etcd is the order of their stamps.
@@ -111,11 +173,53 @@ impl Writer {
             let seq = self.seq + 1;
             let index = index_of(seq, self.objects);
             let sent = now_micros();
-            self.connection.write(Method::PUT, &object_path(index), object("compare", index, seq)).await?;
+            self.connection.write(self.kind.change(), &self.kind.object_path(index), self.kind.object(index, seq)).await?;
             times.push(WriteTimes { sent, acknowledged: now_micros() });
             self.seq = seq;
         }
         Ok(times)
+    }
+
+    /// Changes objects for so long, `per_second` of them each second or as many as the server takes, on many connections: their order in etcd is
+    /// not that of their stamps. The times are in the order of stamps.
+    pub(crate) async fn heavy(&mut self, per_second: u64, lasting: Duration) -> Result<Vec<WriteTimes>> {
+        ensure!(self.objects > HEAVY_CONNECTIONS, "heavy rates need more than {HEAVY_CONNECTIONS} objects: no two writes may meet at one");
+        let mut changers = JoinSet::new();
+        let taken = Arc::new(AtomicU64::new(0));
+        let mut connections = Vec::new();
+        for _ in 0..HEAVY_CONNECTIONS {
+            connections.push(Connection::open(&self.target, &self.tls, Protocol::Http1).await?);
+        }
+        let (first, objects, kind, began) = (self.seq + 1, self.objects, self.kind, Instant::now());
+        for mut connection in connections {
+            let taken = Arc::clone(&taken);
+            changers.spawn(async move {
+                let mut times = Vec::new();
+                while began.elapsed() < lasting {
+                    let turn = taken.fetch_add(1, Ordering::Relaxed);
+                    let due = began + Duration::from_secs(1) * u32::try_from(turn)? / u32::try_from(per_second)?;
+                    // What is due after the end is not written. It is the last turn of this connection, and all later turns are due later still;
+                    // earlier ones are written, however late: the stamps have no gap.
+                    if due >= began + lasting {
+                        break;
+                    }
+                    sleep_until(due).await;
+                    let (seq, sent) = (first + turn, now_micros());
+                    let index = index_of(seq, objects);
+                    connection.write(kind.change(), &kind.object_path(index), kind.object(index, seq)).await?;
+                    times.push((seq, WriteTimes { sent, acknowledged: now_micros() }));
+                }
+                anyhow::Ok(times)
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(changer) = changers.join_next().await {
+            all.extend(changer.context("a task that changes objects")??);
+        }
+        all.sort_unstable_by_key(|(seq, _)| *seq);
+        ensure!(all.iter().map(|(seq, _)| *seq).eq(first..first + all.len() as u64), "a stamp was left out");
+        self.seq += all.len() as u64;
+        Ok(all.into_iter().map(|(_, times)| times).collect())
     }
 
     /// An error when writes took so long that the pace was not kept: the figures would then be of another load.
@@ -125,6 +229,24 @@ impl Writer {
         let (took, wanted) = ((last.sent - first.sent) as f64 / 1e6, (times.len() - 1) as f64 / per_second);
         ensure!(took < wanted * 1.05 + 0.5, "{} writes took {took:.1} s instead of {wanted:.1} s", times.len());
         Ok(())
+    }
+}
+
+/// Creates the custom resource and its namespace, and waits until it is served.
+pub(crate) async fn define(target: &Target) -> Result<()> {
+    let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
+    let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
+    connection.write(Method::POST, "/api/v1/namespaces", namespace("compare-custom")).await?;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    connection.write(Method::POST, definitions, Bytes::from(custom::definition())).await?;
+    let end = Instant::now() + Duration::from_secs(DEFINED_SECONDS);
+    loop {
+        let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
+        match connection.read(custom::COLLECTION).await {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > end => bail!("the custom resource is not served: {error:#}"),
+            Err(_) => sleep(Duration::from_millis(200)).await,
+        }
     }
 }
 
@@ -144,7 +266,7 @@ pub(crate) async fn replace(target: &Target, protocol: Protocol, count: u64) -> 
                 // A stamp that the object does not have yet, or there would be nothing to write.
                 let stamp = sent % STAMPS;
                 let body = object("compare-writes", index, stamp);
-                let path = format!("{WRITTEN}/cm-{index:06}");
+                let path = format!("{WRITTEN}/{}", name_of(index));
                 let answer = connection.write(Method::PUT, &path, body).await?;
                 took.push(i64::try_from(now_micros() - sent)?);
                 ensure!(seq_of(&answer) == Some(stamp), "PUT {path} was answered with another object");
@@ -159,9 +281,26 @@ pub(crate) async fn replace(target: &Target, protocol: Protocol, count: u64) -> 
     Ok(all)
 }
 
-/// The path of the object `index`.
+/// The path of the ConfigMap `index`.
 pub(crate) fn object_path(index: u64) -> String {
-    format!("{COLLECTION}/cm-{index:06}")
+    Kind::ConfigMap.object_path(index)
+}
+
+/// The name of the object `index`.
+pub(crate) fn name_of(index: u64) -> String {
+    format!("cm-{index:06}")
+}
+
+/// The value of the label `percent` that is looked for.
+pub(crate) const PERCENT: &str = "p42";
+
+/// Whether the object `index` has it: one in a hundred does.
+pub(crate) fn has_percent_label(index: u64) -> bool {
+    percent_label(index) == PERCENT
+}
+
+fn percent_label(index: u64) -> String {
+    format!("p{:02}", index % 100)
 }
 
 /// From one object to the next that is written: a prime, so that all come in turn, and so large that neighbours do not.
@@ -174,21 +313,32 @@ fn index_of(seq: u64, objects: u64) -> u64 {
 
 fn object(namespace: &str, index: u64, seq: u64) -> Bytes {
     let mut body = format!(
-        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"{namespace}","labels":{{"app":"compare","shard":"s{}"}}}},"data":{{"stamp":"{}","text":""#,
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"cm-{index:06}","namespace":"{namespace}","labels":{{"app":"compare","shard":"s{}","percent":"{}"}}}},"data":{{"stamp":"{}","text":""#,
         index % 16,
+        percent_label(index),
         Stamp(seq)
     );
-    let end = body.len() + TEXT_BYTES;
-    let mut state = index + 1;
-    while body.len() < end {
-        // Knuth's MMIX generator: the same text for the same object in every run.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let word = WORDS[(state >> 60) as usize];
-        let _ = write!(body, "{word}={} ", (state >> 33) % 1000);
-    }
-    body.truncate(end);
+    body.push_str(&text(index));
     body.push_str("\"}}");
     Bytes::from(body)
+}
+
+/// The text of the object `index`: the same in every run.
+fn text(index: u64) -> String {
+    let mut text = String::new();
+    let mut state = index + 1;
+    while text.len() < TEXT_BYTES {
+        // Knuth's MMIX generator.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let word = WORDS[(state >> 60) as usize];
+        let _ = write!(text, "{word}={} ", (state >> 33) % 1000);
+    }
+    text.truncate(TEXT_BYTES);
+    text
+}
+
+fn namespace(name: &str) -> Bytes {
+    Bytes::from(format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#))
 }
 
 #[cfg(test)]
@@ -222,5 +372,14 @@ mod tests {
         let at = |sent| WriteTimes { sent, acknowledged: sent };
         assert!(Writer::kept_pace(&[at(0), at(100_000), at(200_000)], 10.0).is_ok());
         assert!(Writer::kept_pace(&[at(0), at(100_000), at(900_000)], 10.0).is_err());
+    }
+
+    #[test]
+    fn custom_resources_are_json_with_their_stamp() {
+        let definition: serde_json::Value = serde_json::from_str(&custom::definition()).expect("a definition is JSON");
+        assert_eq!(definition["spec"]["names"]["plural"], "widgets");
+        let body = Kind::Widget.object(3, 9);
+        let parsed: serde_json::Value = serde_json::from_slice(&body).expect("an object is JSON");
+        assert_eq!((parsed["metadata"]["name"].as_str(), seq_of(&body)), (Some("cm-000003"), Some(9)));
     }
 }

@@ -94,7 +94,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// A request with a JSON body that must be answered with 2xx; the answer's body.
+    /// A request with a JSON body, which is a merge patch if the method is PATCH, that must be answered with 2xx; the answer's body.
     pub(crate) async fn write(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
         let answer = self.send(method, path, (Form::Json, false), body).await?;
         Ok(answer.into_body().collect().await.context("read the answer")?.to_bytes())
@@ -129,12 +129,13 @@ impl Connection {
             Sender::Http1(_) => Request::builder().uri(path).header(HOST, address.to_string()),
             Sender::Http2(_) => Request::builder().uri(format!("https://{address}{path}")).version(Version::HTTP_2),
         };
+        let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let mut request = request.method(method).header(ACCEPT, form.accept());
         if gzip {
             request = request.header(ACCEPT_ENCODING, "gzip");
         }
         if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, content_type);
         }
         Ok(request.body(Full::new(body))?)
     }

@@ -5,6 +5,7 @@
 //! driver → Command::Reach(seq)     load → Reply::Reached          watches
 //! driver → Command::Silent         load → Reply::Silent           watches that must not match
 //! driver → Command::Latency        load → Reply::Latency
+//! driver → Command::Heard          load → Reply::Heard            watches that may lose events
 //! driver → Command::Requests(n)    load → Reply::Requests         lists and gets
 //! driver closes stdin              load exits
 //! ```
@@ -29,7 +30,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 
 pub(crate) use client::{Connection, tls};
 pub(crate) use form::Form;
-pub(crate) use handle::Load;
+pub(crate) use handle::{Heard, Load};
 pub(crate) use stamp::{STAMPS, Stamp, seq_of};
 
 /// How long a request or a connection of the load generator may take, seconds. A list of 30 MB on a busy machine takes two.
@@ -72,8 +73,10 @@ pub(crate) struct Watches {
     /// Watches that share a connection; 1 with HTTP/1.1.
     pub(crate) per_connection: usize,
     pub(crate) form: Form,
-    /// The stamp of the first event; each further event of a watch must carry the next number.
+    /// The stamp of the first event.
     pub(crate) first_seq: u64,
+    /// Each further event of a watch must carry the next number. Otherwise they come in any order, and what does not come is counted.
+    pub(crate) in_order: bool,
 }
 
 /// Requests one after another on each of a few connections.
@@ -107,6 +110,8 @@ pub(crate) enum Command {
     Silent,
     /// Latencies of the events from `first_seq` on, by the times (µs since the epoch) of the writes.
     Latency { first_seq: u64, writes: Vec<WriteTimes> },
+    /// Wait at most so long until every watch that lives has seen all events before `first_seq` and those of `writes`; then tell what came.
+    Heard { first_seq: u64, writes: Vec<WriteTimes>, seconds: u64 },
     /// Make so many requests.
     Requests { count: u64 },
 }
@@ -129,6 +134,8 @@ pub(crate) enum Reply {
     Silent,
     /// Percentiles over all watches and events.
     Latency { from_acknowledged: Percentiles, from_sent: Percentiles },
+    /// How many events came to how many watches from `first_seq` on, and how long after the acknowledged write.
+    Heard { delivered: u64, ended: usize, first_end: Option<String>, from_acknowledged: Percentiles },
     /// The requests are done and each answer was complete.
     Requests { plain_bytes: u64, wire_bytes: u64, compressed: bool, latency: Percentiles },
     /// Something is wrong with the server or with this machine; the process ends.

@@ -1,6 +1,7 @@
 //! Watches: opens them, checks that each one gets every event once and in order, and keeps when. Reads stamps, parses no JSON.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use http::Response;
@@ -9,6 +10,7 @@ use hyper::body::Incoming;
 use rustls::ClientConfig;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use super::client::{self, Connection};
 use super::frames::FrameReader;
@@ -19,19 +21,29 @@ use crate::certs::Certificates;
 /// Connections that are in their handshake at the same time: enough to keep the server busy, too few for its listen queue to overflow.
 const OPENING_LIMIT: usize = 16;
 
+/// How often it is checked whether all events have come.
+const STRAGGLERS_CHECK: Duration = Duration::from_millis(20);
+
 /// Bytes of an unexpected event that are worth showing.
 const SHOWN_BYTES: usize = 300;
 
 /// Opens the watches, then answers the driver until it closes the pipe.
 pub(super) async fn serve(target: &Target, protocol: Protocol, work: Watches, driver: &mut Driver) -> Result<()> {
     let tls = client::tls(&Certificates::at(&target.certificates), protocol)?;
-    let form = work.form;
+    let (form, in_order) = (work.form, work.in_order);
     let log = Arc::new(Log::new(work.watches, work.first_seq));
     for open in open_all(target, &tls, protocol, &work).await? {
         let log = Arc::clone(&log);
         tokio::spawn(async move {
-            if let Err(error) = follow(open, form, &log).await {
-                log.fail(format!("{error:#}"));
+            if in_order {
+                if let Err(error) = follow(open, form, &log).await {
+                    log.fail(format!("{error:#}"));
+                }
+                return;
+            }
+            let mut seen = Vec::new();
+            if let Err(error) = follow_in_any_order(open, form, &log, &mut seen).await {
+                log.ended(seen.iter().filter(|seen| **seen).count() as u64, format!("{error:#}"));
             }
         });
     }
@@ -41,6 +53,7 @@ pub(super) async fn serve(target: &Target, protocol: Protocol, work: Watches, dr
             Command::Reach { seq } => log.reached(seq).await.map(|()| Reply::Reached)?,
             Command::Silent => log.silent().map(|()| Reply::Silent)?,
             Command::Latency { first_seq, writes } => log.latency(first_seq, &writes)?,
+            Command::Heard { first_seq, writes, seconds } => log.heard(first_seq, &writes, Duration::from_secs(seconds)).await?,
             Command::Requests { .. } => bail!("a load of watches makes no requests"),
         };
         driver.reply(&reply).await?;
@@ -104,6 +117,27 @@ async fn follow(mut open: Open, form: Form, log: &Log) -> Result<()> {
     bail!("the server ended a watch after event {}", next - 1)
 }
 
+/// The same for a watch whose events come in the order of etcd, which is not that of the stamps when several write. Notes in `seen` what came.
+async fn follow_in_any_order(mut open: Open, form: Form, log: &Log, seen: &mut Vec<bool>) -> Result<()> {
+    let mut reader = Reader::of(form);
+    while let Some(frame) = open.body.frame().await {
+        let Ok(piece) = frame.context("a watch broke")?.into_data() else { continue };
+        let now = now_micros();
+        reader.feed(&piece, |event| {
+            let seq = stamp_of_change(form, event)?;
+            let index = log.index(seq)?;
+            if seen.len() <= index {
+                seen.resize(index + 1, false);
+            }
+            ensure!(!seen[index], "event {seq} was repeated");
+            seen[index] = true;
+            log.arrived(seq, now);
+            Ok(())
+        })?;
+    }
+    bail!("the server ended a watch after {} events", seen.iter().filter(|seen| **seen).count())
+}
+
 /// Cuts a stream into events.
 enum Reader {
     Lines(LineReader),
@@ -146,6 +180,11 @@ struct Arrivals {
     by_event: Vec<Vec<u64>>,
     /// The first thing that went wrong with any watch.
     failure: Option<String>,
+    /// Events over all watches.
+    total: u64,
+    /// Watches that have ended, which is a failure where events must come in order, and how many events they had seen.
+    ended: usize,
+    ended_total: u64,
 }
 
 impl Log {
@@ -162,17 +201,26 @@ impl Log {
         Ok(usize::try_from(ahead)?)
     }
 
-    /// Notes that one more watch has seen `seq`. Watches go up one by one, so the list of an event exists before its successor's.
+    /// Notes that one more watch has seen `seq`.
     fn arrived(&self, seq: u64, now: u64) {
         let Ok(index) = self.index(seq) else { return };
         let mut arrivals = self.lock();
         if arrivals.by_event.len() <= index {
             arrivals.by_event.resize_with(index + 1, || Vec::with_capacity(self.watches));
         }
+        arrivals.total += 1;
         arrivals.by_event[index].push(now);
         if arrivals.by_event[index].len() == self.watches {
             self.changed.notify_one();
         }
+    }
+
+    /// Notes that a watch has ended which had seen so many events.
+    fn ended(&self, seen: u64, message: String) {
+        let mut arrivals = self.lock();
+        arrivals.ended += 1;
+        arrivals.ended_total += seen;
+        arrivals.failure.get_or_insert(message);
     }
 
     fn fail(&self, message: String) {
@@ -217,15 +265,45 @@ impl Log {
         ensure!(arrivals.by_event.len() == first + writes.len(), "{} events came, not {}", arrivals.by_event.len(), first + writes.len());
         let measured = &arrivals.by_event[first..];
         ensure!(measured.iter().all(|seen| seen.len() == self.watches), "an event did not come to every watch");
-        let percentiles = |since: fn(&WriteTimes) -> u64| {
-            let of_event = |(seen, write): (&Vec<u64>, &WriteTimes)| {
-                let since = since(write);
-                seen.iter().map(move |at| at.cast_signed() - since.cast_signed()).collect::<Vec<_>>()
-            };
-            Percentiles::of(measured.iter().zip(writes).flat_map(of_event).collect()).context("no events to take percentiles of")
-        };
-        Ok(Reply::Latency { from_acknowledged: percentiles(|write| write.acknowledged)?, from_sent: percentiles(|write| write.sent)? })
+        Ok(Reply::Latency {
+            from_acknowledged: percentiles(measured, writes, |write| write.acknowledged)?,
+            from_sent: percentiles(measured, writes, |write| write.sent)?,
+        })
     }
+
+    /// Waits until every watch that lives has seen all events up to the last of `writes`, at most for `limit`; then what came of them.
+    async fn heard(&self, first_seq: u64, writes: &[WriteTimes], limit: Duration) -> Result<Reply> {
+        let first = self.index(first_seq)?;
+        let all = (first + writes.len()) as u64;
+        let end = Instant::now() + limit;
+        while !self.all_have_seen(all) && Instant::now() < end {
+            sleep(STRAGGLERS_CHECK).await;
+        }
+        let arrivals = self.lock();
+        let measured = arrivals.by_event.get(first..).unwrap_or_default();
+        ensure!(measured.len() <= writes.len(), "an event came that nobody wrote");
+        Ok(Reply::Heard {
+            delivered: measured.iter().map(|seen| seen.len() as u64).sum(),
+            ended: arrivals.ended,
+            first_end: arrivals.failure.clone(),
+            from_acknowledged: percentiles(measured, writes, |write| write.acknowledged)?,
+        })
+    }
+
+    /// Whether every watch that lives has seen so many events.
+    fn all_have_seen(&self, events: u64) -> bool {
+        let arrivals = self.lock();
+        arrivals.total - arrivals.ended_total == (self.watches - arrivals.ended) as u64 * events
+    }
+}
+
+/// Of the time from each write to each of its arrivals.
+fn percentiles(measured: &[Vec<u64>], writes: &[WriteTimes], since: fn(&WriteTimes) -> u64) -> Result<Percentiles> {
+    let mut micros = Vec::with_capacity(measured.iter().map(Vec::len).sum());
+    for (seen, write) in measured.iter().zip(writes) {
+        micros.extend(seen.iter().map(|at| at.cast_signed() - since(write).cast_signed()));
+    }
+    Percentiles::of(micros).context("no events to take percentiles of")
 }
 
 #[cfg(test)]
@@ -264,5 +342,20 @@ mod tests {
         assert_eq!((from_sent.p50, from_sent.max), (1.0, 3.0));
         log.arrived(12, 5000);
         assert!(log.latency(11, &writes).is_err(), "an event that nobody wrote");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_watch_that_ended_is_counted_with_what_it_missed() {
+        let log = Log::new(2, 10);
+        let writes = [WriteTimes { sent: 0, acknowledged: 1000 }; 2];
+        log.arrived(11, 2000);
+        log.arrived(11, 2000);
+        log.arrived(10, 3000);
+        assert!(!log.all_have_seen(2), "one watch has seen one event only");
+        log.ended(1, "gone".to_owned());
+        let reply = log.heard(10, &writes, Duration::ZERO).await.expect("events came");
+        let Reply::Heard { delivered, ended, first_end, from_acknowledged } = reply else { panic!("a reply of what was heard") };
+        assert_eq!((delivered, ended, first_end.as_deref(), from_acknowledged.max), (3, 1, Some("gone"), 2.0));
+        assert!(log.all_have_seen(2), "the watch that lives has seen both");
     }
 }

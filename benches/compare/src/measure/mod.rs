@@ -1,7 +1,10 @@
 //! The measurements, each on one server while the other has nothing to do. Knows what a row means; starts no server.
 
+mod floor;
 mod forms;
+mod rates;
 mod requests;
+mod selectors;
 mod watches;
 mod writes;
 
@@ -19,6 +22,7 @@ use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
 pub(crate) use forms::Listing;
+pub(crate) use selectors::Selector;
 pub(crate) use watches::Shape;
 
 /// Longest wait for the servers to come to rest, seconds. A kube-apiserver that has just started works on for a while.
@@ -129,6 +133,6 @@ fn micros(duration: Duration) -> f64 {
 
 /// Counts and bytes of a run are far below 2^52.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
-fn as_float(number: u64) -> f64 {
+pub(crate) fn as_float(number: u64) -> f64 {
     number as f64
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use super::{Bench, Sizes, Subject, as_float, busy, micros, plain, row};
 use crate::load::{Form, Job, Load, Paths, Protocol, Requests, Work};
-use crate::writer::{COLLECTION, object_path};
+use crate::writer::object_path;
 
 /// Connections that ask for single objects; the load is then a client's, not the server's saturation.
 const GET_CONNECTIONS: usize = 4;
@@ -12,7 +12,7 @@ const GET_CONNECTIONS: usize = 4;
 impl Bench {
     /// Whole lists from the cache, one after another on one connection.
     pub(crate) async fn lists(&mut self, subject: &Subject, protocol: Protocol, gzip: bool) -> Result<()> {
-        let paths = Paths::List { path: format!("{COLLECTION}?resourceVersion=0"), objects: self.sizes.objects };
+        let paths = Paths::List { path: format!("{}?resourceVersion=0", self.writer.collection()), objects: self.sizes.objects };
         let mut load = self.open_requests(subject, protocol, Requests { paths, connections: 1, form: Form::Json, gzip }).await?;
         load.requests(2).await?;
         self.rest(subject).await?;

@@ -8,16 +8,16 @@ use tokio::time::{Instant, sleep};
 
 use super::{Bench, Sizes, Subject, as_float, busy, fetch, micros, plain, row};
 use crate::load::{Form, Job, Load, Protocol, Target, Watches, Work, WriteTimes};
-use crate::writer::{COLLECTION, Writer};
+use crate::writer::Writer;
 
 /// Writes before the measured ones, seconds at the pace of the run: their events are checked but not counted.
-const WARM_SECONDS: u64 = 2;
+pub(super) const WARM_SECONDS: u64 = 2;
 
 /// Seconds in which nothing happens but open watches.
 const IDLE_SECONDS: u64 = 5;
 
 /// Seconds after the last write in which every watch must have every event.
-const DELIVERY_SECONDS: u64 = 30;
+pub(super) const DELIVERY_SECONDS: u64 = 30;
 
 /// Queries of watches: of everything, and of objects that do not exist.
 const COLLECTION_WATCH: &str = "watch=true";
@@ -26,7 +26,7 @@ const OTHERS_WATCH: &str = "watch=true&labelSelector=app%3Dother";
 /// How watches are spread over connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    key: &'static str,
+    pub(super) key: &'static str,
     pub(crate) title: &'static str,
     protocol: Protocol,
     per_connection: usize,
@@ -85,6 +85,18 @@ impl Bench {
         for load in open {
             load.close().await?;
         }
+        Ok(())
+    }
+
+    /// RSS at rest with so many watches open that have heard nothing.
+    pub(crate) async fn memory_with_idle(&mut self, subject: &Subject, shape: Shape) -> Result<()> {
+        self.rest(subject).await?;
+        let load = self.open_watches(subject, shape, COLLECTION_WATCH, self.sizes.watchers).await?;
+        self.rest(subject).await?;
+        let resident = as_float(subject.meter.rss()?) / 1e6;
+        load.close().await?;
+        let title = format!("memory with idle watches, {}", shape.title);
+        self.figures.add(subject.side, row("idle_rss", shape.key, title, "MB RSS"), resident);
         Ok(())
     }
 
@@ -158,16 +170,27 @@ impl Bench {
 
     /// Opens watches from the revision that the subject's cache is at.
     async fn open_watches(&self, subject: &Subject, shape: Shape, query: &str, watches: usize) -> Result<Load> {
-        let revision = cache_revision(&subject.target).await?;
-        let path = format!("{COLLECTION}?{query}&resourceVersion={revision}&timeoutSeconds=7200");
-        let work = Watches { path, watches, per_connection: shape.per_connection, form: shape.form, first_seq: self.writer.seq() + 1 };
+        self.open(subject, shape, query, watches, true).await
+    }
+
+    /// Opens the watches of a run whose events may come in any order, and some of them not at all.
+    pub(super) async fn open_watches_at_ease(&self, subject: &Subject, shape: Shape) -> Result<Load> {
+        self.open(subject, shape, COLLECTION_WATCH, self.sizes.watchers, false).await
+    }
+
+    async fn open(&self, subject: &Subject, shape: Shape, query: &str, watches: usize, in_order: bool) -> Result<Load> {
+        let collection = self.writer.collection();
+        let revision = cache_revision(&subject.target, collection).await?;
+        let path = format!("{collection}?{query}&resourceVersion={revision}&timeoutSeconds=7200");
+        let first_seq = self.writer.seq() + 1;
+        let work = Watches { path, watches, per_connection: shape.per_connection, form: shape.form, first_seq, in_order };
         let job = Job { target: subject.target.clone(), protocol: shape.protocol, work: Work::Watch(work) };
         Load::open(&job).await.with_context(|| format!("open {watches} watches, {}, on {:?}", shape.title, subject.side))
     }
 }
 
 /// The revision of a list that matches nothing: a small answer of the cache.
-async fn cache_revision(target: &Target) -> Result<String> {
+async fn cache_revision(target: &Target, collection: &str) -> Result<String> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
@@ -177,7 +200,7 @@ async fn cache_revision(target: &Target) -> Result<String> {
     struct Metadata {
         resource_version: String,
     }
-    let body = fetch(target, &format!("{COLLECTION}?resourceVersion=0&fieldSelector=metadata.name%3Dnone")).await?;
+    let body = fetch(target, &format!("{collection}?resourceVersion=0&fieldSelector=metadata.name%3Dnone")).await?;
     let list: List = serde_json::from_slice(&body).context("an empty list")?;
     Ok(list.metadata.resource_version)
 }
