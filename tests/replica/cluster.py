@@ -244,7 +244,7 @@ def control_plane(cluster, options):
 
 def e2e(cluster, options):
     report = os.path.join(os.getcwd(), "report.json")
-    flags = ["--kubeconfig=admin.kubeconfig", "--provider=skeleton", f"--kubectl-path={cluster.peers('kubectl')}", "--num-nodes=2", "--ginkgo.no-color", "--ginkgo.timeout=3h",
+    flags = ["--kubeconfig=admin.kubeconfig", "--provider=skeleton", f"--ginkgo.seed={options.seed}", f"--kubectl-path={cluster.peers('kubectl')}", "--num-nodes=2", "--ginkgo.no-color", "--ginkgo.timeout=3h",
              "--minStartupPods=0", "--allowed-not-ready-nodes=0", f"--ginkgo.json-report={report}", f"--ginkgo.focus={options.focus}", "--disable-log-dump", "--delete-namespace=true"]
     flags += [f"--ginkgo.skip={options.skip}"] if options.skip else []
     flags += [f"--ginkgo.label-filter={options.labels}"] if options.labels else []
@@ -273,8 +273,10 @@ def main():
     arguments.add_argument("--seconds", type=int, default=1800)
     arguments.add_argument("--kill-every", type=int, default=300, help="seconds")
     arguments.add_argument("--focus", default=r"\[sig-api-machinery\]")
-    arguments.add_argument("--skip", default="")
+    arguments.add_argument("--skip", default=r"AdmissionWebhook|Aggregator|for Aggregated APIServer|ConversionWebhook|CustomResourceFieldSelectors|\[Disruptive\]|\[Flaky\]|\[Slow\]|\[Alpha\]|\[Feature:|\[FeatureGate:.*Alpha",
+                           help="by default what needs Pods that really run, and what is off")
     arguments.add_argument("--labels", default="")
+    arguments.add_argument("--seed", type=int, default=1, help="of the order of the specs")
     arguments.add_argument("--keep", type=os.path.abspath, help="folder for logs and the report")
     options = arguments.parse_args()
     if options.keep:
