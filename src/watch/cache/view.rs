@@ -213,7 +213,7 @@ impl Published {
     /// By what the newest snapshot should have an index that it has not, if it is worth it. To be asked every few seconds.
     #[must_use]
     pub fn index_due(&self) -> Option<Term> {
-        self.learner.due(&self.view.load().store)
+        self.learner.due(&self.view.load_full().store)
     }
 
     /// The newest snapshot. Takes no lock.
