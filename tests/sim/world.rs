@@ -137,6 +137,9 @@ impl World {
             78..=82 => self.subscribe(),
             83..=84 => self.leave(),
             85..=87 => self.look(),
+            88..=89 => {
+                self.wake_late();
+            }
             _ => self.step(),
         }
     }
@@ -153,6 +156,8 @@ impl World {
             self.progress();
             let queued = self.cachers.iter().any(|k| !k.queue.is_empty());
             (0..self.cachers.len()).for_each(|index| self.keep_one(index, usize::MAX));
+            self.now_ms += 1_000;
+            let late = self.wake_late();
             let mut stepped = false;
             for index in 0..self.clients.len() {
                 for _ in 0..1_000 {
@@ -163,7 +168,7 @@ impl World {
                     self.clients[index].step(&self.line, 1 << 20, None);
                 }
             }
-            if !queued && !stepped && !loading {
+            if !queued && !stepped && !loading && !late {
                 break;
             }
         }
@@ -339,6 +344,17 @@ impl World {
             let messages = cacher.queue.drain(..many).collect();
             cacher.state.apply(Action::Fed(messages), self.now_ms);
         }
+    }
+
+    /// The clock of those who wait for more events: whether it was time for any.
+    fn wake_late(&mut self) -> bool {
+        let now_ms = self.now_ms;
+        let due: Vec<_> = self.cachers.iter_mut().filter(|k| k.state.late_at_ms().is_some_and(|at| at <= now_ms)).collect();
+        let any = !due.is_empty();
+        for cacher in due {
+            cacher.state.apply(Action::Late, now_ms);
+        }
+        any
     }
 
     fn tick(&mut self) {
