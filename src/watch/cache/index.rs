@@ -1,6 +1,6 @@
 //! The objects of a resource by the value of one label or field: a list or a watch by a selector looks at what it returns, not at everything.
 //!
-//! Which labels and fields have an index is learned ([`super::learner`]); an index is built beside the cacher and then kept by the store, with every write.
+//! Which labels and fields have an index is learned (`learner`); an index is built beside the cacher and then kept by the store, with every write.
 
 use std::{
     borrow::Borrow,
