@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::members::{Members, Text};
-use model::FieldPath;
+use super::members::Members;
+use model::{FieldPath, Text};
 
 /// Every path the fields read, in the order in which [`rendered`] takes what was found there.
 pub(crate) fn paths(fields: &[FieldPath]) -> Vec<&[String]> {

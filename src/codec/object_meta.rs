@@ -9,8 +9,8 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::members::Text;
 use go::time;
+use model::Text;
 
 /// Leaves out of a custom resource's metadata what Go would not read.
 pub fn coerce(metadata: &mut Map<String, Value>) {

@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{encode, members::Text, proto, statefulset_defaults};
+use super::{encode, proto, statefulset_defaults};
+use model::Text;
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
 ///

@@ -8,7 +8,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{encode::OBJECT_META, members::Text, object_meta::Check};
+use super::{encode::OBJECT_META, object_meta::Check};
+use model::Text;
 
 /// What the pass found.
 #[derive(Debug, Default)]

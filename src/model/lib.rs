@@ -12,6 +12,7 @@ mod revision;
 pub mod selector;
 pub mod shard;
 mod structural;
+mod text;
 mod words;
 
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
@@ -24,3 +25,4 @@ pub use range::KeyRange;
 pub use resource::{FieldPath, Included, PrinterColumn, ResourceId, Shape, Storage};
 pub use revision::{Epoch, Revision};
 pub use structural::Structural;
+pub use text::Text;

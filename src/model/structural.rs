@@ -11,6 +11,8 @@ use serde::{
 };
 use serde_json::Value;
 
+use super::Text;
+
 /// Members that every whole object has. A schema has hardly a say in them (spec api-surface §11.1), so they are left alone.
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
@@ -253,7 +255,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
         let changes = || A::Error::custom("the schema changes it");
         let mut defaulted = 0;
-        while let Some(name) = members.next_key_seed(Name)? {
+        while let Some(Text(name)) = members.next_key()? {
             let name = name.as_ref();
             let Some(schema) = self.schema.filter(|schema| !schema.is_head(name)) else {
                 if self.schema.is_none() && !self.skips {
@@ -310,33 +312,6 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_str<E>(self, _: &str) -> Result<bool, E> {
         Ok(false)
-    }
-}
-
-/// A member's name, copied only where it is escaped.
-struct Name;
-
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = std::borrow::Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Name {
-    type Value = std::borrow::Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
-        Ok(name.into())
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(name.to_owned().into())
     }
 }
 

@@ -7,7 +7,8 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::{encode, members::Text};
+use crate::encode;
+use model::Text;
 
 /// One value. What a printer asks for and does not find is the zero value of its Go type, as after decoding in kube-apiserver.
 #[derive(Clone, Debug, Default, PartialEq)]
