@@ -42,7 +42,7 @@ impl Term {
 }
 
 impl Filter {
-    /// What it asks one certain value of, and that value; a namespace is scope, and not told.
+    /// What it asks one certain value of, and that value: its name, then fields, then labels. A namespace is scope, and not told.
     pub fn equalities(&self) -> impl Iterator<Item = (Term, &str)> {
         let name = self.name.as_deref().map(|name| (Term::Field(Field::Name), name));
         let fields = self.fields.equalities().map(|(field, value)| (Term::Field(field), value));

@@ -6,14 +6,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::group::Group;
-use model::{Event, Filter, Object, selector::Field};
+use model::{Event, Filter, Object, Term, selector::Field};
 
-/// An equality that an object must satisfy.
+/// What an object must be so that a group filed under it can match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Term {
-    Name(Box<str>),
-    Field(u16, Box<str>),
-    Label(Box<str>, Box<str>),
+enum Place {
+    /// It has this value.
+    Of(Term, Box<str>),
+    /// It is in this namespace.
     Namespace(Box<str>),
     All,
 }
@@ -21,37 +21,37 @@ enum Term {
 /// The index of a resource's groups.
 #[derive(Default)]
 pub struct Interest {
-    groups: HashMap<Term, Vec<Arc<Group>>>,
-    /// Declared fields and label keys that some group is filed under: only these are looked up.
-    fields: HashMap<u16, usize>,
+    groups: HashMap<Place, Vec<Arc<Group>>>,
+    /// Fields and label keys that some group is filed under: only these are looked up.
+    fields: HashMap<Field, usize>,
     labels: HashMap<Box<str>, usize>,
 }
 
 impl Interest {
     /// Files a group.
     pub fn add(&mut self, group: &Arc<Group>) {
-        let term = most_selective(&group.key().filter);
-        match &term {
-            Term::Field(index, _) => *self.fields.entry(*index).or_default() += 1,
-            Term::Label(key, _) => *self.labels.entry(key.clone()).or_default() += 1,
-            Term::Name(_) | Term::Namespace(_) | Term::All => {}
+        let place = most_selective(&group.key().filter);
+        match &place {
+            Place::Of(Term::Field(field), _) => *self.fields.entry(*field).or_default() += 1,
+            Place::Of(Term::Label(key), _) => *self.labels.entry(key.clone()).or_default() += 1,
+            Place::Namespace(_) | Place::All => {}
         }
-        self.groups.entry(term).or_default().push(group.clone());
+        self.groups.entry(place).or_default().push(group.clone());
     }
 
     /// Takes a group out.
     pub fn remove(&mut self, group: &Arc<Group>) {
-        let term = most_selective(&group.key().filter);
-        if let Some(filed) = self.groups.get_mut(&term) {
+        let place = most_selective(&group.key().filter);
+        if let Some(filed) = self.groups.get_mut(&place) {
             filed.retain(|filed| !Arc::ptr_eq(filed, group));
             if filed.is_empty() {
-                self.groups.remove(&term);
+                self.groups.remove(&place);
             }
         }
-        match &term {
-            Term::Field(index, _) => release(&mut self.fields, index),
-            Term::Label(label, _) => release(&mut self.labels, label),
-            Term::Name(_) | Term::Namespace(_) | Term::All => {}
+        match &place {
+            Place::Of(Term::Field(field), _) => release(&mut self.fields, field),
+            Place::Of(Term::Label(key), _) => release(&mut self.labels, key),
+            Place::Namespace(_) | Place::All => {}
         }
     }
 
@@ -69,19 +69,18 @@ impl Interest {
         }
         let (old, new) = (event.old.as_deref(), event.new.as_deref());
         let Some(any) = new.or(old) else { return };
-        let mut look = |term: Term| {
-            if let Some(filed) = self.groups.get(&term) {
+        let mut look = |place: Place| {
+            if let Some(filed) = self.groups.get(&place) {
                 filed.iter().for_each(&mut visit);
             }
         };
-        look(Term::All);
-        look(Term::Name(any.name().into()));
+        look(Place::All);
         if !any.namespace().is_empty() {
-            look(Term::Namespace(any.namespace().into()));
+            look(Place::Namespace(any.namespace().into()));
         }
-        for &index in self.fields.keys() {
-            for value in two(old.map(|o| o.field(usize::from(index))), new.map(|o| o.field(usize::from(index)))) {
-                look(Term::Field(index, value.into()));
+        for field in self.fields.keys() {
+            for value in two(old.map(|o| field.of(o)), new.map(|o| field.of(o))) {
+                look(Place::Of(Term::Field(*field), value.into()));
             }
         }
         if self.labels.is_empty() {
@@ -90,7 +89,7 @@ impl Interest {
         let labels = |object: Option<&'e Object>| object.into_iter().flat_map(|o| o.labels().iter());
         let after = labels(new).filter(|(key, value)| old.and_then(|o| o.labels().get(key)) != Some(value));
         for (key, value) in labels(old).chain(after).filter(|(key, _)| self.labels.contains_key(*key)) {
-            look(Term::Label(key.into(), value.into()));
+            look(Place::Of(Term::Label(key.into()), value.into()));
         }
     }
 }
@@ -110,20 +109,12 @@ fn release<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-/// A name is nearly one object; a declared field (`spec.nodeName`) a few; a label may be many; a namespace more; then everything.
-fn most_selective(filter: &Filter) -> Term {
-    if let Some(name) = &filter.name {
-        return Term::Name(name.clone());
-    }
-    for (field, value) in filter.fields.equalities() {
-        match field {
-            Field::Name => return Term::Name(value.into()),
-            Field::Declared(index) => return Term::Field(index, value.into()),
-            Field::Namespace => {}
-        }
-    }
-    let label = filter.labels.equalities().next().map(|(key, value)| Term::Label(key.into(), value.into()));
-    label.or_else(|| filter.namespace.clone().map(Term::Namespace)).unwrap_or(Term::All)
+/// A name is nearly one object; a declared field (`spec.nodeName`) a few; a label may be many; a namespace more; then everything. In this order a filter
+/// tells what it asks.
+fn most_selective(filter: &Filter) -> Place {
+    let asked = filter.equalities().find(|(term, _)| *term != Term::Field(Field::Namespace));
+    let of = asked.map(|(term, value)| Place::Of(term, value.into()));
+    of.or_else(|| filter.namespace.clone().map(Place::Namespace)).unwrap_or(Place::All)
 }
 
 #[cfg(test)]
