@@ -179,14 +179,12 @@ impl Cacher {
             _ = tick.tick() => Some(Action::Tick),
         }
     }
-}
 
-impl Cacher {
     /// Has an index made aside, of the newest snapshot, if selectors need one.
     fn index_what_is_due(&self) {
         let Ok(place) = self.made.0.clone().try_reserve_owned() else { return };
-        let Some(term) = self.state.published.index_due() else { return };
         let view = self.state.published.known().view;
+        let Some(term) = self.state.published.index_due(&view.store) else { return };
         tokio::task::spawn_blocking(move || {
             let index = Index::of(term, &view.store);
             place.send(Made { index, epoch: view.epoch, revision: view.applied });

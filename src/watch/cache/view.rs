@@ -210,10 +210,10 @@ impl Published {
         self.learner.scanned(filter, looked, found);
     }
 
-    /// By what the newest snapshot should have an index that it has not, if it is worth it. To be asked every few seconds.
+    /// By what this store should have an index that it has not, if it is worth it. To be asked every few seconds.
     #[must_use]
-    pub fn index_due(&self) -> Option<Term> {
-        self.learner.due(&self.view.load_full().store)
+    pub fn index_due(&self, store: &Store) -> Option<Term> {
+        self.learner.due(store)
     }
 
     /// The newest snapshot. Takes no lock.
