@@ -123,7 +123,7 @@ def main():
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        hand_on.certificates()
+        hand_on.credentials()
         bench = Bench(options)
         rows = []
 

@@ -27,14 +27,20 @@ def shell(command):
     subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def certificates():
+def certificates(leaves):
+    """Authorities `ca` and `fp` (of front proxies), keys of service accounts, and leaves: each a name, its authority, its subject and extensions."""
     for name in ("ca", "fp"):
         shell(f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -subj /CN={name} -days 3 -out {name}.crt")
     shell("openssl genrsa -out sa.key 2048 && openssl rsa -in sa.key -pubout -out sa.pub")
-    for name, authority, extension in [("server", "ca", "subjectAltName=IP:127.0.0.1"), ("proxy", "fp", "extendedKeyUsage=clientAuth")]:
+    for name, authority, subject, extension in leaves:
         open(f"{name}.ext", "w").write(extension)
-        shell(f"openssl req -newkey rsa:2048 -nodes -keyout {name}.key -subj /CN={name} -out {name}.csr")
+        shell(f"openssl req -newkey rsa:2048 -nodes -keyout {name}.key -subj {subject} -out {name}.csr")
         shell(f"openssl x509 -req -in {name}.csr -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -days 3 -extfile {name}.ext -out {name}.crt")
+
+
+def credentials():
+    """What a server and a front proxy need, and a token of an administrator."""
+    certificates([("server", "ca", "/CN=server", "subjectAltName=IP:127.0.0.1"), ("proxy", "fp", "/CN=proxy", "extendedKeyUsage=clientAuth")])
     open("tokens.csv", "w").write('admintoken,admin,1,"system:masters"\n')
 
 
@@ -107,7 +113,7 @@ def main():
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        certificates()
+        credentials()
         bench = Bench(options)
         assert bench.ask(bench.client(API), "POST", MAPS, {"metadata": {"name": "a"}}) == 201
         found = {}

@@ -28,31 +28,23 @@ import tempfile
 import threading
 import time
 
-REMOTE = [("username-headers", "X-Remote-User"), ("uid-headers", "X-Remote-Uid"), ("group-headers", "X-Remote-Group"), ("extra-headers-prefix", "X-Remote-Extra-")]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benches"))
+import hand_on
+
 NODES = ("hollow-0", "hollow-1")
 
 
-def shell(command):
-    subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def certificates():
-    for name in ("ca", "fp"):
-        shell(f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -subj /CN={name} -days 3 -out {name}.crt")
-    shell("openssl genrsa -out sa.key 2048 && openssl rsa -in sa.key -pubout -out sa.pub")
     client = "extendedKeyUsage=clientAuth"
     leaves = [("server", "ca", "/CN=kube-apiserver", "extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=IP:127.0.0.1,DNS:localhost"), ("proxy", "fp", "/CN=proxy", client),
               ("admin", "ca", "/O=system:masters/CN=admin", client), ("manager", "ca", "/CN=system:kube-controller-manager", client), ("scheduler", "ca", "/CN=system:kube-scheduler", client)]
     leaves += [(node, "ca", f"/O=system:nodes/CN=system:node:{node}", client) for node in NODES]
-    for name, authority, subject, extension in leaves:
-        open(f"{name}.ext", "w").write(extension)
-        shell(f"openssl req -newkey rsa:2048 -nodes -keyout {name}.key -subj {subject} -out {name}.csr")
-        shell(f"openssl x509 -req -in {name}.csr -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -days 3 -extfile {name}.ext -out {name}.crt")
+    hand_on.certificates(leaves)
 
 
 class Cluster:
     def __init__(self, options):
-        self.options, self.running = options, []
+        self.options, self.running, self.failed_commands = options, [], []
         self.peers = lambda name: os.path.join(options.peers, name)
         self.etcd, self.peer, self.api, self.ours = range(options.base_port, options.base_port + 4)
         self.front = self.api if options.on == "kube-apiserver" else self.ours
@@ -66,7 +58,7 @@ class Cluster:
                    f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync", "--watch-progress-notify-interval=5s")
         time.sleep(1)
         if options.on != "standalone":
-            remote = [f"--requestheader-{flag}={value}" for flag, value in REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
+            remote = [f"--requestheader-{flag}={value}" for flag, value in hand_on.REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
             self.begin("kube-apiserver", self.peers("kube-apiserver"), f"--secure-port={self.api}", "--cert-dir=certs", "--advertise-address=127.0.0.1",
                        "--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", *remote, *self.common)
         self.context = ssl.create_default_context(cafile="ca.crt")
@@ -90,6 +82,8 @@ class Cluster:
                        f"--kubelet-port={options.base_port + 4 + 2 * nth}", f"--kubelet-read-only-port={options.base_port + 5 + 2 * nth}")
         for node in NODES:
             self.until(120, f"{node} is ready", lambda: "True" in self.kubectl("get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}"))
+        # Until they are there, asking for them fails.
+        self.failed_commands.clear()
 
     def begin(self, name, *command):
         process = subprocess.Popen(command, stdout=open(f"{name}.log", "ab"), stderr=subprocess.STDOUT)
@@ -148,7 +142,7 @@ class Cluster:
         """Its output; empty when it failed, which is counted."""
         done = subprocess.run([self.peers("kubectl"), "--kubeconfig=admin.kubeconfig", "--cache-dir=cache", *arguments], capture_output=True, text=True)
         if done.returncode != 0:
-            self.failed_commands = getattr(self, "failed_commands", []) + [f"{' '.join(arguments)}: {done.stderr.strip()}"]
+            self.failed_commands.append(f"{' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
 
@@ -234,8 +228,8 @@ def control_plane(cluster, options):
     times.sort()
     print(f"{options.on}: {rounds} rounds in {time.time() - began:.0f} s (median {times[len(times) // 2]:.1f} s, longest {times[-1]:.1f} s), {kills} kills; {wanted_in_all} Pods wanted, "
           f"{len(direct.made)} made, so {len(direct.made) - wanted_in_all} too many; the informer: {len(through.made)} Pods seen, {through.lists} lists, {through.watches} watches; "
-          f"lists {'equal' if same else 'DIFFER'}; {len(getattr(cluster, 'failed_commands', []))} commands of kubectl failed")
-    for command in getattr(cluster, "failed_commands", [])[:20]:
+          f"lists {'equal' if same else 'DIFFER'}; {len(cluster.failed_commands)} commands of kubectl failed")
+    for command in cluster.failed_commands[:20]:
         print("  ", command[:300])
     # The informer may miss Pods that came and went while it had to list again; with one list it may not.
     if not same or (through.lists == 1 and direct.lists == 1 and through.made != direct.made):
