@@ -30,6 +30,7 @@ mod backend;
 mod files;
 mod issuer;
 mod manifests;
+mod memory;
 mod owner_file;
 mod reload;
 mod replica;
@@ -64,6 +65,7 @@ use backend::Backend;
 use codec::Blocks;
 use etcd;
 use kube::Offer;
+use model::GivenUp;
 use reload::Reloads;
 use signals::Signals;
 use store::StoreError;
@@ -171,12 +173,14 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
     let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
+    let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
     let parts = Parts {
         feed,
         fed,
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
         groups: GroupLimits { gather_ms: millis(config.connections.watch_gather), ..GroupLimits::default() },
+        given_up,
         excluded,
         included: config.replica.as_ref().and_then(|replica| replica.included.clone()),
         extends: config.aggregated.is_some(),
@@ -231,10 +235,14 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     // Where others ask for the keys of tokens. Those of a cluster that this server extends ask that cluster.
     let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| config.aggregated.is_none());
     let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
+    let blocks = Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
+    if let Some(budget) = config.memory.budget {
+        tokio::spawn(memory::keep(budget, giving_up, blocks.clone(), metrics.clone()));
+    }
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: Reader::new(etcd, &prefix),
-        blocks: Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX))),
+        blocks,
         writer,
         authenticator,
         providers,

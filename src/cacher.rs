@@ -13,14 +13,14 @@ use std::{
 use thiserror::Error;
 use tokio::{
     runtime::{Handle as Runtime, RuntimeFlavor},
-    sync::{mpsc, oneshot},
+    sync::{self, mpsc, oneshot},
     task::block_in_place,
     time::sleep_until,
 };
 
 use crate::telemetry::ResourceMetrics;
 use codec::{Form, ingest};
-use model::{Batch, Change, Epoch, Event, Feed, Included, Revision, Storage};
+use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
 use watch::cache::{
     index::Index,
     replica::Replica,
@@ -69,6 +69,8 @@ pub struct Cacher {
     asks: mpsc::Receiver<Ask>,
     /// Where an index comes that was made aside; at most one is in the making.
     made: (mpsc::Sender<Made>, mpsc::Receiver<Made>),
+    /// What the server does without.
+    given_up: sync::watch::Receiver<GivenUp>,
     state: State,
     started: Instant,
     metrics: Arc<ResourceMetrics>,
@@ -103,6 +105,8 @@ pub enum Action {
     Asked(Ask),
     /// An index was made.
     Made(Made),
+    /// The server does without this from now on.
+    GiveUp(GivenUp),
     /// Watches have waited long enough for more.
     Late,
     /// Time to tidy.
@@ -132,6 +136,7 @@ pub fn cacher(
     limits: RingLimits,
     groups: GroupLimits,
     fed: Arc<Fed>,
+    mut given_up: sync::watch::Receiver<GivenUp>,
     metrics: Arc<ResourceMetrics>,
 ) -> (Cacher, Handle, Inbox) {
     let (state, published) = State::new(limits, groups, fed);
@@ -139,8 +144,10 @@ pub fn cacher(
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
     let made = mpsc::channel(1);
-    let cacher =
-        Cacher { queue: incoming, queued: queued.clone(), asks: asked, made, state, started: Instant::now(), metrics: metrics.clone() };
+    // It may be so already.
+    given_up.mark_changed();
+    let started = Instant::now();
+    let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, made, given_up, state, started, metrics: metrics.clone() };
     let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks };
     (cacher, handle, Inbox { queue, queued, published, metrics })
 }
@@ -175,6 +182,7 @@ impl Cacher {
             }
             Some(ask) = self.asks.recv() => Some(Action::Asked(ask)),
             Some(made) = self.made.1.recv() => Some(Action::Made(made)),
+            Ok(()) = self.given_up.changed() => Some(Action::GiveUp(*self.given_up.borrow_and_update())),
             () = sleep_until(late.unwrap_or(self.started).into()), if late.is_some() => Some(Action::Late),
             _ = tick.tick() => Some(Action::Tick),
         }
@@ -183,6 +191,9 @@ impl Cacher {
     /// Has an index made aside, of the newest snapshot, if selectors need one.
     fn index_what_is_due(&self) {
         let Ok(place) = self.made.0.clone().try_reserve_owned() else { return };
+        if !self.state.replica.may_index() {
+            return;
+        }
         let view = self.state.published.known().view;
         let Some(term) = self.state.published.index_due(&view.store) else { return };
         tokio::task::spawn_blocking(move || {
@@ -193,10 +204,13 @@ impl Cacher {
 }
 
 impl Action {
-    /// Whether large values must be made servable first.
+    /// Whether large values must be made servable first, or every object is visited.
     fn is_long(&self) -> bool {
-        let Self::Fed(messages) = self else { return false };
-        messages.iter().any(|message| matches!(message, Feed::Batch(batch) if batch.is_stored()))
+        match self {
+            Self::Fed(messages) => messages.iter().any(|message| matches!(message, Feed::Batch(batch) if batch.is_stored())),
+            Self::GiveUp(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -244,6 +258,11 @@ impl State {
                 self.published.publish(self.replica.view());
                 Done::default()
             }
+            Action::GiveUp(given_up) => {
+                self.replica.give_up(given_up, now_ms);
+                self.show_less();
+                Done::default()
+            }
             Action::Late => {
                 self.dispatcher.late(now_ms).now();
                 Done::default()
@@ -251,11 +270,16 @@ impl State {
             Action::Tick => {
                 self.replica.shrink(now_ms);
                 self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
-                self.published.publish(self.replica.view());
-                self.published.take_back(self.replica.forgotten());
+                self.show_less();
                 Done::default()
             }
         }
+    }
+
+    /// Publishes what the replica has dropped something of, and takes back what readers hold of that.
+    fn show_less(&self) {
+        self.published.publish(self.replica.view());
+        self.published.take_back(self.replica.forgotten());
     }
 
     /// When [`Action::Late`] is to come, if watches wait, by the clock of `now_ms`.

@@ -132,6 +132,9 @@ pub struct MaxInflight {
     pub writes: usize,
 }
 
+/// The least `--memory-budget`, bytes: an empty server takes 27 MB (docs/performance.md, Compare).
+const MEMORY_BUDGET_MIN: u64 = 32 << 20;
+
 /// The longest `--watch-gather`: clients' own timers are seconds.
 const WATCH_GATHER_MAX: Duration = Duration::from_secs(1);
 
@@ -179,6 +182,8 @@ pub struct Memory {
     /// Bytes of compressed pieces of lists, of all resources together, that are kept for whoever lists the same. Default 128 MiB: lists of 300,000 objects
     /// of 1.5 KB (docs/performance.md, Forms).
     pub compressed_lists_bytes_limit: u64,
+    /// Resident bytes above which the process does without what only saves time. Default: none.
+    pub budget: Option<u64>,
     /// Threads of the runtime of feed and cachers; at least 1. Default half of the cores.
     pub feed_threads: usize,
 }
@@ -316,6 +321,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
             // An etcd response may carry 2 MiB of one transaction, and several of them: less would relist under ordinary load.
             cacher_inbox_bytes_limit: between("--cacher-inbox-bytes-limit", args.cacher_inbox_bytes_limit, 4 << 20, 1 << 40)?,
             compressed_lists_bytes_limit: between("--compressed-lists-bytes-limit", args.compressed_lists_bytes_limit, 0, 1 << 40)?,
+            budget: memory_budget(args.memory_budget)?,
             feed_threads: feed_threads(args.feed_threads)?,
         },
         gates: Gates::read(&args.feature_gates)?,
@@ -326,6 +332,10 @@ fn check(args: ServeArgs) -> Result<Config, String> {
 
 fn watch_gather(pause: Duration) -> Result<Duration, String> {
     if pause <= WATCH_GATHER_MAX { Ok(pause) } else { Err(format!("--watch-gather: must be at most {WATCH_GATHER_MAX:?}")) }
+}
+
+fn memory_budget(bytes: u64) -> Result<Option<u64>, String> {
+    if bytes == 0 { Ok(None) } else { between("--memory-budget", bytes, MEMORY_BUDGET_MIN, 1 << 44).map(Some) }
 }
 
 /// kube-apiserver's range and words.

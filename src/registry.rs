@@ -15,7 +15,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use imbl::OrdMap;
-use tokio::{runtime::Handle as Runtime, sync::mpsc};
+use tokio::{
+    runtime::Handle as Runtime,
+    sync::{mpsc, watch as told},
+};
 
 use crate::cacher::{Handle, cacher};
 use crate::source::{driver::Command, load::load};
@@ -24,7 +27,7 @@ use codec::Form;
 use definitions::Definitions;
 use etcd::Etcd;
 use kube::{Catalogue, Offer, Served};
-use model::{Included, ResourceId, Storage};
+use model::{GivenUp, Included, ResourceId, Storage};
 use representation::Forms;
 
 pub use resource::Resource;
@@ -83,6 +86,8 @@ pub struct Parts {
     pub limits: RingLimits,
     /// How watches of each are served.
     pub groups: GroupLimits,
+    /// What the server does without.
+    pub given_up: told::Receiver<GivenUp>,
     /// Stored resources that are not kept: nothing of them is served.
     pub excluded: BTreeSet<ResourceId>,
     /// The namespaces of which namespaced resources are kept, and the stored resources that are kept of all even so; none: all.
@@ -238,8 +243,8 @@ impl Registry {
         let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
         let partial = self.parts.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
         let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
-        let (cacher, mut handle, inbox) =
-            cacher(storage.clone(), self.parts.limits, self.parts.groups, self.parts.fed.clone(), metrics.clone());
+        let Parts { limits, groups, fed, given_up, .. } = &self.parts;
+        let (cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed.clone(), given_up.clone(), metrics.clone());
         self.parts.runtime.spawn(cacher.run());
         handle.included.clone_from(&included);
         self.cachers.insert(id, (handle, metrics));

@@ -18,7 +18,7 @@ use prometheus::{
 use family::{Family, Labels};
 pub use log::{end, flush as flush_log, say, start as start_log};
 pub use panics::{Contained, contain, contained};
-pub use process::open_files_limits;
+pub use process::{open_files_limits, resident_bytes};
 pub use request::{RequestTimer, Scope, Verb};
 pub use resource::{EtcdTimer, ResourceMetrics, ServedMetrics};
 
@@ -56,6 +56,10 @@ pub struct Metrics {
     pub unknown_keys: IntCounter,
     /// `watchcache_definitions_read_total`: CustomResourceDefinitions read for serving; the registry counts them.
     pub definitions_read: IntCounter,
+    /// `watchcache_memory_budget_bytes`: `--memory-budget`, 0 when there is none.
+    pub memory_budget: IntGauge,
+    /// `watchcache_memory_given_up{what}`: 1 for what the server does without.
+    pub memory_given_up: IntGaugeVec,
     /// `watchcache_store_failed`: 1 once the embedded store takes no more writes.
     pub store_failed: IntGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
@@ -173,6 +177,13 @@ impl Metrics {
             "watchcache_definitions_read_total",
             "CustomResourceDefinitions that were read to serve their resources: once for each write.",
         ));
+        let memory_budget =
+            catalogue.add(gauge("watchcache_memory_budget_bytes", "The budget for the memory of this process, 0 without one."));
+        let memory_given_up = catalogue.gauge(
+            "watchcache_memory_given_up",
+            "1 for what the server does without to keep within its budget for memory.",
+            &["what"],
+        );
         let store_failed = catalogue.add(IntGauge::new(
             "watchcache_store_failed",
             "1 when the storage of the embedded store has failed: writes are refused until a restart.",
@@ -220,6 +231,8 @@ impl Metrics {
             watch_filters_bytes,
             unknown_keys,
             definitions_read,
+            memory_budget,
+            memory_given_up,
             store_failed,
             blocks_shared,
             blocks_compressed,

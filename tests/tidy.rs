@@ -74,6 +74,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "host",
             "http",
             "kube",
+            "model",
             "providers",
             "read",
             "registry",

@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{BuildHasher, Hash, Hasher, RandomState},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
@@ -118,8 +118,8 @@ impl Block {
 /// The blocks that were used last.
 #[derive(Debug)]
 pub struct Blocks {
-    /// Bytes of all that is kept.
-    limit: usize,
+    /// Bytes that all together may have.
+    bytes_max: usize,
     kept: Mutex<Kept>,
 }
 
@@ -131,18 +131,33 @@ struct Kept {
     order: VecDeque<Name>,
     /// Of all blocks.
     bytes: usize,
+    /// That all blocks may have now.
+    limit: usize,
 }
 
 impl Blocks {
     /// Keeps blocks of so many bytes together.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
-        Self { limit, kept: Mutex::default() }
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, kept: Mutex::new(Kept { limit: bytes_max, ..Kept::default() }) }
+    }
+
+    /// From now on keeps as much as it may, or nothing.
+    pub fn may_keep(&self, may: bool) {
+        let mut kept = self.lock();
+        let limit = if may { self.bytes_max } else { 0 };
+        if kept.limit != limit {
+            *kept = Kept { limit, ..Kept::default() };
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The block of these objects, if it is kept.
     pub(super) fn find(&self, stretch: &Stretch) -> Option<Arc<Block>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
         let (block, was_found) = kept.blocks.get_mut(&stretch.name)?;
         *was_found = true;
         Some(block.clone())
@@ -151,18 +166,18 @@ impl Blocks {
     /// Keeps a block that is made. Two who list at the same time may both make it; the first one stays.
     pub(super) fn keep(&self, made: Making) -> Arc<Block> {
         let (name, block) = (made.name, Arc::new(made.block()));
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(name, block.clone(), self.limit);
+        self.lock().insert(name, block.clone());
         block
     }
 }
 
 impl Kept {
-    fn insert(&mut self, name: Name, block: Arc<Block>, limit: usize) {
+    fn insert(&mut self, name: Name, block: Arc<Block>) {
         let weight = block.weight();
-        if weight > limit || self.blocks.contains_key(&name) {
+        if weight > self.limit || self.blocks.contains_key(&name) {
             return;
         }
-        while self.bytes + weight > limit
+        while self.bytes + weight > self.limit
             && let Some(next) = self.order.pop_front()
         {
             match self.blocks.entry(next) {

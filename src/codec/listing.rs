@@ -205,7 +205,7 @@ pub(crate) mod tests {
         let form = in_protobuf(&config_maps(), ("v1", "ConfigMap"), true);
         let (small, large) = (test_config_map("small", 1, "text"), test_config_map("large", 2, &"text ".repeat(20_000)));
         Listing::new(form, &ListMeta::default(), vec![small.clone(), large.clone()]).expect("objects that can be encoded");
-        assert!(small.message.get().is_some() && large.message.get().is_none());
+        assert!(small.message().is_some() && large.message().is_none());
     }
 
     /// A GET made it anew each time.
@@ -217,7 +217,7 @@ pub(crate) mod tests {
         form.object_into(&object, &mut text);
         let told = Media::Protobuf.encode(text, false).expect("a ConfigMap");
         assert_eq!(form.body(&object).expect("a ConfigMap"), told);
-        assert!(object.message.get().is_some());
+        assert!(object.message().is_some());
         assert_eq!(form.body(&object).expect("a ConfigMap"), told);
     }
 }

@@ -63,14 +63,17 @@ impl Wire {
 
     /// The message of an object. One that is kept with the object is made once.
     pub(super) fn message(&self, content: &Content, object: &Object) -> Result<Bytes, Unencodable> {
-        if let Some(kept) = object.message.get().filter(|_| self.kept) {
-            return Ok(Bytes::clone(kept));
+        if let Some(kept) = self.kept.then(|| object.message()).flatten() {
+            return Ok(kept);
         }
         let raw = self.raw(object.tail().len() + 64, |out| content.object_into(object, out));
         let mut raw = raw.map_err(|why| Unencodable::object(object, why))?;
         raw.shrink_to_fit();
         let raw = Bytes::from(raw);
-        Ok(if self.kept && raw.len() <= KEPT_BYTES_EACH { Bytes::clone(object.message.get_or_init(|| Box::new(raw))) } else { raw })
+        if self.kept && raw.len() <= KEPT_BYTES_EACH {
+            object.keep_message(&raw);
+        }
+        Ok(raw)
     }
 
     /// The message of what is written as JSON, of about so many bytes.

@@ -373,6 +373,10 @@ pub(super) struct ServeArgs {
     /// Most memory for compressed pieces of lists, which later lists of the same objects share; in bytes, or with Ki, Mi, Gi; 0 = keep none
     #[arg(long, default_value = "128Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) compressed_lists_bytes_limit: u64,
+    /// Memory of the process (RSS) above which it does without what only saves time, in this order, until it is within: kept protobuf messages, compressed lists,
+    /// snapshots and indexes, three quarters of the history, nearly all of it; in bytes, or with Ki, Mi, Gi; 0 = no budget
+    #[arg(long, default_value = "0", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
+    pub(super) memory_budget: u64,
     /// Threads for the feed and the cachers, separate from those that serve requests; 0 = half of the cores, at least one
     #[arg(long, default_value_t = 0, value_name = "COUNT", help_heading = "Memory")]
     pub(super) feed_threads: usize,

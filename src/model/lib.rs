@@ -2,6 +2,7 @@
 
 mod change;
 mod filter;
+mod given_up;
 pub mod invalid;
 mod labels;
 pub mod legal;
@@ -17,6 +18,7 @@ mod words;
 
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
 pub use filter::{Filter, Kind, Outcome, Term};
+pub use given_up::GivenUp;
 pub use labels::{LabelSet, Labels};
 pub use object::{Broken, Event, Object, Parts};
 #[cfg(any(test, feature = "testing"))]

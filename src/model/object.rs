@@ -2,7 +2,10 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use bytes::Bytes;
@@ -15,7 +18,7 @@ use crate::words::{Places, SPAN_BYTES, Words};
 /// The *tail* is the JSON after the type head, with `resourceVersion` spliced in: `"metadata":{…},…}`. The head (`{"kind":…,"apiVersion":…,` for
 /// a built-in, `{"apiVersion":…,` for a custom resource) is a constant of the *served* resource, so that one stored object serves every
 /// version that differs only in `apiVersion`, and a list item of a built-in is `{` + tail.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Object {
     /// The key, the tail, texts that stand in neither; then the places of labels (key, value) and of the values of fields ([`crate::words`]).
     bytes: Box<[u8]>,
@@ -23,8 +26,8 @@ pub struct Object {
     pub revision: Revision,
     /// FNV-1a of `metadata.uid`: in which shard the object is (spec list-watch §11). Kept, because a shard asks every object for it.
     pub uid_hash: u64,
-    /// Its protobuf message in the version in which it is kept, once somebody has asked for it; goes with the object. Not in [`Object::weight`].
-    pub message: OnceLock<Box<Bytes>>,
+    message: Mutex<Option<Box<Bytes>>>,
+    keeps_message: AtomicBool,
     /// Bytes of the tail that stand before the type head: members of a custom resource that sort before `apiVersion`. Mostly 0.
     pub head_at: u32,
     /// Where in the tail the digits of `resourceVersion` stand (start, end), so that a DELETED event can show another one.
@@ -103,7 +106,8 @@ impl Object {
             bytes: bytes.into(),
             revision: *revision,
             uid_hash: *uid_hash,
-            message: OnceLock::new(),
+            message: Mutex::default(),
+            keeps_message: AtomicBool::new(true),
             head_at: *head_at,
             rv_at: *rv_at,
             key_len: number(key.len()),
@@ -157,6 +161,35 @@ impl Object {
     fn places(&self) -> &[u8] {
         let len = SPAN_BYTES * (2 * self.labels as usize + usize::from(self.fields));
         &self.bytes[self.bytes.len() - len..]
+    }
+
+    /// Its protobuf message in the version in which it is stored, if one is kept. Not in [`Object::weight`].
+    #[must_use]
+    pub fn message(&self) -> Option<Bytes> {
+        self.kept_message().as_deref().cloned()
+    }
+
+    /// Keeps its message as long as the object, unless messages are given up.
+    pub fn keep_message(&self, message: &Bytes) {
+        let mut kept = self.kept_message();
+        if self.keeps_message.load(Relaxed) {
+            kept.get_or_insert_with(|| Box::new(message.clone()));
+        }
+    }
+
+    /// Whether it may keep its message from now on. If not, the message that it has goes.
+    pub fn may_keep_message(&self, may: bool) {
+        let mut kept = self.kept_message();
+        // Read and written under the lock.
+        self.keeps_message.store(may, Relaxed);
+        if !may {
+            *kept = None;
+        }
+    }
+
+    fn kept_message(&self) -> MutexGuard<'_, Option<Box<Bytes>>> {
+        // Each change under the lock is whole.
+        self.message.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a filter may look at: the object and each of its labels. The measure of the work of a scan.

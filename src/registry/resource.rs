@@ -33,7 +33,9 @@ pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
     let metrics = Metrics::new();
     let figures = Arc::new(metrics.resource(group, resource));
     let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
-    let (_, handle, _) = cacher(served.storage.clone(), limits, GroupLimits::default(), Arc::new(Fed::default()), figures.clone());
+    let (_, given_up) = tokio::sync::watch::channel(model::GivenUp::Nothing);
+    let (_, handle, _) =
+        cacher(served.storage.clone(), limits, GroupLimits::default(), Arc::new(Fed::default()), given_up, figures.clone());
     Resource {
         forms: Forms::new(
             Form::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),

@@ -35,8 +35,8 @@ impl Process {
             // A counter only grows; two renders at once may both add, at most one tick too much.
             self.cpu_seconds.inc_by((seconds - self.cpu_seconds.get()).max(0.0));
         }
-        if let Some(bytes) = fs::read_to_string("/proc/self/status").ok().and_then(|status| resident_bytes(&status)) {
-            self.resident_bytes.set(bytes);
+        if let Some(bytes) = resident_bytes() {
+            self.resident_bytes.set(bytes as f64);
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             self.open_files.set(files.count() as f64);
@@ -45,6 +45,11 @@ impl Process {
             self.open_files_max.set(now as f64);
         }
     }
+}
+
+/// Memory of this process, as in `process_resident_memory_bytes`. `None` without `/proc`.
+pub fn resident_bytes() -> Option<u64> {
+    resident(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
 /// How many files may be open: now, and at most when the process asks for more. `None` without `/proc`.
@@ -68,9 +73,9 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((ticks(UTIME)? + ticks(STIME)?) / TICKS_PER_SECOND)
 }
 
-fn resident_bytes(status: &str) -> Option<f64> {
+fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? * 1024.0)
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]
@@ -81,12 +86,12 @@ mod tests {
     fn reads_what_linux_writes() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 100 0 0 0 150 50 0 0 20 0 1 0 100 1000 10";
         assert_eq!(cpu_seconds(stat), Some(2.0));
-        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   2048 kB\n"), Some(2_097_152.0));
+        assert_eq!(resident("Name:\tx\nVmRSS:\t   2048 kB\n"), Some(2_097_152));
         assert_eq!(
             limits("Max cpu time   unlimited   unlimited  seconds\nMax open files   1024   524288   files \n"),
             Some((1_024, 524_288))
         );
         assert_eq!(limits("Max open files   1024   unlimited   files \n"), Some((1_024, u64::MAX)));
-        assert_eq!((cpu_seconds("nonsense"), resident_bytes("")), (None, None));
+        assert_eq!((cpu_seconds("nonsense"), resident("")), (None, None));
     }
 }

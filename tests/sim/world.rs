@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 use codec::{Form, ingest};
 use model::{
-    Broken, Feed, Filter, KeyChange, Object, Revision, Shape, Storage,
+    Broken, Feed, Filter, GivenUp, KeyChange, Object, Revision, Shape, Storage,
     selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
 };
 use watch::cache::{
@@ -132,6 +132,7 @@ impl World {
             58..=62 => self.load(),
             63..=74 => self.keep(),
             75 => self.tick(),
+            76 if self.random.below(2) == 0 => self.give_up(),
             76 => self.reload(),
             77 if self.random.below(4) == 0 => self.restore(),
             78..=82 => self.subscribe(),
@@ -361,6 +362,16 @@ impl World {
         let now_ms = self.now_ms;
         self.cachers.iter_mut().for_each(|k| {
             k.state.apply(Action::Tick, now_ms);
+        });
+    }
+
+    /// Memory is short, or not any more.
+    fn give_up(&mut self) {
+        let given_up = GivenUp::ALL[self.random.below(GivenUp::ALL.len())];
+        let given_up = if self.random.below(2) == 0 { GivenUp::Nothing } else { given_up };
+        let now_ms = self.now_ms;
+        self.cachers.iter_mut().for_each(|k| {
+            k.state.apply(Action::GiveUp(given_up), now_ms);
         });
     }
 

@@ -11,7 +11,7 @@ use super::{
     store::Store,
     view::View,
 };
-use model::{Batch, Broken, Change, Epoch, Event, Object, Revision};
+use model::{Batch, Broken, Change, Epoch, Event, GivenUp, Object, Revision};
 
 /// A root (a snapshot of the store) is kept after this many events, so that an exact revision undoes at most as many. A kept clone costs about
 /// 2 KB (design §3), so one in 256 is 8 bytes an event.
@@ -28,6 +28,7 @@ pub struct Replica {
     events_since_root: usize,
     broken: Arc<BTreeMap<Bytes, Broken>>,
     limits: RingLimits,
+    given_up: GivenUp,
 }
 
 /// What a batch did.
@@ -53,6 +54,7 @@ impl Replica {
             events_since_root: 0,
             broken: Arc::default(),
             limits,
+            given_up: GivenUp::Nothing,
         }
     }
 
@@ -62,6 +64,7 @@ impl Replica {
         self.epoch = epoch;
         self.applied = revision;
         self.ready_at = ready_at;
+        objects.iter().for_each(|object| self.allow_message(object));
         self.store = Store::from_objects(objects);
         self.broken = Arc::new(broken.into_iter().map(|b| (b.key.clone(), b)).collect());
         self.forget_history();
@@ -87,7 +90,7 @@ impl Replica {
             self.ring.push(event.clone());
         }
         self.events_since_root += applied.events.len();
-        if self.events_since_root >= ROOT_EVERY {
+        if self.events_since_root >= ROOT_EVERY && self.given_up < GivenUp::Snapshots {
             self.events_since_root = 0;
             self.roots.push_back((self.applied, self.store.clone()));
         }
@@ -101,7 +104,7 @@ impl Replica {
         for event in (since..self.ring.len()).filter_map(|at| self.ring.at(at)) {
             index.moved(event.old.as_ref(), event.new.as_ref());
         }
-        if index.is_used(now_ms) {
+        if index.is_used(now_ms) && self.given_up < GivenUp::Snapshots {
             self.store.add(index);
         }
     }
@@ -112,8 +115,31 @@ impl Replica {
         self.evict(now_ms);
     }
 
+    /// Does without this from now on, and with everything else.
+    pub fn give_up(&mut self, given_up: GivenUp, now_ms: u64) {
+        let may_keep = given_up < GivenUp::Messages;
+        if may_keep != (self.given_up < GivenUp::Messages) {
+            self.store.scan(b"", b"").for_each(|object| object.may_keep_message(may_keep));
+            // What was replaced since.
+            let old = (0..self.ring.len()).filter_map(|at| self.ring.at(at)?.old.as_ref());
+            old.for_each(|object| object.may_keep_message(may_keep));
+        }
+        self.given_up = given_up;
+        if given_up >= GivenUp::Snapshots {
+            self.roots = Vector::new();
+            self.store.drop_indexes();
+        }
+        self.evict(now_ms);
+    }
+
+    /// Whether an index would be kept.
+    #[must_use]
+    pub fn may_index(&self) -> bool {
+        self.given_up < GivenUp::Snapshots
+    }
+
     fn evict(&mut self, now_ms: u64) {
-        self.ring.evict(&self.limits, now_ms);
+        self.ring.evict(&self.limits.without(self.given_up), now_ms);
         while self.roots.front().is_some_and(|(revision, _)| *revision <= self.ring.floor()) {
             self.roots.pop_front();
         }
@@ -155,6 +181,7 @@ impl Replica {
         match change {
             Change::Put(object) => {
                 self.mend(object.key());
+                self.allow_message(object);
                 let old = self.store.put(object.clone());
                 Some(Event { revision, old, new: Some(object.clone()), at_ms: now_ms })
             }
@@ -170,6 +197,12 @@ impl Replica {
                 None
             }
             Change::Stored(_) => unreachable!("the cacher makes stored values servable before it applies them"),
+        }
+    }
+
+    fn allow_message(&self, object: &Object) {
+        if self.given_up >= GivenUp::Messages {
+            object.may_keep_message(false);
         }
     }
 
@@ -207,6 +240,35 @@ mod tests {
         Batch { revision: Revision(revision), changes: vec![Change::Put(Arc::new(test_object(name, revision)))] }
     }
 
+    fn given_up() -> impl Strategy<Value = GivenUp> {
+        prop_oneof![Just(GivenUp::Nothing), prop::sample::select(GivenUp::ALL.to_vec())]
+    }
+
+    #[test]
+    fn what_is_given_up_is_dropped_and_not_kept_again() {
+        let mut replica = replica_at(1);
+        (2..=600).for_each(|revision| drop(replica.apply(&put(&format!("o{}", revision % 7), revision), revision)));
+        let message = Bytes::from_static(b"message");
+        let keeps = |replica: &Replica| {
+            let view = replica.view();
+            let objects = view.store.scan(b"", b"").chain(view.ring.at(0).and_then(|event| event.old.as_ref()));
+            objects.inspect(|object| object.keep_message(&message)).filter(|object| object.message().is_some()).count()
+        };
+        assert_eq!((keeps(&replica), replica.view().roots.len(), replica.view().ring.len()), (7, 2, 599));
+        replica.give_up(GivenUp::Messages, 600);
+        assert_eq!((keeps(&replica), replica.view().roots.len()), (0, 2));
+        replica.apply(&put("new", 601), 601);
+        assert_eq!(keeps(&replica), 0);
+        replica.give_up(GivenUp::Snapshots, 601);
+        (602..=1_200).for_each(|revision| drop(replica.apply(&put("new", revision), revision)));
+        assert_eq!((replica.may_index(), replica.view().roots.len(), replica.view().ring.len()), (false, 0, 700));
+        replica.give_up(GivenUp::OldHistory, 1_200);
+        assert_eq!(replica.view().ring.len(), 700 / 4);
+        replica.give_up(GivenUp::Nothing, 1_200);
+        (1_201..=1_900).for_each(|revision| drop(replica.apply(&put("new", revision), revision)));
+        assert_eq!((replica.may_index(), keeps(&replica), replica.view().ring.len()), (true, 9, 700));
+    }
+
     #[test]
     fn an_undecodable_value_hides_and_comes_back() {
         let mut replica = replica_at(1);
@@ -226,12 +288,17 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// Against a map per revision: every exact revision at or above the floor is the state of that revision; below it is refused.
         #[test]
-        fn exact_revisions_are_the_past(steps in prop::collection::vec((0..20_u8, any::<bool>(), 0..3_u64), 1..1500)) {
+        fn exact_revisions_are_the_past(
+            steps in prop::collection::vec((0..20_u8, any::<bool>(), 0..3_u64, prop::option::weighted(0.01, given_up())), 1..1500),
+        ) {
             let mut replica = replica_at(10);
             let mut truth = BTreeMap::from([(10, BTreeMap::<String, u64>::new())]);
             let mut now = BTreeMap::new();
             let mut revision = 10;
-            for (who, delete, skip) in steps {
+            for (who, delete, skip, given_up) in steps {
+                if let Some(given_up) = given_up {
+                    replica.give_up(given_up, revision);
+                }
                 revision += 1 + skip;
                 let name = format!("o{who}");
                 let change = if delete && now.remove(&name).is_some() {

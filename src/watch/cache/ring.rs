@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
-use model::{Event, Revision};
+use model::{Event, GivenUp, Revision};
 
 /// Events that a ring keeps whatever their age, as long as count and bytes allow: an idle resource can replay hours (spec list-watch §6.2 keeps
 /// at least 100).
@@ -24,6 +24,20 @@ pub struct RingLimits {
     pub bytes_max: usize,
     /// Events younger than this many milliseconds are kept while count and bytes allow (spec list-watch §0.2: 75 s).
     pub window_ms: u64,
+}
+
+impl RingLimits {
+    /// With that given up.
+    #[must_use]
+    pub fn without(&self, given_up: GivenUp) -> Self {
+        let most =
+            |events: usize, bytes: usize| Self { events_max: self.events_max.min(events), bytes_max: self.bytes_max.min(bytes), ..*self };
+        match given_up {
+            GivenUp::Nothing | GivenUp::Messages | GivenUp::Blocks | GivenUp::Snapshots => *self,
+            GivenUp::OldHistory => most(self.events_max / 4, self.bytes_max / 4),
+            GivenUp::History => most(RING_EVENTS_KEPT, self.bytes_max / 16),
+        }
+    }
 }
 
 /// Revisioned events, oldest first. A clone is a snapshot.

@@ -89,6 +89,11 @@ impl Store {
         self.indexes.retain_mut(|index| index.is_used(now_ms));
     }
 
+    /// Drops all indexes.
+    pub(super) fn drop_indexes(&mut self) {
+        self.indexes = Vec::new();
+    }
+
     /// Whether there is an index by this.
     pub(super) fn is_indexed(&self, term: &Term) -> bool {
         self.indexes.iter().any(|index| index.term() == term)

@@ -19,6 +19,7 @@ mod indexes;
 mod inflight;
 mod large;
 mod legacy;
+mod memory;
 mod metrics;
 mod odd;
 mod refusals;

@@ -1,0 +1,87 @@
+//! A server whose `--memory-budget` is less than it takes does without all that only saves time: the answers are the same, history is short.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{Alone, Failure, Outcome, asked, revision};
+use crate::client::Client;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// More than the events that history keeps at least (docs/operations.md, `--memory-budget`).
+const OBJECTS: usize = 1_050;
+/// Five things give way, one every three seconds.
+const SOON: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_at_its_budget_answers_the_same() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let server = Alone::start_with(dir.path(), &["--memory-budget=32Mi"]).await?;
+    let client = server.client();
+    let mut revisions = Vec::new();
+    for at in 0..OBJECTS {
+        let labels = json!({"third": (at % 3).to_string()});
+        let body = json!({"metadata": {"name": format!("cm-{at:04}"), "labels": labels}, "data": {"text": "text ".repeat(40)}});
+        revisions.push(revision(&asked(&client, ("POST", MAPS), Some(&body), 201).await?)?);
+    }
+    let began = Instant::now();
+    while metric(&client, "watchcache_memory_given_up{what=\"history\"}").await? < 1.0 {
+        assert!(began.elapsed() < SOON, "the budget is kept, with a server that takes more");
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(metric(&client, "watchcache_memory_budget_bytes").await? as u64, 32 << 20);
+    // What gave way last is heard of by a cacher a moment after it is told: the oldest revision is gone then.
+    while started_after(&client, revisions[0]).await? != Err(410) {
+        assert!(began.elapsed() < SOON, "all of history is still there");
+        sleep(Duration::from_millis(100)).await;
+    }
+    // The last thousand events are there, and with them the past to which they lead back.
+    let (at, count) = (revisions[OBJECTS - 100], OBJECTS - 99);
+    assert_eq!(started_after(&client, at).await?, Ok(format!("cm-{count:04}")));
+    let exact = list(&client, &format!("resourceVersionMatch=Exact&resourceVersion={at}")).await?;
+    assert_eq!(names(&exact), (0..count).map(|at| format!("cm-{at:04}")).collect::<Vec<_>>());
+    let selected = list(&client, "resourceVersion=0&labelSelector=third=1").await?;
+    assert_eq!(names(&selected).len(), OBJECTS / 3);
+    // Forms that would be kept are made anew, and are the same.
+    let headers =
+        |accept: &str, encoding: &str| [("Accept".to_owned(), accept.to_owned()), ("Accept-Encoding".to_owned(), encoding.to_owned())];
+    let target = format!("{MAPS}?resourceVersion=0");
+    for headers in [headers(PROTOBUF, "identity"), headers("application/json", "gzip")] {
+        let first = client.whole("GET", &target, &headers, b"").await?;
+        let compressed = metric(&client, "watchcache_list_blocks_total{result=\"compressed\"}").await?;
+        let again = client.whole("GET", &target, &headers, b"").await?;
+        assert_eq!((first.status, again.status, &first.body), (200, 200, &again.body));
+        assert!(headers[1].1 != "gzip" || metric(&client, "watchcache_list_blocks_total{result=\"compressed\"}").await? > compressed);
+    }
+    assert_eq!(metric(&client, "watchcache_list_blocks_total{result=\"shared\"}").await?, 0.0);
+    Ok(())
+}
+
+/// The name of what a watch from this revision tells first, or with which code it ends.
+async fn started_after(client: &Client, revision: u64) -> Result<Result<String, u64>, Failure> {
+    let mut watch = match client.watch(&format!("{MAPS}?watch=1&resourceVersion={revision}")).await? {
+        Ok(watch) => watch,
+        Err(refused) => return Ok(Err(refused.status.into())),
+    };
+    let frame: Value = serde_json::from_slice(&watch.next_line().await?.ok_or("the stream ended")?)?;
+    let object = &frame["object"];
+    Ok(object["metadata"]["name"].as_str().map(str::to_owned).ok_or_else(|| object["code"].as_u64().unwrap_or_default()))
+}
+
+async fn list(client: &Client, query: &str) -> Result<Value, Failure> {
+    asked(client, ("GET", &format!("{MAPS}?{query}")), None, 200).await
+}
+
+/// Of the objects that this test has made.
+fn names(list: &Value) -> Vec<String> {
+    let names = list["items"].as_array().into_iter().flatten().filter_map(|item| item["metadata"]["name"].as_str());
+    names.filter(|name| name.starts_with("cm-")).map(str::to_owned).collect()
+}
+
+async fn metric(client: &Client, series: &str) -> Result<f64, Failure> {
+    let text = String::from_utf8(client.fetch("/metrics").await?.body.to_vec())?;
+    let line = text.lines().find(|line| line.starts_with(series)).unwrap_or("0 0");
+    Ok(line.rsplit(' ').next().unwrap_or("0").parse()?)
+}
