@@ -17,7 +17,7 @@ use super::{
 use codec::{ListMeta, ingest::ingest};
 use etcd::{Etcd, RangeRequest};
 use model::{Epoch, Object, Revision};
-use watch::cache::{store::Store, view::Known};
+use watch::cache::{Place, store::Store, view::Known};
 use watch::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 
 /// Objects whose mean tells how large the others are.
@@ -125,7 +125,7 @@ impl Reader {
                 None => return self.list_etcd(target, start, gone).await,
             },
         };
-        let page = target.page(&store, start, limit).await;
+        let page = target.page((known.view.epoch, revision), &store, start, limit).await;
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
         Ok(List { epoch: Some(known.view.epoch), ..target.envelope(page, revision, true) })
@@ -297,7 +297,7 @@ impl Target {
         known.view.exact(at)
     }
 
-    async fn page(&self, store: &Store, start: Option<&str>, limit: Option<u64>) -> Page {
+    async fn page(&self, at: (Epoch, Revision), store: &Store, start: Option<&str>, limit: Option<u64>) -> Page {
         if let (Some(key), None) = (&self.key, start) {
             let found = store.find(key).filter(|o| self.filter.matches(o)).cloned();
             return Page { objects: found.into_iter().collect(), last: None, remaining: None };
@@ -324,17 +324,33 @@ impl Target {
         }
         fetched.inc_by(looked as u64);
         self.resource.handle.published.scanned(&self.filter, looked, page.objects.len());
-        if page.last.is_some() && !self.scope().selects {
-            let mut count = 0;
-            for _ in store.scan(&self.prefix, &start) {
-                count += 1;
-                if pace.is_due(1) {
-                    pace.rest().await;
-                }
-            }
-            page.remaining = Some((count - limit) as u64);
+        if let Some(last) = page.last.as_ref().filter(|_| !self.scope().selects) {
+            let remaining = self.count(at, store, &start, &mut pace).await - limit;
+            let next = [last, &b"\0"[..]].concat();
+            self.resource.handle.published.tell_count(self.place(at, &next), remaining);
+            page.remaining = Some(remaining as u64);
         }
         page
+    }
+
+    /// How many objects the list has from a key on.
+    async fn count(&self, at: (Epoch, Revision), store: &Store, from: &[u8], pace: &mut Pace) -> usize {
+        let told = self.resource.handle.published.counted(self.place(at, from));
+        if let Some(count) = told.or_else(|| store.count_at_once(&self.prefix, from)) {
+            return count;
+        }
+        let mut count = 0;
+        for _ in store.scan(&self.prefix, from) {
+            count += 1;
+            if pace.is_due(1) {
+                pace.rest().await;
+            }
+        }
+        count
+    }
+
+    fn place<'k>(&'k self, (epoch, revision): (Epoch, Revision), from: &'k [u8]) -> Place<'k> {
+        Place { epoch, revision, prefix: &self.prefix, from }
     }
 
     /// The list as the client gets it. Tokens from the cache start with a slash, tokens from etcd do not (spec list-watch §2.5).
@@ -359,7 +375,7 @@ mod tests {
     use super::*;
     use crate::read::{pace::SCAN_TIME, target::Wanted};
     use crate::registry::test_resource;
-    use model::test_object_with;
+    use model::{test_object_of, test_object_with};
 
     const OBJECTS: u64 = 20_000;
 
@@ -371,7 +387,7 @@ mod tests {
 
     /// A page, how often its scan let others run, and how long it kept its thread at a time: mostly, and at most.
     async fn scanned(target: &Target, store: &Store, limit: Option<u64>) -> (Page, u32, Duration, Duration) {
-        let mut page = pin!(target.page(store, None, limit));
+        let mut page = pin!(target.page((Epoch(1), Revision(1)), store, None, limit));
         let mut held = Vec::new();
         let page = poll_fn(|cx| {
             let began = Instant::now();
@@ -416,5 +432,30 @@ mod tests {
         assert_eq!((page.objects.len(), page.last, page.remaining), (3, key(2), None));
         let (page, ..) = scanned(&target("k17=z"), &store, Some(3)).await;
         assert_eq!((page.objects.len(), page.last, page.remaining), (0, None, None));
+    }
+
+    /// What is left is counted once, and then told from page to page.
+    #[tokio::test]
+    async fn every_page_says_what_is_left() {
+        let (mut store, everything) = (store(), target(""));
+        store.put(Arc::new(test_object_of("/registry/configmaps/other/a", 1, &[], &[])));
+        let wanted = Wanted { namespace: Some("ns"), name: None, labels: "", fields: "", shard: None };
+        let namespace = Target::collection(everything.resource.clone(), "/registry/", &wanted, || Ok(()))
+            .unwrap_or_else(|refused| panic!("{refused:?}"));
+        for (list, objects, counts) in [(&everything, OBJECTS + 1, 0), (&namespace, OBJECTS, 1)] {
+            let (mut start, mut shown, mut counted) = (None::<String>, 0, 0);
+            let at = (Epoch(1), Revision(OBJECTS));
+            while shown < objects {
+                let from = [&list.base[..], start.as_deref().unwrap_or("").as_bytes()].concat();
+                let is_told = list.resource.handle.published.counted(list.place(at, &from)).is_some();
+                counted += u64::from(!is_told && store.count_at_once(&list.prefix, &from).is_none());
+                let page = list.page(at, &store, start.as_deref(), Some(1_500)).await;
+                shown += page.objects.len() as u64;
+                assert_eq!(page.remaining, Some(objects - shown).filter(|left| *left > 0));
+                start = page.last.map(|last| format!("{}\0", String::from_utf8_lossy(&last[list.base.len()..])));
+            }
+            // Those before the last page, which is too short to be told.
+            assert_eq!(counted, counts + 1);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of etcd, of HTTP or of who watches. Only `view` may wait (guarantee Fresh lives there).
 
+mod counts;
 pub mod index;
 mod learner;
 mod lent;
@@ -13,4 +14,5 @@ pub mod store;
 mod sync;
 pub mod view;
 
+pub use counts::Place;
 pub use lent::Lent;

@@ -63,6 +63,14 @@ impl Store {
         self.set.range::<_, [u8]>((Bound::Included(start), end)).map(|e| &e.0)
     }
 
+    /// How many these are, if that is known without a look at each: all of them, or none.
+    #[must_use]
+    pub fn count_at_once(&self, prefix: &[u8], from: &[u8]) -> Option<usize> {
+        let (Some(first), Some(last)) = (self.set.get_min(), self.set.get_max()) else { return Some(0) };
+        let has_all = [first, last].iter().all(|entry| entry.0.key().starts_with(prefix)) && from <= first.0.key();
+        has_all.then_some(self.len())
+    }
+
     /// Of the same objects those that a filter may match, and others only where no index tells them apart; in key order.
     pub fn select<'a>(&'a self, filter: &Filter, prefix: &'a [u8], from: &'a [u8]) -> impl Iterator<Item = &'a Arc<Object>> + 'a {
         let filed = self.narrowest(filter, prefix, from).map(|(index, value)| index.scan(value, prefix, from));
@@ -194,6 +202,7 @@ mod tests {
             let found: Vec<&[u8]> = store.scan(&prefix, &from).map(|o| o.key()).collect();
             prop_assert_eq!(found, want.clone());
             prop_assert_eq!(store.scan(&prefix, &from).count(), want.len());
+            prop_assert!(store.count_at_once(&prefix, &from).is_none_or(|count| count == want.len()));
         }
     }
 }

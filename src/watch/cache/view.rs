@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use super::{
+    counts::{Counts, Place},
     learner::Learner,
     lent::{Lender, Lent},
     ring::Ring,
@@ -147,6 +148,7 @@ pub struct Published {
     changed: Notify,
     lender: Lender,
     learner: Learner,
+    counts: Counts,
 }
 
 /// A snapshot and how far it is true.
@@ -191,6 +193,7 @@ impl Published {
             changed: Notify::new(),
             lender: Lender::default(),
             learner: Learner::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -208,6 +211,17 @@ impl Published {
     /// A reader has looked at so many objects with this filter, and found so many.
     pub fn scanned(&self, filter: &Filter, looked: usize, found: usize) {
         self.learner.scanned(filter, looked, found);
+    }
+
+    /// How many objects a list has from here on, if the page before told.
+    #[must_use]
+    pub fn counted(&self, place: Place<'_>) -> Option<usize> {
+        self.counts.find(place)
+    }
+
+    /// A list has so many objects from here on.
+    pub fn tell_count(&self, place: Place<'_>, objects: usize) {
+        self.counts.tell(place, objects);
     }
 
     /// By what this store should have an index that it has not, if it is worth it. To be asked every few seconds.
