@@ -130,6 +130,10 @@ pub(super) struct ServeArgs {
     /// May be given several times; the first one counts
     #[arg(long, value_parser = named_pair, value_name = "CERT,KEY[:NAME,...]", help_heading = "Listeners")]
     pub(super) tls_sni_cert_key: Vec<NamedPair>,
+    /// File with at least 32 secret bytes, with which clients resume TLS sessions at every server that has the same file, and after a restart. May be given several
+    /// times: the first one makes tickets, all of them open tickets. Read again when it changes [default: sessions are resumed at one server and until its end]
+    #[arg(long, value_name = "FILE", help_heading = "Listeners")]
+    pub(super) tls_session_ticket_key_file: Vec<PathBuf>,
     /// Lowest version of TLS: VersionTLS12 or VersionTLS13 [default: VersionTLS12]
     #[arg(long, value_name = "VERSION", help_heading = "Listeners")]
     pub(super) tls_min_version: Option<String>,

@@ -30,6 +30,8 @@ pub struct SecureListener {
     pub key_file: PathBuf,
     /// Further certificates, for some names.
     pub named: Vec<NamedPair>,
+    /// Files with the keys of session tickets; the first makes them.
+    pub ticket_keys: Vec<PathBuf>,
     /// Whether TLS 1.2 is refused.
     pub only_tls13: bool,
     /// The suites of TLS 1.2 that may be used; none: all that there are.
@@ -101,6 +103,7 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
                 cert_file,
                 key_file,
                 named: args.tls_sni_cert_key.clone(),
+                ticket_keys: args.tls_session_ticket_key_file.clone(),
                 only_tls13,
                 suites,
                 strict_transport,
@@ -142,6 +145,7 @@ fn unused(args: &ServeArgs) -> Option<&'static str> {
         ("--advertise-address", args.advertise_address.is_some()),
         ("--write-admin-kubeconfig", args.write_admin_kubeconfig.is_some()),
         ("--tls-sni-cert-key", !args.tls_sni_cert_key.is_empty()),
+        ("--tls-session-ticket-key-file", !args.tls_session_ticket_key_file.is_empty()),
         ("--tls-min-version", args.tls_min_version.is_some()),
         ("--tls-cipher-suites", !args.tls_cipher_suites.is_empty()),
     ];

@@ -350,6 +350,7 @@ fn each_knob_is_reachable() {
         "--bind-address=::1",
         "--client-ca-file=ca",
         "--tls-sni-cert-key=c,k",
+        "--tls-session-ticket-key-file=t",
         "--tls-min-version=VersionTLS13",
         "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         "--min-request-timeout=5",

@@ -36,6 +36,7 @@ pub mod resource;
 pub mod respond;
 mod reviews;
 pub mod status;
+mod tickets;
 pub mod tls;
 mod token_request;
 mod tunnel;

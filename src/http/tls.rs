@@ -18,6 +18,7 @@ use rustls::{DEFAULT_VERSIONS, ServerConfig, SupportedCipherSuite, SupportedProt
 use tokio_rustls::TlsAcceptor;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::tickets::Tickets;
 use crate::config::SecureListener;
 use auth::authn::Authenticator;
 use auth::reload::{FileError, Named, Reload, Reloaded, Wrong};
@@ -38,6 +39,8 @@ struct Files {
     pair: Reloaded<CertifiedKey>,
     /// `--tls-sni-cert-key`, with the names that the flag gives.
     named: Vec<(Vec<String>, Reloaded<CertifiedKey>)>,
+    /// `--tls-session-ticket-key-file`.
+    tickets: Reloaded<Tickets>,
 }
 
 struct Current {
@@ -66,11 +69,13 @@ impl Tls {
             let is_allowed = |suite: &SupportedCipherSuite| suite.tls13().is_some() || suites.contains(&suite.suite());
             provider.cipher_suites.retain(is_allowed);
         }
+        let ticket_keys = listener.ticket_keys.iter().map(|path| Named { flag: "--tls-session-ticket-key-file", path: path.clone() });
         let files = Files {
             provider: Arc::new(provider),
             versions: if listener.only_tls13 { ONLY_TLS13 } else { DEFAULT_VERSIONS },
             pair: pair(["--tls-cert-file", "--tls-private-key-file"], &listener.cert_file, &listener.key_file)?,
             named: named.collect::<Result<_, FileError>>()?,
+            tickets: Reloaded::load(ticket_keys.collect(), Tickets::read)?,
         };
         Ok(Tls { current: ArcSwap::from_pointee(files.current(authenticator)), files })
     }
@@ -84,7 +89,7 @@ impl Tls {
     /// What is made of files.
     pub fn reloads(&self) -> impl Iterator<Item = &dyn Reload> {
         let named = self.files.named.iter().map(|(_, pair)| pair as &dyn Reload);
-        [&self.files.pair as &dyn Reload].into_iter().chain(named)
+        [&self.files.pair as &dyn Reload, &self.files.tickets].into_iter().chain(named)
     }
 
     /// New handshakes are made with the files of now, and with the authorities of now.
@@ -108,6 +113,8 @@ impl Files {
         // HTTP/2 is preferred.
         let mut config = builder.with_cert_resolver(Arc::new(certificates));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Without keys sessions stay with this configuration.
+        config.ticketer = self.tickets.now();
         let at_address = |certificates| {
             let mut config = config.clone();
             config.cert_resolver = Arc::new(certificates);

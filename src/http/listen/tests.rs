@@ -66,6 +66,7 @@ impl Papers {
             cert_file: path("server.pem"),
             key_file: path("server.key"),
             named: Vec::new(),
+            ticket_keys: Vec::new(),
             only_tls13: false,
             suites: None,
             strict_transport: None,

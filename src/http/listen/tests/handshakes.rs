@@ -1,7 +1,7 @@
 //! Handshakes: versions, suites, and which certificate a client gets.
 
 use rustls::version::{TLS12, TLS13};
-use rustls::{CipherSuite, ProtocolVersion, SupportedProtocolVersion};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 
 use super::*;
 use crate::config::NamedPair;
@@ -26,6 +26,51 @@ async fn shake(papers: &Papers, tls: &Tls, version: &'static SupportedProtocolVe
     let connection = stream.get_ref().1;
     let certificate = connection.peer_certificates()?.first()?.clone().into_owned();
     Some(Shaken { version: connection.protocol_version()?, suite: connection.negotiated_cipher_suite()?.suite(), certificate })
+}
+
+/// Whether a client that was at one of them is resumed at another one.
+async fn resumes(papers: &Papers, servers: [&Tls; 2], own: Option<(String, String)>) -> bool {
+    let connector = papers.client(own, &[]);
+    let mut kinds = Vec::new();
+    for tls in servers {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let accepted = tls.acceptor(IpAddr::V4(Ipv4Addr::LOCALHOST)).accept(theirs);
+        let (shaken, accepted) = tokio::join!(connector.connect(ServerName::try_from("localhost").expect("a name"), ours), accepted);
+        let (mut client, mut server) = (shaken.expect("connected"), accepted.expect("accepted"));
+        // Tickets come after the handshake, before the first byte.
+        server.write_all(b"x").await.expect("written");
+        server.flush().await.expect("flushed");
+        assert_eq!(client.read_u8().await.expect("read"), b'x');
+        kinds.push((client.get_ref().1.handshake_kind(), server.get_ref().1.peer_certificates().map(<[_]>::len)));
+    }
+    assert_eq!((kinds[0].0, kinds[0].1), (Some(HandshakeKind::Full), kinds[1].1), "who the client is stays the same");
+    kinds[1].0 == Some(HandshakeKind::Resumed)
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_where_the_keys_are() {
+    let papers = Papers::new();
+    for name in ["a", "b", "c"] {
+        papers.write(&format!("{name}.ticket"), &name.repeat(48));
+    }
+    let authenticator = papers.authenticator();
+    let with = |keys: &[&str]| {
+        let ticket_keys = keys.iter().map(|name| papers.dir.path().join(format!("{name}.ticket"))).collect();
+        Tls::load(&SecureListener { ticket_keys, ..papers.listener() }, &authenticator).expect("valid")
+    };
+    let (a, same, both, other, without) = (with(&["a"]), with(&["a"]), with(&["b", "a"]), with(&["c"]), with(&[]));
+    let bob = || Some(papers.issue("bob", ExtendedKeyUsagePurpose::ClientAuth));
+    assert!(resumes(&papers, [&a, &same], None).await && resumes(&papers, [&a, &both], bob()).await);
+    assert!(resumes(&papers, [&without, &without], None).await, "one server resumes its own");
+    for [first, second] in [[&a, &other], [&both, &a], [&without, &with(&[])]] {
+        assert!(!resumes(&papers, [first, second], bob()).await);
+    }
+    // A new key counts as soon as it is read.
+    papers.write("c.ticket", &"a".repeat(48));
+    let found: Vec<bool> = (0..2).map(|_| other.reloads().any(|file| file.look().expect("valid"))).collect();
+    assert_eq!(found, [false, true], "what changes is taken when it is at rest");
+    other.renew(&authenticator);
+    assert!(resumes(&papers, [&a, &other], None).await);
 }
 
 struct Shaken {
