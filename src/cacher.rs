@@ -144,8 +144,9 @@ pub fn cacher(
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
     let made = mpsc::channel(1);
-    // It may be so already.
-    given_up.mark_changed();
+    if *given_up.borrow_and_update() > GivenUp::Nothing {
+        given_up.mark_changed();
+    }
     let started = Instant::now();
     let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, made, given_up, state, started, metrics: metrics.clone() };
     let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks };
