@@ -10,7 +10,6 @@ mod documents;
 pub mod openapi;
 mod order;
 mod rules;
-mod schema;
 mod served;
 pub mod types;
 

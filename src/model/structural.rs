@@ -98,6 +98,64 @@ impl Structural {
         self.set_defaults(object);
     }
 
+    /// That of a writer without a schema, who prunes nothing.
+    #[must_use]
+    pub fn of_anything() -> Self {
+        Self { preserves: true, embedded: true, ..Self::default() }
+    }
+
+    /// Whether every value that `writer`'s pruning and defaulting left is shown unchanged by this one's: another version of the same resource may then be made of
+    /// the stored bytes. Where that is not sure, it says no.
+    #[must_use]
+    pub fn keeps(&self, writer: &Self) -> bool {
+        self == writer
+            || self.nullable == writer.nullable
+                && self.embedded == writer.embedded
+                && self.keeps_properties(writer)
+                && self.keeps_additional(writer)
+                && self.keeps_items(writer)
+                && (self.preserves || !writer.preserves)
+    }
+
+    /// Every property that may be there is known; every default that would be set was set at the write.
+    fn keeps_properties(&self, writer: &Self) -> bool {
+        let is_open = writer.additional.is_some() || writer.preserves;
+        let survives = |(name, schema): (&str, &Self)| match (self.property(name), self.additional.as_deref()) {
+            (Some(known), _) | (None, Some(Additional::Like(known))) => known.keeps(schema),
+            (None, Some(Additional::Any)) => false,
+            (None, None) => self.preserves,
+        };
+        // A property that the writer let in as an unknown one, unpruned, would be pruned and defaulted now.
+        let was_set = |(name, schema): (&str, &Self)| match writer.property(name) {
+            Some(written) => schema.default == written.default,
+            None => schema.default.is_none() && !is_open,
+        };
+        writer.own_properties().all(survives) && self.own_properties().all(was_set)
+    }
+
+    fn keeps_additional(&self, writer: &Self) -> bool {
+        match (self.additional.as_deref(), writer.additional.as_deref()) {
+            (_, None) | (Some(Additional::Any), Some(Additional::Any)) => true,
+            (Some(Additional::Like(known)), Some(Additional::Like(written))) => known.keeps(written),
+            (Some(_), Some(_)) => false,
+            (None, Some(_)) => self.preserves,
+        }
+    }
+
+    fn keeps_items(&self, writer: &Self) -> bool {
+        match (&self.items, &writer.items) {
+            (_, None) => true,
+            (Some(known), Some(written)) => known.keeps(written),
+            (None, Some(_)) => self.preserves,
+        }
+    }
+
+    /// Properties but for those that every whole object has.
+    fn own_properties(&self) -> impl Iterator<Item = (&str, &Self)> {
+        let all = self.properties.iter().map(|(name, schema)| (&**name, schema.as_deref().unwrap_or(&LEAF)));
+        all.filter(|(name, _)| !self.is_head(name))
+    }
+
     fn property(&self, name: &str) -> Option<&Self> {
         self.properties.binary_search_by(|(known, _)| (**known).cmp(name)).ok().map(|at| self.properties[at].1.as_deref().unwrap_or(&LEAF))
     }
@@ -125,11 +183,7 @@ impl Structural {
     }
 
     fn defaulted(&self) -> impl Iterator<Item = (&str, &Self, &Value)> {
-        let properties = self.properties.iter().filter(|(name, _)| !self.is_head(name));
-        properties.filter_map(|(name, schema)| {
-            let schema = schema.as_deref()?;
-            Some((&**name, schema, schema.default.as_deref()?))
-        })
+        self.own_properties().filter_map(|(name, schema)| Some((name, schema, schema.default.as_deref()?)))
     }
 
     fn set_defaults(&self, value: &mut Value) {
@@ -330,6 +384,14 @@ mod tests {
         assert_eq!(schema.fits(&stored.to_string()), stored == shown, "{stored}");
     }
 
+    fn root(schema: &Value) -> Structural {
+        Structural::of_root(&schema.to_string()).expect("a schema")
+    }
+
+    fn keeps(reader: Value, writer: Value, expect: bool) {
+        assert_eq!(root(&reader).keeps(&root(&writer)), expect, "reader {reader} writer {writer}");
+    }
+
     #[test]
     fn what_is_not_known_goes() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}, "l": {"type": "array", "items":
@@ -437,5 +499,79 @@ mod tests {
             schema.apply(&mut applied);
             prop_assert_eq!(schema.fits(&value.to_string()), applied == value);
         }
+    }
+
+    #[test]
+    fn a_reader_must_know_what_was_written() {
+        let (a, b) =
+            (json!({"type": "object", "properties": {"a": {"type": "string"}}}), json!({"type": "object", "properties": {"b": {}}}));
+        let both = json!({"properties": {"a": {"type": "integer"}, "b": {}}});
+        keeps(a.clone(), a.clone(), true);
+        keeps(both.clone(), a.clone(), true);
+        keeps(a.clone(), both, false);
+        keeps(a.clone(), b, false);
+        keeps(json!({"properties": {"s": {}}}), json!({"properties": {"s": a}}), false);
+    }
+
+    #[test]
+    fn the_head_of_an_object_is_always_kept() {
+        let head = json!({"properties": {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}});
+        keeps(json!({}), head.clone(), true);
+        keeps(json!({"properties": {"s": {}}}), json!({"properties": {"s": head.clone()}}), false);
+        let embedded = |mut schema: Value| {
+            schema["x-kubernetes-embedded-resource"] = true.into();
+            json!({"properties": {"s": schema}})
+        };
+        keeps(embedded(json!({})), embedded(head), true);
+    }
+
+    #[test]
+    fn descriptions_and_validations_do_not_matter() {
+        keeps(json!({"properties": {"a": {"description": "x", "maxLength": 3}}}), json!({"properties": {"a": {"type": "string"}}}), true);
+    }
+
+    #[test]
+    fn a_default_must_have_been_there_at_the_write() {
+        let (plain, one, two) = (json!({}), json!({"default": 1}), json!({"default": 2}));
+        let with = |a: &Value| json!({"properties": {"a": a}});
+        keeps(with(&one), with(&one), true);
+        keeps(with(&one), with(&plain), false);
+        keeps(with(&plain), with(&one), false);
+        keeps(with(&one), with(&two), false);
+        keeps(with(&one), json!({}), false);
+    }
+
+    #[test]
+    fn unknown_fields_need_a_reader_that_keeps_them() {
+        let open = json!({"x-kubernetes-preserve-unknown-fields": true});
+        keeps(open.clone(), json!({"properties": {"a": {}}}), true);
+        keeps(json!({"properties": {"a": {}}}), open.clone(), false);
+        keeps(json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {}}}), open.clone(), false);
+        let anything = Structural::of_anything();
+        assert!(root(&open).keeps(&anything) && !root(&json!({})).keeps(&anything));
+    }
+
+    #[test]
+    fn maps_and_lists_are_followed() {
+        let (a, ab) = (json!({"properties": {"a": {}}}), json!({"properties": {"a": {}, "b": {}}}));
+        for key in ["items", "additionalProperties"] {
+            keeps(json!({key: ab}), json!({key: a}), true);
+            keeps(json!({key: a}), json!({key: ab}), false);
+            keeps(json!({}), json!({key: a}), false);
+            keeps(json!({key: a}), json!({}), true);
+        }
+        keeps(json!({"additionalProperties": ab}), json!({"properties": {"x": a}}), true);
+        keeps(json!({"additionalProperties": a}), json!({"properties": {"x": ab}}), false);
+    }
+
+    /// Under `additionalProperties: true` members of objects are pruned (spec api-surface §11.3).
+    #[test]
+    fn any_value_is_not_one_of_a_schema() {
+        let (any, like) = (json!({"additionalProperties": true}), json!({"additionalProperties": {"properties": {"a": {}}}}));
+        keeps(any.clone(), any.clone(), true);
+        keeps(any.clone(), like.clone(), false);
+        keeps(like, any.clone(), false);
+        keeps(any.clone(), json!({"properties": {"x": {"properties": {"a": {}}}}}), false);
+        keeps(json!({"type": "object"}), any, false);
     }
 }

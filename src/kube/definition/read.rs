@@ -6,14 +6,12 @@ use std::{cell::OnceCell, cmp::Ordering, ops::Range, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
     builtins::{field_index, members},
     order::preferred_first,
     rules,
-    schema::keeps,
     served::{Conversion, Labels, ScalePaths, Served, Subresource, UnknownLabel, api_version},
 };
 use go::quote::quoted;
@@ -202,8 +200,7 @@ impl Draft<'_> {
 
     /// What each value is pruned and defaulted by when it is read. The schemas of the other versions that are shown change nothing more.
     fn structural(&self) -> Option<Arc<Structural>> {
-        let schema = self.versions[self.storage].schema.as_ref()?;
-        Structural::of_root(schema.text).ok().map(Arc::new)
+        self.versions[self.storage].schema.as_ref()?.structural().cloned()
     }
 
     /// The versions whose stored values need only another `apiVersion` to be what the storage version shows.
@@ -277,26 +274,27 @@ struct Version<'a> {
     columns: Vec<PrinterColumn>,
 }
 
-/// A schema, and its tree once that is needed: when versions have different ones.
+/// A schema, read once that is needed: of the version that is stored, or when versions have different ones.
 struct Schema<'a> {
     text: &'a str,
-    tree: OnceCell<Option<Value>>,
+    structural: OnceCell<Option<Arc<Structural>>>,
 }
 
 impl Schema<'_> {
-    /// None when it is too deep for a tree.
-    fn tree(&self) -> Option<&Value> {
-        self.tree.get_or_init(|| serde_json::from_str(self.text).ok()).as_ref()
+    /// None when it is nested too deep.
+    fn structural(&self) -> Option<&Arc<Structural>> {
+        self.structural.get_or_init(|| Structural::of_root(self.text).ok().map(Arc::new)).as_ref()
     }
 }
 
 impl Version<'_> {
     fn kept_by(&self, reader: &Self) -> bool {
         let Some(reads) = &reader.schema else { return true };
+        let kept = |writes: &Structural| reads.structural().is_some_and(|reads| reads.keeps(writes));
         match &self.schema {
             Some(writes) if writes.text == reads.text => true,
-            Some(writes) => writes.tree().is_some_and(|writes| reads.tree().is_some_and(|reads| keeps(reads, Some(writes)))),
-            None => reads.tree().is_some_and(|reads| keeps(reads, None)),
+            Some(writes) => writes.structural().is_some_and(|writes| kept(writes)),
+            None => kept(&Structural::of_anything()),
         }
     }
 }

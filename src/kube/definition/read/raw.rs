@@ -175,7 +175,7 @@ impl<'a> RawVersion<'a> {
             name: self.name.clone(),
             served: self.served,
             deprecation: self.deprecated.then(|| self.deprecation_warning.clone()),
-            schema: schema.map(|schema| Schema { text: schema.get(), tree: OnceCell::new() }),
+            schema: schema.map(|schema| Schema { text: schema.get(), structural: OnceCell::new() }),
             selectable: selectable.into_iter().flatten().map(label).collect(),
             status: subresources.is_some_and(|s| s.status.is_some()),
             scale: subresources.and_then(|s| s.scale.as_ref()).map(RawScale::paths),

@@ -1,6 +1,6 @@
 //! Whether definitions make what the real server serves.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::Catalogue;
