@@ -35,7 +35,8 @@ pub(crate) struct Heard {
     pub(crate) ended: usize,
     /// Why the first of them ended.
     pub(crate) first_end: Option<String>,
-    pub(crate) from_acknowledged: Percentiles,
+    /// None when nothing came.
+    pub(crate) from_acknowledged: Option<Percentiles>,
 }
 
 impl Load {

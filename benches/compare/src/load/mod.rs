@@ -135,7 +135,7 @@ pub(crate) enum Reply {
     /// Percentiles over all watches and events.
     Latency { from_acknowledged: Percentiles, from_sent: Percentiles },
     /// How many events came to how many watches from `first_seq` on, and how long after the acknowledged write.
-    Heard { delivered: u64, ended: usize, first_end: Option<String>, from_acknowledged: Percentiles },
+    Heard { delivered: u64, ended: usize, first_end: Option<String>, from_acknowledged: Option<Percentiles> },
     /// The requests are done and each answer was complete.
     Requests { plain_bytes: u64, wire_bytes: u64, compressed: bool, latency: Percentiles },
     /// Something is wrong with the server or with this machine; the process ends.

@@ -33,23 +33,22 @@ impl Bench {
         let client = load.meter().cpu()? - client_before;
         load.close().await?;
 
-        let Heard { delivered, ended, first_end, from_acknowledged: latency } = heard;
+        let Heard { delivered, ended, first_end, from_acknowledged } = heard;
         let wanted = written * self.sizes.watchers as u64;
         let (side, figures, key) = (subject.side, &mut self.figures, format!("{}_{rate}", shape.key));
         let title = |what: &str| format!("{what}, {}", shape.title);
         let what = title(&format!("at {rate} writes/s, deliver 1 event to 1 of {} watches", self.sizes.watchers));
-        figures.add(side, row("heavy", &key, what, "µs CPU"), micros(server) / as_float(delivered));
         let achieved = as_float(written) / (as_float(span) / 1e6);
         figures.add(side, plain("heavy_rate", &key, title("… writes acknowledged"), "1/s"), achieved);
         figures.add(side, plain("heavy_lost", &key, title("… events lost"), ""), as_float(wanted - delivered));
-        figures.add(side, plain("heavy_p50", &key, title("… write acknowledged → client, p50"), "ms"), latency.p50);
-        figures.add(side, row("heavy_p99", &key, title("… write acknowledged → client, p99"), "ms"), latency.p99);
-        figures.add(side, row("heavy_max", &key, title("… write acknowledged → client, max"), "ms"), latency.max);
-        figures.add(
-            side,
-            plain("heavy_client", &key, title("… load generator, per event"), "µs CPU"),
-            micros(client) / as_float(delivered),
-        );
+        if let Some(latency) = from_acknowledged {
+            figures.add(side, row("heavy", &key, what, "µs CPU"), micros(server) / as_float(delivered));
+            figures.add(side, plain("heavy_p50", &key, title("… write acknowledged → client, p50"), "ms"), latency.p50);
+            figures.add(side, row("heavy_p99", &key, title("… write acknowledged → client, p99"), "ms"), latency.p99);
+            figures.add(side, row("heavy_max", &key, title("… write acknowledged → client, max"), "ms"), latency.max);
+            let client = micros(client) / as_float(delivered);
+            figures.add(side, plain("heavy_client", &key, title("… load generator, per event"), "µs CPU"), client);
+        }
         if ended > 0 {
             let why = first_end.unwrap_or_default();
             figures.note(format!("{side:?}, {rate} writes/s, {}: {ended} watches ended, the first with: {why}", shape.title));
