@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Alone, Failure, Outcome, asked};
+use super::{Alone, Failure, Outcome, asked, metric, names};
 use crate::client::Client;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const OF_MAPS: &str = "resource=\"configmaps\"";
 const OBJECTS: usize = 1_200;
 /// Objects of one rack.
 const RACK: usize = 12;
@@ -28,7 +29,7 @@ async fn a_selector_that_is_asked_often_gets_an_index() -> Outcome {
     let scanned = list(&client, &asks(7)).await?;
     let began = Instant::now();
     // Both labels are learned; the narrow one answers.
-    while metric(&client, "watchcache_selector_indexes{").await? < 1.0 {
+    while metric(&client, "watchcache_selector_indexes{", OF_MAPS).await? < 1.0 {
         assert!(began.elapsed() < SOON, "no index");
         for _ in 0..10 {
             assert_eq!(list(&client, &asks(7)).await?["items"], scanned["items"]);
@@ -82,10 +83,6 @@ fn name(at: usize) -> String {
     format!("cm-{at:04}")
 }
 
-fn names(list: &Value) -> Vec<String> {
-    list["items"].as_array().into_iter().flatten().filter_map(|item| Some(item["metadata"]["name"].as_str()?.to_owned())).collect()
-}
-
 async fn list(client: &Client, query: &str) -> Result<Value, Failure> {
     asked(client, ("GET", &format!("{MAPS}?{query}")), None, 200).await
 }
@@ -93,14 +90,7 @@ async fn list(client: &Client, query: &str) -> Result<Value, Failure> {
 /// A list, and how many objects it looked at.
 async fn looked_at(client: &Client, query: &str) -> Result<(Value, f64), Failure> {
     const LOOKED: &str = "apiserver_cache_list_fetched_objects_total{";
-    let before = metric(client, LOOKED).await?;
+    let before = metric(client, LOOKED, OF_MAPS).await?;
     let listed = list(client, query).await?;
-    Ok((listed, metric(client, LOOKED).await? - before))
-}
-
-/// The figure of ConfigMaps in a family.
-async fn metric(client: &Client, family: &str) -> Result<f64, Failure> {
-    let text = String::from_utf8(client.fetch("/metrics").await?.body.to_vec())?;
-    let line = text.lines().find(|line| line.starts_with(family) && line.contains("resource=\"configmaps\"")).unwrap_or("0 0");
-    Ok(line.rsplit(' ').next().unwrap_or("0").parse()?)
+    Ok((listed, metric(client, LOOKED, OF_MAPS).await? - before))
 }

@@ -164,6 +164,18 @@ pub(crate) async fn asked(
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
+/// The names of a list's objects.
+fn names(list: &Value) -> Vec<String> {
+    list["items"].as_array().into_iter().flatten().filter_map(|item| Some(item["metadata"]["name"].as_str()?.to_owned())).collect()
+}
+
+/// The figure of a family with this label, 0 if there is none.
+async fn metric(client: &Client, family: &str, label: &str) -> Result<f64, Failure> {
+    let text = String::from_utf8(client.fetch("/metrics").await?.body.to_vec())?;
+    let line = text.lines().find(|line| line.starts_with(family) && line.contains(label)).unwrap_or("0 0");
+    Ok(line.rsplit(' ').next().unwrap_or("0").parse()?)
+}
+
 /// The revision of an object, as a number.
 fn revision(object: &Value) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
     let text = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).ok_or("an object without a revision")?;
