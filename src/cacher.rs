@@ -129,14 +129,14 @@ pub struct Done {
 #[error("the resource is no longer served")]
 pub struct Gone;
 
-/// Makes a cacher and both of its ends.
+/// Makes a cacher and both of its ends. What `given_up` has not seen yet, the cacher is told when it begins.
 #[must_use]
 pub fn cacher(
     storage: Arc<Storage>,
     limits: RingLimits,
     groups: GroupLimits,
     fed: Arc<Fed>,
-    mut given_up: sync::watch::Receiver<GivenUp>,
+    given_up: sync::watch::Receiver<GivenUp>,
     metrics: Arc<ResourceMetrics>,
 ) -> (Cacher, Handle, Inbox) {
     let (state, published) = State::new(limits, groups, fed);
@@ -144,9 +144,6 @@ pub fn cacher(
     let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
     let queued = Arc::new(AtomicUsize::new(0));
     let made = mpsc::channel(1);
-    if *given_up.borrow_and_update() > GivenUp::Nothing {
-        given_up.mark_changed();
-    }
     let started = Instant::now();
     let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, made, given_up, state, started, metrics: metrics.clone() };
     let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks };
@@ -516,6 +513,22 @@ mod tests {
         assert!(bench.published.known().view.broken.is_empty());
         assert_eq!(drain(&mut bench.watch(12)), (0, Step::Expired { seen: Revision(12), floor: Revision(13) }), "12 was not shown");
         assert_eq!(drain(&mut bench.watch(13)), (0, Step::Pending));
+    }
+
+    /// A resource may come when memory is short already.
+    #[tokio::test]
+    async fn a_new_cacher_is_told_what_is_given_up() {
+        let (giving_up, given_up) = sync::watch::channel(GivenUp::Nothing);
+        giving_up.send_replace(GivenUp::Blocks);
+        let limits = RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 };
+        let metrics = Arc::new(crate::telemetry::Metrics::new().resource("", "configmaps"));
+        let storage = Arc::new(Storage::test_config_maps());
+        let (mut cacher, _handle, _inbox) =
+            cacher(storage, limits, GroupLimits::default(), Arc::new(Fed::default()), given_up.clone(), metrics);
+        let mut tick = tokio::time::interval(TIDY_EVERY);
+        // The first tick is due, too.
+        let told = [cacher.select(&mut tick).await, cacher.select(&mut tick).await];
+        assert!(told.iter().flatten().any(|action| matches!(action, Action::GiveUp(GivenUp::Blocks))));
     }
 
     #[test]

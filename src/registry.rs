@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use imbl::OrdMap;
 use tokio::{
     runtime::Handle as Runtime,
-    sync::{mpsc, watch as told},
+    sync::{self, mpsc},
 };
 
 use crate::cacher::{Handle, cacher};
@@ -86,8 +86,8 @@ pub struct Parts {
     pub limits: RingLimits,
     /// How watches of each are served.
     pub groups: GroupLimits,
-    /// What the server does without.
-    pub given_up: told::Receiver<GivenUp>,
+    /// What the server does without; never looked at here, so that each new cacher is told.
+    pub given_up: sync::watch::Receiver<GivenUp>,
     /// Stored resources that are not kept: nothing of them is served.
     pub excluded: BTreeSet<ResourceId>,
     /// The namespaces of which namespaced resources are kept, and the stored resources that are kept of all even so; none: all.
