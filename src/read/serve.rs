@@ -306,15 +306,15 @@ impl Target {
         let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let fetched = &self.resource.metrics.cache_list_fetched;
-        let (mut pace, mut looked) = (Pace::default(), 0);
+        let (mut pace, mut looked, mut next) = (Pace::default(), 0, Vec::new());
         for object in store.select(&self.filter, &self.prefix, &start) {
             looked += 1;
             if self.filter.matches(object) {
                 page.objects.push(object.clone());
                 if page.objects.len() == limit {
                     // Another key follows, selected or not.
-                    let behind = [object.key(), b"\0"].concat();
-                    page.last = store.scan(&self.prefix, &behind).next().map(|_| object.key().to_vec());
+                    next = [object.key(), b"\0"].concat();
+                    page.last = store.scan(&self.prefix, &next).next().map(|_| object.key().to_vec());
                     break;
                 }
             }
@@ -324,9 +324,8 @@ impl Target {
         }
         fetched.inc_by(looked as u64);
         self.resource.handle.published.scanned(&self.filter, looked, page.objects.len());
-        if let Some(last) = page.last.as_ref().filter(|_| !self.scope().selects) {
+        if page.last.is_some() && !self.scope().selects {
             let remaining = self.count(at, store, &start, &mut pace).await - limit;
-            let next = [last, &b"\0"[..]].concat();
             self.resource.handle.published.tell_count(self.place(at, &next), remaining);
             page.remaining = Some(remaining as u64);
         }
