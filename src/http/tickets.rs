@@ -47,6 +47,18 @@ impl Tickets {
         };
         files.iter().enumerate().map(key).collect::<Result<_, _>>().map(Self)
     }
+
+    fn encrypt_at(&self, now: u64, session: &[u8]) -> Option<Vec<u8>> {
+        self.0.first()?.seal(now, session)
+    }
+
+    fn decrypt_at(&self, now: u64, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (name, sealed) = ticket.split_at_checked(NAME_LEN)?;
+        let key = self.0.iter().find(|key| key.name == name)?;
+        let (made, session) = key.open(sealed)?;
+        // Another server's clock may be ahead.
+        (now.saturating_sub(made) < LIFETIME.into()).then_some(session)
+    }
 }
 
 impl Key {
@@ -84,20 +96,6 @@ struct Len(usize);
 impl aws_lc_rs::hkdf::KeyType for Len {
     fn len(&self) -> usize {
         self.0
-    }
-}
-
-impl Tickets {
-    fn encrypt_at(&self, now: u64, session: &[u8]) -> Option<Vec<u8>> {
-        self.0.first()?.seal(now, session)
-    }
-
-    fn decrypt_at(&self, now: u64, ticket: &[u8]) -> Option<Vec<u8>> {
-        let (name, sealed) = ticket.split_at_checked(NAME_LEN)?;
-        let key = self.0.iter().find(|key| key.name == name)?;
-        let (made, session) = key.open(sealed)?;
-        // Another server's clock may be ahead.
-        (now.saturating_sub(made) < LIFETIME.into()).then_some(session)
     }
 }
 
