@@ -40,7 +40,7 @@ BUGS = [
      "let ids: Vec<Vec<u8>> = self.resources.keys().filter(|key| range.contains(key) && (!BUG || key.is_empty())).cloned().collect();"),
     ("after a restored backup, smaller revisions are taken for duplicates", "src/watch/feed/machine.rs",
      "resource.upto = Revision::ZERO;\n        out.push(Out::Withhold", "if !BUG { resource.upto = Revision::ZERO; }\n        out.push(Out::Withhold"),
-    ("a bookmark may be older than the one before", "src/watch/dispatch/subscription.rs",
+    ("a bookmark may repeat the one before, or be older", "src/watch/dispatch/subscription.rs",
      "            self.start = revision;\n", "            if !BUG { self.start = revision; }\n"),
 ]
 

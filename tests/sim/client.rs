@@ -87,6 +87,8 @@ pub(crate) struct Client {
     read_to: u64,
     /// The last event or bookmark: what a client resumes from.
     pub(crate) seen: u64,
+    /// Where it began, then the last bookmark.
+    marked: u64,
     pub(crate) over: Option<Over>,
     /// Events and bookmarks judged.
     pub(crate) judged: (u64, u64),
@@ -109,6 +111,7 @@ impl Client {
             line: line.id,
             read_to: from,
             seen: from,
+            marked: from,
             over: None,
             judged: (0, 0),
             wish,
@@ -179,16 +182,18 @@ impl Client {
 
     fn bookmarked(&mut self, revision: u64) {
         self.judged.1 += 1;
-        assert!(revision > self.seen || self.line_allows(revision), "Ordered: a bookmark at {revision} after {}", self.seen);
+        // It may repeat the revision of the last event, never one of a bookmark (spec list-watch §4.5, "Delivery filter").
+        assert!(
+            revision >= self.seen && revision > self.marked,
+            "Ordered: a bookmark at {revision} after {} and {}",
+            self.seen,
+            self.marked
+        );
+        self.marked = revision;
         if let Some(next) = self.expected.front() {
             assert!(next.revision > revision, "Bookmarkable: a bookmark at {revision} before {next:?}");
         }
-        self.seen = self.seen.max(revision);
-    }
-
-    /// A bookmark may repeat the last revision.
-    fn line_allows(&self, revision: u64) -> bool {
-        revision == self.seen
+        self.seen = revision;
     }
 
     fn judge(&mut self, out: &[Bytes]) {
