@@ -136,7 +136,10 @@ impl Encoding {
         let status = status_json.trim_ascii_end();
         match self {
             Self::Json => Ok(json_frame(Kind::Error, status.len(), |out| out.extend_from_slice(status))),
-            Self::Protobuf(_) => Ok(wire::frame(Kind::Error, &Media::Protobuf.encode(status.to_vec(), false)?)),
+            Self::Protobuf(_) => {
+                let status = Media::Protobuf.encode(status.to_vec(), false)?;
+                Ok(wire::frame(Kind::Error, status.len(), |out| out.extend_from_slice(&status)))
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ mod partial;
 mod printed;
 pub mod proto;
 mod scan;
+mod skim;
 mod statefulset_defaults;
 pub mod stored;
 mod table;

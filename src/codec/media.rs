@@ -66,8 +66,7 @@ fn protobuf(json: &[u8]) -> Result<Vec<u8>, Unencodable> {
     let meta: TypeMeta<'_> = serde_json::from_slice(json).map_err(|error| Unencodable::NoKind(error.to_string()))?;
     let message = proto::message(&meta.api_version, &meta.kind)
         .ok_or_else(|| Unencodable::NoMessage { api_version: meta.api_version.to_string(), kind: meta.kind.to_string() })?;
-    let mut raw = Vec::with_capacity(json.len());
-    message.from_json(json, &mut raw)?;
+    let raw = message.from_json(json)?;
     let mut out = Vec::with_capacity(raw.len() + 64);
     proto::envelope_into(&meta.api_version, &meta.kind, &raw, &mut out);
     Ok(out)

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::{
     encode::{self, OBJECT_META},
     members::{Members, Writer},
+    skim,
 };
 use model::{Object, Revision, Shape, Storage};
 
@@ -83,18 +84,16 @@ fn span(tail: &[u8]) -> Option<Range<usize>> {
     }
 }
 
-/// The first JSON value from `at` on; what follows it is not looked at.
+/// The first JSON value from `at` on.
 fn value_at(tail: &[u8], at: usize) -> Option<Range<usize>> {
-    let mut values = serde_json::Deserializer::from_slice(&tail[at..]).into_iter::<&RawValue>();
-    let value = values.next()?.ok()?.get();
-    let start = value.as_ptr().addr() - tail.as_ptr().addr();
-    Some(start..start + value.len())
+    let start = skim::blank(tail, at);
+    Some(start..skim::end(tail, start)?)
 }
 
 /// The place after the separator that is next.
 fn past(tail: &[u8], at: usize, separator: u8) -> Option<usize> {
-    let blank = tail[at..].iter().position(|byte| !byte.is_ascii_whitespace())?;
-    (tail[at + blank] == separator).then_some(at + blank + 1)
+    let at = skim::blank(tail, at);
+    (*tail.get(at)? == separator).then_some(at + 1)
 }
 
 /// The stored metadata, with this revision.

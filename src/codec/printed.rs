@@ -44,8 +44,7 @@ fn as_go(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> {
 fn through_message(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let message = proto::message(text("apiVersion"), text("kind"))?;
-    let (mut raw, mut printed) = (Vec::with_capacity(json.len()), Vec::with_capacity(json.len() + 64));
-    message.from_json(json, &mut raw).ok()?;
+    let (raw, mut printed) = (message.from_json(json).ok()?, Vec::with_capacity(json.len() + 64));
     message.to_json(&raw, usize::MAX, &mut printed).ok()?;
     if !object.values().any(has_empty_list) {
         return Some(printed);

@@ -67,9 +67,7 @@ impl Wire {
             return Ok(kept);
         }
         let raw = self.raw(object.tail().len() + 64, |out| content.object_into(object, out));
-        let mut raw = raw.map_err(|why| Unencodable::object(object, why))?;
-        raw.shrink_to_fit();
-        let raw = Bytes::from(raw);
+        let raw = Bytes::from(raw.map_err(|why| Unencodable::object(object, why))?);
         if self.kept && raw.len() <= KEPT_BYTES_EACH {
             object.keep_message(&raw);
         }
@@ -80,9 +78,7 @@ impl Wire {
     pub(super) fn raw(&self, json_len: usize, json: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, ProtoError> {
         let mut text = Vec::with_capacity(json_len);
         json(&mut text);
-        let mut raw = Vec::with_capacity(text.len());
-        self.message.from_json(&text, &mut raw)?;
-        Ok(raw)
+        self.message.from_json(&text)
     }
 
     /// The body of a GET: a whole message in its envelope.
@@ -94,7 +90,8 @@ impl Wire {
 
     /// A watch frame of a message.
     pub(super) fn frame(&self, kind: Kind, message: &[u8]) -> Bytes {
-        frame(kind, &self.body(message))
+        let len = proto::envelope_len(&self.api_version, &self.kind, message.len());
+        frame(kind, len, |out| proto::envelope_into(&self.api_version, &self.kind, message, out))
     }
 }
 
@@ -104,17 +101,19 @@ pub(super) const ITEMS: u32 = 2;
 /// Bytes of the length before an event in the stream form of protobuf (spec list-watch §4.3).
 pub const LENGTH_PREFIX: usize = 4;
 
-/// A watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, the object in its envelope.
-pub(super) fn frame(kind: Kind, object: &[u8]) -> Bytes {
-    let mut extension = Vec::with_capacity(object.len() + 8);
-    proto::field_into(1, object, &mut extension);
-    let mut out = vec![0; LENGTH_PREFIX];
-    out.reserve(extension.len() + 24);
-    proto::field_into(1, kind.as_str().as_bytes(), &mut out);
-    proto::field_into(2, &extension, &mut out);
+/// A watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, an object in its envelope, which is so many
+/// bytes.
+pub(super) fn frame(kind: Kind, object_len: usize, object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let kind = kind.as_str().as_bytes();
+    let extension_len = proto::field_len(1, object_len);
+    let len = proto::field_len(1, kind.len()) + proto::field_len(2, extension_len);
+    let mut out = Vec::with_capacity(LENGTH_PREFIX + len);
     // No object is near 4 GiB: etcd takes 1.5 MiB.
-    let length = u32::try_from(out.len() - LENGTH_PREFIX).unwrap_or(u32::MAX);
-    out[..LENGTH_PREFIX].copy_from_slice(&length.to_be_bytes());
-    out.shrink_to_fit();
+    out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+    proto::field_into(1, kind, &mut out);
+    proto::field_head_into(2, extension_len, &mut out);
+    proto::field_head_into(1, object_len, &mut out);
+    object(&mut out);
+    debug_assert_eq!(out.len(), LENGTH_PREFIX + len, "the object is as long as it was said to be");
     Bytes::from(out)
 }

@@ -23,8 +23,7 @@ pub(crate) fn readable(headers: &[(String, String)], body: &[u8]) -> String {
 pub(crate) fn enveloped(json: &str, told: Option<(&str, &str)>) -> Option<Vec<u8>> {
     let value: Value = serde_json::from_str(json).ok()?;
     let of = (value["apiVersion"].as_str()?, value["kind"].as_str()?);
-    let mut raw = Vec::new();
-    proto::message(of.0, of.1)?.from_json(json.as_bytes(), &mut raw).ok()?;
+    let raw = proto::message(of.0, of.1)?.from_json(json.as_bytes()).ok()?;
     let (api_version, kind) = told.unwrap_or(of);
     let mut out = Vec::new();
     proto::envelope_into(api_version, kind, &raw, &mut out);

@@ -3,16 +3,24 @@
 use super::wire::{LEN, varint_len};
 
 /// What is written, at the end of its buffer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Back {
     buffer: Vec<u8>,
     start: usize,
 }
 
 impl Back {
-    /// With room for so many bytes.
-    pub(super) fn new(room: usize) -> Self {
-        Self { buffer: vec![0; room], start: room }
+    /// Forgets what is written, and has room for so many bytes.
+    pub(super) fn clear(&mut self, room: usize) {
+        if self.buffer.len() < room {
+            self.buffer = vec![0; room];
+        }
+        self.start = self.buffer.len();
+    }
+
+    /// How many bytes it holds, written or not.
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.len()
     }
 
     /// How much is written.
@@ -79,7 +87,9 @@ mod tests {
 
     #[test]
     fn grows_at_the_front() {
-        let mut back = Back::new(0);
+        let mut back = Back::default();
+        back.bytes(&[1; 100]);
+        back.clear(10);
         for i in (0..1000u64).rev() {
             let before = back.len();
             back.varint(i << (i % 50));

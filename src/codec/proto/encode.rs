@@ -1,6 +1,6 @@
 //! A JSON object as the bytes that Go's generated code makes of the same object: ascending numbers, sorted maps, zero values written. Knows no envelope.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::Cell};
 
 use base64::{
     Engine, alphabet,
@@ -22,25 +22,52 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralP
 /// The member that is not there. Index 0 is the whole object, which is no member.
 const NONE: u32 = 0;
 
-/// Appends the message of a whole object.
-pub(super) fn message_into(message: MessageRef, json: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let text = std::str::from_utf8(json).map_err(|error| ProtoError::Json(error.valid_up_to()))?;
-    let nodes = tape::read(text)?;
+/// The most that a thread keeps of its buffers, bytes: enough for objects of some 20 KiB.
+const KEPT_BYTES: usize = 128 << 10;
+
+thread_local! {
+    /// What the last message of this thread was made in, for the next one: a list makes thousands.
+    static BUFFERS: Cell<Buffers> = Cell::default();
+}
+
+/// What a message is made in.
+#[derive(Default)]
+struct Buffers {
+    nodes: Vec<Node>,
+    places: Vec<u32>,
+    list: Vec<u32>,
+    back: Back,
+}
+
+impl Buffers {
+    fn bytes(&self) -> usize {
+        let of = |count: usize, each: usize| count * each;
+        let words = self.places.capacity() + self.list.capacity();
+        of(self.nodes.capacity(), size_of::<Node>()) + of(words, size_of::<u32>()) + self.back.capacity()
+    }
+}
+
+/// The message of a whole object.
+pub(super) fn message(message: MessageRef, json: &[u8]) -> Result<Vec<u8>> {
+    let mut buffers = BUFFERS.take();
+    let made = write(message, json, &mut buffers).map(|()| buffers.back.written().to_vec());
+    if buffers.bytes() <= KEPT_BYTES {
+        BUFFERS.set(buffers);
+    }
+    made
+}
+
+fn write(message: MessageRef, text: &[u8], buffers: &mut Buffers) -> Result<()> {
+    let Buffers { nodes, places, list, back } = buffers;
+    tape::read(text, nodes)?;
     if nodes[0].kind != Kind::Object {
         return Err(ProtoError::Json(0));
     }
+    places.clear();
+    list.clear();
+    back.clear(text.len());
     let schema = &*SCHEMA;
-    let mut encoder = Encoder {
-        schema,
-        text: text.as_bytes(),
-        nodes: &nodes,
-        places: Vec::with_capacity(256),
-        list: Vec::new(),
-        back: Back::new(json.len()),
-    };
-    encoder.object(schema.message(message), 0)?;
-    out.extend_from_slice(encoder.back.written());
-    Ok(())
+    Encoder { schema, text, nodes, places, list, back }.object(schema.message(message), 0)
 }
 
 struct Encoder<'t> {
@@ -48,10 +75,10 @@ struct Encoder<'t> {
     text: &'t [u8],
     nodes: &'t [Node],
     /// The values of the members of the messages that are being written, the innermost last; [`NONE`] for what is missing.
-    places: Vec<u32>,
+    places: &'t mut Vec<u32>,
     /// The elements of the arrays and the names of the maps that are being written, the innermost last.
-    list: Vec<u32>,
-    back: Back,
+    list: &'t mut Vec<u32>,
+    back: &'t mut Back,
 }
 
 impl<'t> Encoder<'t> {

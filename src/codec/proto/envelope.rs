@@ -2,7 +2,7 @@
 
 use super::{
     error::{ProtoError, Result},
-    wire::{LEN, Reader, field_into, varint_into, varint_len},
+    wire::{LEN, Reader, field_head_into, field_into, field_len, varint_into},
 };
 use crate::{ListMeta, encode::revision_into};
 
@@ -36,14 +36,21 @@ pub fn envelope_into(api_version: &str, kind: &str, raw: &[u8], out: &mut Vec<u8
 
 /// Appends what stands before a message of so many bytes; [`ENVELOPE_TAIL`] stands after it.
 pub fn envelope_head_into(api_version: &str, kind: &str, raw_len: usize, out: &mut Vec<u8>) {
-    let text = |text: &str| 1 + varint_len(text.len() as u64) + text.len();
     out.extend_from_slice(PREFIX);
-    out.push(1 << 3 | LEN);
-    varint_into((text(api_version) + text(kind)) as u64, out);
+    field_head_into(1, type_meta_len(api_version, kind), out);
     field_into(1, api_version.as_bytes(), out);
     field_into(2, kind.as_bytes(), out);
-    out.push(2 << 3 | LEN);
-    varint_into(raw_len as u64, out);
+    field_head_into(2, raw_len, out);
+}
+
+/// How many bytes [`envelope_into`] appends for a message of so many.
+#[must_use]
+pub fn envelope_len(api_version: &str, kind: &str, raw_len: usize) -> usize {
+    PREFIX.len() + field_len(1, type_meta_len(api_version, kind)) + field_len(2, raw_len) + ENVELOPE_TAIL.len()
+}
+
+fn type_meta_len(api_version: &str, kind: &str) -> usize {
+    field_len(1, api_version.len()) + field_len(2, kind.len())
 }
 
 /// Reads an envelope.

@@ -33,8 +33,8 @@ fn check(line: &str) -> Result<(), String> {
             return Err(format!("{api_version} {kind}\n  {told}\n  {json}"));
         }
     }
-    let (mut made, again) = (Vec::new(), bytes(columns.get(4).unwrap_or(&raw)));
-    found.from_json(json.as_bytes(), &mut made).map_err(|error| format!("{api_version} {kind}: {error}\n{json}"))?;
+    let again = bytes(columns.get(4).unwrap_or(&raw));
+    let made = found.from_json(json.as_bytes()).map_err(|error| format!("{api_version} {kind}: {error}\n{json}"))?;
     if made != again {
         return Err(format!("{api_version} {kind}\n  {}\n  {}\n  {json}", made.escape_ascii(), again.escape_ascii()));
     }

@@ -21,9 +21,9 @@ mod golden;
 #[cfg(test)]
 mod tests;
 
-pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, list_meta_into, open};
+pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, envelope_len, list_meta_into, open};
 pub use error::ProtoError;
-pub use wire::{field_into, field_len};
+pub use wire::{field_head_into, field_into, field_len};
 
 use schema::{KindOf, SCHEMA};
 
@@ -65,12 +65,12 @@ impl Message {
         done
     }
 
-    /// Appends the message of an object; members that it does not have, kind and apiVersion among them, are left out. Of a member that stands there
-    /// twice the last one counts. (Go merges the two, where they are objects.)
+    /// The message of an object; members that it does not have, kind and apiVersion among them, are left out. Of a member that stands there twice the last
+    /// one counts. (Go merges the two, where they are objects.)
     ///
     /// # Errors
-    /// No JSON, or a member that cannot be what it is in the message. Nothing is appended then.
-    pub fn from_json(self, json: &[u8], out: &mut Vec<u8>) -> Result<(), ProtoError> {
-        encode::message_into(self.0.message, json, out)
+    /// No JSON, or a member that cannot be what it is in the message.
+    pub fn from_json(self, json: &[u8]) -> Result<Vec<u8>, ProtoError> {
+        encode::message(self.0.message, json)
     }
 }

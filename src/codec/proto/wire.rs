@@ -126,9 +126,14 @@ pub fn field_len(number: u32, len: usize) -> usize {
 
 /// Appends a field that has a length: tag, length, bytes. A list has its [`super::list_meta_into`] as field 1 and its items as field 2.
 pub fn field_into(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
-    varint_into(u64::from(number) << 3 | u64::from(LEN), out);
-    varint_into(bytes.len() as u64, out);
+    field_head_into(number, bytes.len(), out);
     out.extend_from_slice(bytes);
+}
+
+/// Appends what stands before so many bytes of a field: tag and length.
+pub fn field_head_into(number: u32, len: usize, out: &mut Vec<u8>) {
+    varint_into(u64::from(number) << 3 | u64::from(LEN), out);
+    varint_into(len as u64, out);
 }
 
 #[cfg(test)]

@@ -39,11 +39,11 @@ impl Moment {
 /// Two or three significant figures (spec api-surface §4.2). Go truncates towards zero.
 fn human(nanos: i128) -> String {
     // Go's Duration ends at 292 years.
-    let nanos = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-    let seconds = nanos / SECOND;
+    let nanos = i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
+    let seconds = nanos / 1_000_000_000;
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
-    let two = |first: i128, unit: char, second: i128, smaller: char| {
+    let two = |first: i64, unit: char, second: i64, smaller: char| {
         if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{smaller}") }
     };
     match () {

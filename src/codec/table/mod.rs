@@ -132,16 +132,10 @@ impl Table {
     pub(super) fn arrange(&self, page: &mut [Arc<Object>]) {
         if self.storage.resource == "flowschemas" && self.storage.group == "flowcontrol.apiserver.k8s.io" {
             page.sort_by_cached_key(|object| {
-                let json = [b"{", object.tail()].concat();
-                let precedence = self.node(&json).path("spec.matchingPrecedence").int();
-                (precedence, object.name().to_owned())
+                let node = Node::of_tail(object.tail(), &self.want).unwrap_or_default();
+                (node.path("spec.matchingPrecedence").int(), object.name().to_owned())
             });
         }
-    }
-
-    fn node<'j>(&self, json: &'j [u8]) -> Node<'j> {
-        // `ingest` lets in only what is JSON.
-        std::str::from_utf8(json).ok().and_then(|json| Node::read(json, &self.want).ok()).unwrap_or_default()
     }
 }
 

@@ -1,14 +1,8 @@
 //! A JSON value as a borrowed tree, without the parts that nobody asked for. Knows no resource.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-
-use crate::encode;
-use model::Text;
+use crate::{encode, skim};
 
 /// One value. What a printer asks for and does not find is the zero value of its Go type, as after decoding in kube-apiserver.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,15 +28,14 @@ pub(super) enum Node<'a> {
 static NOTHING: Node<'static> = Node::Null;
 
 impl<'a> Node<'a> {
-    /// Reads a whole value, of which `want` is kept.
-    ///
-    /// # Errors
-    /// Invalid JSON.
-    pub(super) fn read(json: &'a str, want: &Want) -> serde_json::Result<Self> {
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        let node = Read(want).deserialize(&mut deserializer)?;
-        deserializer.end()?;
-        Ok(node)
+    /// A whole value, of which `want` is kept. It was checked when it came in; `None` when it is no JSON all the same.
+    pub(super) fn read(json: &'a [u8], want: &Want) -> Option<Self> {
+        Reader { text: json, at: 0, depth: 0 }.value(want)
+    }
+
+    /// The same of an object without its first bracket: the tail of a stored one.
+    pub(super) fn of_tail(tail: &'a [u8], want: &Want) -> Option<Self> {
+        Reader { text: tail, at: 0, depth: 1 }.members(want).map(Self::Object)
     }
 
     /// A member of an object.
@@ -220,94 +213,172 @@ impl Want {
         &mut self.members[at].1
     }
 
-    fn of(&self, name: &str) -> Option<&Self> {
+    fn of(&self, name: &[u8]) -> Option<&Self> {
         static WHOLE: Want = Want { kept: Kept::Whole, members: Vec::new(), except: Vec::new() };
-        let named = self.members.iter().find(|(known, _)| **known == *name).map(|(_, want)| want);
+        let named = self.members.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, want)| want);
         match self.kept {
             Kept::Named => named,
-            Kept::Whole if self.except.iter().any(|(known, _)| **known == *name) => None,
+            Kept::Whole if self.except.iter().any(|(known, _)| known.as_bytes() == name) => None,
             Kept::Whole => named.or(Some(&WHOLE)),
             Kept::Names => None,
         }
     }
 }
 
-struct Read<'w>(&'w Want);
+/// Arrays and objects inside each other: what `serde_json` takes, by which objects were checked when they came in.
+const DEPTH_MAX: usize = 128;
 
-impl<'a> DeserializeSeed<'a> for Read<'_> {
-    type Value = Node<'a>;
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Node<'a>, D::Error> {
-        deserializer.deserialize_any(self)
+/// Reads JSON that was checked when it came in; `None` of what is none, as far as it is looked at.
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// The next byte that is no white space.
+    fn next(&mut self) -> Option<u8> {
+        self.at = skim::blank(self.text, self.at);
+        self.text.get(self.at).copied()
+    }
+
+    fn value(&mut self, want: &Want) -> Option<Node<'a>> {
+        match self.next()? {
+            b'{' => self.nested(want, Self::members).map(Node::Object),
+            b'[' => self.nested(want, Self::items).map(Node::Array),
+            b'"' => text(self.string()?).map(Node::Text),
+            _ => word(self.skip()?),
+        }
+    }
+
+    /// What is inside brackets.
+    fn nested<T>(&mut self, want: &Want, inside: fn(&mut Self, &Want) -> Option<T>) -> Option<T> {
+        self.at += 1;
+        self.depth += 1;
+        let found = if self.depth > DEPTH_MAX { None } else { inside(self, want) };
+        self.depth -= 1;
+        found
+    }
+
+    fn items(&mut self, want: &Want) -> Option<Vec<Node<'a>>> {
+        let mut items = Vec::new();
+        while self.next()? != b']' {
+            items.push(self.value(want)?);
+            self.separator()?;
+        }
+        self.at += 1;
+        Some(items)
+    }
+
+    /// The members of an object that is open, and its end.
+    fn members(&mut self, want: &Want) -> Option<Vec<(Cow<'a, str>, Node<'a>)>> {
+        let mut members = Vec::new();
+        while self.next()? != b'}' {
+            let name = self.string()?;
+            if self.next()? != b':' {
+                return None;
+            }
+            self.at += 1;
+            if let Some(inner) = want.of(&name) {
+                members.push((text(name)?, self.value(inner)?));
+            } else {
+                self.next()?;
+                self.skip()?;
+                if want.kept == Kept::Names {
+                    members.push((text(name)?, Node::Null));
+                }
+            }
+            self.separator()?;
+        }
+        self.at += 1;
+        Some(members)
+    }
+
+    /// Passes over a comma; without one a bracket comes.
+    fn separator(&mut self) -> Option<()> {
+        if self.next()? == b',' {
+            self.at += 1;
+        }
+        Some(())
+    }
+
+    /// What a string says.
+    fn string(&mut self) -> Option<Cow<'a, [u8]>> {
+        if self.next()? != b'"' {
+            return None;
+        }
+        let (inside, escaped) = skim::string(self.text, self.at)?;
+        let start = self.at;
+        self.at += inside.len() + 2;
+        if escaped {
+            return serde_json::from_slice(&self.text[start..self.at]).ok().map(|text: String| text.into_bytes().into());
+        }
+        Some(Cow::Borrowed(inside))
+    }
+
+    /// The text of the value that begins here.
+    fn skip(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        self.at = skim::end(self.text, start)?;
+        Some(&self.text[start..self.at])
     }
 }
 
-impl<'a> Visitor<'a> for Read<'_> {
-    type Value = Node<'a>;
+/// A name or a string that is kept; the others are not read as UTF-8.
+fn text(bytes: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
+    Some(match bytes {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok()?.into(),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok()?.into(),
+    })
+}
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Node<'a>, E> {
-        Ok(Node::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Node<'a>, E> {
-        Ok(Node::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Node<'a>, E> {
-        Ok(Node::Int(value))
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "what does not fit an int64 is a float64 in Kubernetes too")]
-    fn visit_u64<E>(self, value: u64) -> Result<Node<'a>, E> {
-        Ok(i64::try_from(value).map_or(Node::Float(value as f64), Node::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Node<'a>, E> {
-        Ok(Node::Float(value))
-    }
-
-    fn visit_borrowed_str<E>(self, value: &'a str) -> Result<Node<'a>, E> {
-        Ok(Node::Text(Cow::Borrowed(value)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Node<'a>, E> {
-        Ok(Node::Text(Cow::Owned(value.to_owned())))
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut array: A) -> Result<Node<'a>, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = array.next_element_seed(Read(self.0))? {
-            items.push(item);
+/// A value that is neither a string nor nested.
+fn word<'a>(text: &[u8]) -> Option<Node<'a>> {
+    Some(match text {
+        b"null" => Node::Null,
+        b"true" => Node::Bool(true),
+        b"false" => Node::Bool(false),
+        number => {
+            let number = std::str::from_utf8(number).ok()?;
+            number.parse().map(Node::Int).or_else(|_| number.parse().map(Node::Float)).ok()?
         }
-        Ok(Node::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Node<'a>, A::Error> {
-        let mut members = Vec::new();
-        while let Some(name) = map.next_key::<Text<'a>>()? {
-            if let Some(want) = self.0.of(&name.0) {
-                members.push((name.0, map.next_value_seed(Read(want))?));
-            } else {
-                map.next_value::<IgnoredAny>()?;
-                if self.0.kept == Kept::Names {
-                    members.push((name.0, Node::Null));
-                }
-            }
-        }
-        Ok(Node::Object(members))
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection, prelude::*};
+    use serde_json::Value;
+
     use super::*;
+
+    fn json() -> impl Strategy<Value = Value> {
+        let text = "[a-c\"\\\\{}\\[\\]:,é\n ]{0,6}";
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            text.prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 32, 6, move |inner| {
+            let members = collection::btree_map(text, inner.clone(), 0..6).prop_map(|members| Value::Object(members.into_iter().collect()));
+            prop_oneof![collection::vec(inner, 0..6).prop_map(Value::from), members]
+        })
+    }
+
+    proptest! {
+        /// Whatever white space there is.
+        #[test]
+        fn what_was_written_is_read(value in json(), pretty: bool) {
+            let text = if pretty { format!("{value:#}") } else { value.to_string() };
+            let shown = read(&text, &Want::whole());
+            prop_assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON"), value);
+        }
+    }
 
     fn read(json: &str, want: &Want) -> String {
         let mut out = Vec::new();
-        Node::read(json, want).expect("JSON").json_into(&mut out);
+        Node::read(json.as_bytes(), want).expect("JSON").json_into(&mut out);
         String::from_utf8(out).expect("UTF-8")
     }
 
@@ -328,9 +399,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_zero() {
-        let node = Node::read(r#"{"a":null,"b":{"c":7},"d":18446744073709551615,"e":1,"e":2}"#, &Want::whole()).expect("JSON");
+        let text = br#"{ "a" : null ,"b":{"c":7},"d":18446744073709551615,"e":1,"e":2, "f\u0041":[ ] , "g":-0.5e1 }"#;
+        let node = Node::read(text, &Want::whole()).expect("JSON");
+        assert_eq!(Node::of_tail(&text[1..], &Want::whole()).as_ref(), Some(&node));
+        assert_eq!((node.at("fA"), node.at("g")), (&Node::Array(Vec::new()), &Node::Float(-5.0)));
         assert_eq!((node.at("a"), node.path("b.c").int(), node.path("b.x.y").int()), (&Node::Null, 7, 0));
         assert_eq!((node.at("d"), node.at("e").int()), (&Node::Float(18_446_744_073_709_551_615.0), 2));
-        assert!(Node::read("{} x", &Want::whole()).is_err());
+        for text in ["", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "[1", "nul", "{1:2}", &"[".repeat(1_000_000)] {
+            assert_eq!(Node::read(text.as_bytes(), &Want::whole()), None, "{text:.20}");
+        }
     }
 }

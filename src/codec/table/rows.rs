@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Cells, Clock, Include, Table, age::Moment, cell::Row};
+use super::{Cells, Clock, Include, Table, age::Moment, cell::Row, node::Node};
 use crate::{
     content::{Content, Heads, ListMeta, Metadata, Parts, revision_into},
     partial::MetaVersion,
@@ -61,15 +61,15 @@ impl Rows {
 
     /// Appends the row of an object that is shown under a revision.
     fn row_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        let mut json = Vec::with_capacity(object.tail().len() + 64);
         match self.table.cells {
-            Cells::Custom(_) => self.base.event_into(object, revision, &mut json),
-            Cells::BuiltIn { .. } => {
-                json.push(b'{');
-                json.extend_from_slice(object.tail());
+            // Its columns are of the version that is shown.
+            Cells::Custom(_) => {
+                let mut json = Vec::with_capacity(object.tail().len() + 64);
+                self.base.event_into(object, revision, &mut json);
+                self.open_into(Node::read(&json, &self.table.want), out);
             }
+            Cells::BuiltIn { .. } => self.open_into(Node::of_tail(object.tail(), &self.table.want), out),
         }
-        self.open_into(&json, out);
         match self.include {
             Include::Metadata => self.metadata.event_into(object, revision, out),
             Include::Object => self.base.event_into(object, revision, out),
@@ -80,7 +80,7 @@ impl Rows {
 
     /// Appends the row of an object that was just written, of its tree in the version that is stored.
     fn written_into(&self, custom: bool, stored: &Value, out: &mut Vec<u8>) {
-        self.open_into(&shown(custom, stored), out);
+        self.open_into(Node::read(&shown(custom, stored), &self.table.want), out);
         match self.include {
             Include::Metadata => out.extend_from_slice(&shown(false, &only_metadata(self.version, stored))),
             Include::Object => out.extend_from_slice(&self.base.written(custom, stored)),
@@ -93,7 +93,7 @@ impl Rows {
     fn bookmark_row_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
         let mut json = Vec::new();
         self.base.bookmark_into(revision, annotated, &mut json);
-        self.open_into(&json, out);
+        self.open_into(Node::read(&json, &self.table.want), out);
         match self.include {
             Include::Object => out.extend_from_slice(&json),
             Include::None if !annotated => out.extend_from_slice(b"null"),
@@ -102,9 +102,9 @@ impl Rows {
         out.push(b'}');
     }
 
-    /// Appends the cells and conditions of an object, up to its own place.
-    fn open_into(&self, json: &[u8], out: &mut Vec<u8>) {
-        let object = self.table.node(json);
+    /// Appends the cells and conditions of an object, up to its own place. All objects here are JSON.
+    fn open_into(&self, object: Option<Node<'_>>, out: &mut Vec<u8>) {
+        let object = object.unwrap_or_default();
         out.extend_from_slice(b"{\"cells\":");
         let mut row = Row::open(Moment::since_epoch((self.now)()), out);
         match &self.table.cells {

@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn values_are_found() {
-        let object = Node::read(OBJECT, &Want::whole()).expect("JSON");
+        let object = Node::read(OBJECT.as_bytes(), &Want::whole()).expect("JSON");
         let check = |path: &str, expect: &str| {
             let steps = parse(path).expect("a path");
             let told = walk(&object, &steps).map_or("failed".to_owned(), |found| {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_multiplies_ends() {
         let deep = format!("{}1{}", r#"{"a":["#.repeat(60), "]}".repeat(60));
-        let object = Node::read(&deep, &Want::whole()).expect("JSON");
+        let object = Node::read(deep.as_bytes(), &Want::whole()).expect("JSON");
         let steps = parse("..a..a..a..a..a..a..a..a").expect("a path");
         assert!(walk(&object, &steps).is_err());
     }

@@ -168,18 +168,15 @@ impl Tally {
     async fn metadata(&mut self, client: &Client, path: &str) -> Outcome {
         let kind = if path.ends_with("/one") { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
         let (text, message) = both(client, path, &format!(";as={kind};g=meta.k8s.io;v=v1")).await?;
-        let mut made = Vec::new();
         let of = proto::message("meta.k8s.io/v1", kind).ok_or("no message of metadata")?;
         let unknown = proto::open(&message)?;
-        of.from_json(text.as_bytes(), &mut made)?;
+        let made = of.from_json(text.as_bytes())?;
         if (unknown.api_version, unknown.kind, unknown.raw) != ("meta.k8s.io/v1", kind, &made[..]) {
             self.wrong.push(format!("{path}: {kind} of {text}"));
         }
         if kind == "PartialObjectMetadata" {
             let (whole, _) = both(client, path, "").await?;
-            made.clear();
-            of.from_json(whole.as_bytes(), &mut made)?;
-            if made != unknown.raw {
+            if of.from_json(whole.as_bytes())? != unknown.raw {
                 self.wrong.push(format!("{path}: metadata of {whole}"));
             }
             self.compare(path, &message, &unknown, &text);
@@ -197,10 +194,11 @@ impl Tally {
         let Some(of) = proto::message(unknown.api_version, unknown.kind) else {
             return self.wrong.push(format!("{path}: no message of {} {}", unknown.api_version, unknown.kind));
         };
-        let (mut told, mut made) = (Vec::new(), Vec::new());
-        if let Err(error) = of.to_json(unknown.raw, usize::MAX, &mut told).and_then(|()| of.from_json(text.as_bytes(), &mut made)) {
-            return self.wrong.push(format!("{path}: {error}"));
-        }
+        let mut told = Vec::new();
+        let made = match of.to_json(unknown.raw, usize::MAX, &mut told).and_then(|()| of.from_json(text.as_bytes())) {
+            Ok(made) => made,
+            Err(error) => return self.wrong.push(format!("{path}: {error}")),
+        };
         if told != text.as_bytes() {
             self.wrong.push(format!("{path}: JSON\n  {}\n  {text}", String::from_utf8_lossy(&told)));
         }
