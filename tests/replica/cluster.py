@@ -59,7 +59,7 @@ class Cluster:
         time.sleep(1)
         if options.on != "standalone":
             remote = [f"--requestheader-{flag}={value}" for flag, value in hand_on.REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
-            self.begin("kube-apiserver", self.peers("kube-apiserver"), f"--secure-port={self.api}", "--cert-dir=certs", "--advertise-address=127.0.0.1",
+            self.begin("kube-apiserver", self.peers("kube-apiserver"), *options.kube_apiserver_arg, f"--secure-port={self.api}", "--cert-dir=certs", "--advertise-address=127.0.0.1",
                        "--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged", "--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key", *remote, *self.common)
         self.context = ssl.create_default_context(cafile="ca.crt")
         self.context.load_cert_chain("admin.crt", "admin.key")
@@ -263,6 +263,7 @@ def main():
     arguments.add_argument("--peers", required=True, type=os.path.abspath)
     arguments.add_argument("--watchcache", type=os.path.abspath)
     arguments.add_argument("--on", choices=["replica", "standalone", "kube-apiserver"], default="replica")
+    arguments.add_argument("--kube-apiserver-arg", action="append", default=[], help="one more argument for the kube-apiserver")
     arguments.add_argument("--base-port", type=int, default=37950)
     arguments.add_argument("--seconds", type=int, default=1800)
     arguments.add_argument("--kill-every", type=int, default=300, help="seconds")

@@ -9,6 +9,7 @@ mod header;
 mod helper;
 mod load;
 mod measure;
+mod mixture;
 mod peers;
 mod svg;
 mod table;
@@ -105,6 +106,12 @@ struct Run {
     /// Objects of each point of the curves by objects; the first number is also that of the curves by watches.
     #[arg(long, value_delimiter = ',', default_value = "10000,100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     curve_objects: Vec<u64>,
+    /// Nodes of the cluster whose mixture is replayed: the recorded one has two.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=5_000))]
+    mixture_nodes: u64,
+    /// Minutes of the mixture in each turn of watchcache. One of kube-apiserver has two at most: it is there for the ratios.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=240))]
+    mixture_minutes: u64,
     /// Folder for the drawings of the curves.
     #[arg(long, default_value = "curves")]
     curves_dir: PathBuf,
@@ -153,12 +160,14 @@ enum Part {
     Custom,
     /// Growth with watches and with objects, with drawings; only when named.
     Curves,
+    /// The recorded mixture of a cluster's clients; only when named.
+    Mixture,
 }
 
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Curves)
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Curves | Self::Mixture)
     }
 }
 
@@ -172,6 +181,7 @@ impl Run {
         let Self { objects, watchers, rate, seconds, rounds, writes, storage, curve_objects, curve_watchers, .. } = self;
         let load = match self.only.as_slice() {
             [Part::Writes] => format!("{objects} ConfigMaps; {writes} PUTs by {} connections", writer::CREATORS),
+            [Part::Mixture] => format!("the recorded mixture of {} nodes for {} minutes", self.mixture_nodes, self.mixture_minutes),
             [Part::Curves] => format!("{curve_objects:?} ConfigMaps; {curve_watchers:?} watches, {rate} writes/s for {seconds} s"),
             [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
             _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),
@@ -278,8 +288,12 @@ async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) 
         let empty = if args.has(Part::Start) { Some(empty_rss(stage).await?) } else { None };
         progress("creating objects");
         let writer = Writer::populate(target.clone(), args.objects).await?;
+        if args.has(Part::Mixture) {
+            progress("creating the objects of the mixture");
+            measure::create_mixture(&target, args.mixture_nodes).await?;
+        }
         let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
-        let measured = measure_config_maps(&mut bench, &subjects, empty, args).await;
+        let measured = measure_config_maps(&mut bench, &subjects, empty, args, &target).await;
         still_run(&mut servers)?;
         measured?;
         figures = bench.figures;
@@ -323,7 +337,7 @@ fn still_run<'a>(servers: impl IntoIterator<Item = &'a mut Peer>) -> Result<()> 
 }
 
 /// What is asked for of ConfigMaps, the subjects taking turns within each measurement; `empty` is the RSS of each without objects.
-async fn measure_config_maps(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run) -> Result<()> {
+async fn measure_config_maps(bench: &mut Bench, subjects: &[Subject], empty: Option<[u64; 2]>, args: &Run, writing: &Target) -> Result<()> {
     for (subject, empty) in subjects.iter().zip(empty.into_iter().flatten()) {
         bench.memory(subject, empty).await?;
     }
@@ -357,6 +371,11 @@ async fn measure_config_maps(bench: &mut Bench, subjects: &[Subject], empty: Opt
         }
         if args.has(Part::Floor) {
             measure_floor(bench, subjects, args).await?;
+        }
+        for subject in subjects.iter().filter(|_| args.has(Part::Mixture)) {
+            progress(&format!("the recorded mixture of {} nodes, {:?}", args.mixture_nodes, subject.side));
+            let minutes = if subject.side == Side::Theirs { args.mixture_minutes.min(2) } else { args.mixture_minutes };
+            bench.mixture(subject, writing, args.mixture_nodes, minutes).await?;
         }
     }
     Ok(())

@@ -14,6 +14,8 @@ pub(crate) enum Form {
     Protobuf,
     /// What `kubectl get` asks for: one row for each object, in JSON.
     Table,
+    /// What the garbage collector asks for: an object's metadata, or a watch of it, in protobuf.
+    Metadata,
 }
 
 impl Form {
@@ -22,6 +24,7 @@ impl Form {
         match self {
             Self::Json => "application/json",
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
+            Self::Metadata => "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             Self::Table => {
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
             }
@@ -32,14 +35,14 @@ impl Form {
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Json | Self::Table => "application/json",
-            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+            Self::Protobuf | Self::Metadata => "application/vnd.kubernetes.protobuf",
         }
     }
 
     /// What appears once for each object in an answer of this form: the stamp, or, as Tables do not show the data, the row's metadata.
     pub(crate) fn mark(self) -> &'static [u8] {
         match self {
-            Self::Json | Self::Protobuf => MARK,
+            Self::Json | Self::Protobuf | Self::Metadata => MARK,
             Self::Table => b"\"PartialObjectMetadata\"",
         }
     }
@@ -49,7 +52,7 @@ impl Form {
         match self {
             Self::Json | Self::Table => br#"{"type":"MODIFIED","#,
             // Field 1 of meta.k8s.io's WatchEvent, eight bytes long.
-            Self::Protobuf => b"\x0a\x08MODIFIED",
+            Self::Protobuf | Self::Metadata => b"\x0a\x08MODIFIED",
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The driver's end of a load process. Knows the messages, not what is measured.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 
-use super::{Command, Job, Percentiles, Reply, WriteTimes};
+use super::{Command, Job, Mixed, Percentiles, Reply, WriteTimes};
 use crate::cpu::Meter;
 use crate::helper::Helper;
 
@@ -98,6 +100,16 @@ impl Load {
             Reply::Requests { plain_bytes, wire_bytes, compressed, latency } => {
                 Ok(Answers { plain_bytes, wire_bytes, compressed, latency })
             }
+            other => bail!("unexpected reply {other:?}"),
+        }
+    }
+
+    /// The recorded mixture for so long.
+    pub(crate) async fn mix(&mut self, lasting: Duration) -> Result<Mixed> {
+        let seconds = lasting.as_secs();
+        self.0.send(&Command::Mix { seconds }).await?;
+        match self.reply(seconds + BATCH_SECONDS).await? {
+            Reply::Mixed(mixed) => Ok(mixed),
             other => bail!("unexpected reply {other:?}"),
         }
     }

@@ -7,6 +7,7 @@
 //! driver → Command::Latency        load → Reply::Latency
 //! driver → Command::Heard          load → Reply::Heard            watches that may lose events
 //! driver → Command::Requests(n)    load → Reply::Requests         lists and gets
+//! driver → Command::Mix            load → Reply::Mixed            the recorded mixture
 //! driver closes stdin              load exits
 //! ```
 
@@ -16,6 +17,7 @@ mod form;
 mod frames;
 mod handle;
 mod lines;
+mod mixture;
 mod requests;
 mod stamp;
 mod watch;
@@ -31,6 +33,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 pub(crate) use client::{Connection, tls};
 pub(crate) use form::Form;
 pub(crate) use handle::{Heard, Load};
+pub(crate) use mixture::Mixed;
 pub(crate) use stamp::{STAMPS, Stamp, seq_of};
 
 /// How long a request or a connection of the load generator may take, seconds. A list of 30 MB on a busy machine takes two.
@@ -63,6 +66,10 @@ pub(crate) struct Job {
 pub(crate) enum Work {
     Watch(Watches),
     Requests(Requests),
+    /// The clients of the recorded mixture, of a cluster of so many nodes.
+    Mixture {
+        nodes: u64,
+    },
 }
 
 /// Watches of one path that stay open until the driver closes the pipe.
@@ -114,6 +121,8 @@ pub(crate) enum Command {
     Heard { first_seq: u64, writes: Vec<WriteTimes>, seconds: u64 },
     /// Make so many requests.
     Requests { count: u64 },
+    /// Read at the recorded pace for so many seconds.
+    Mix { seconds: u64 },
 }
 
 /// When one write was sent and when its answer came, µs since the epoch by the machine's clock.
@@ -138,6 +147,8 @@ pub(crate) enum Reply {
     Heard { delivered: u64, ended: usize, first_end: Option<String>, from_acknowledged: Option<Percentiles> },
     /// The requests are done and each answer was complete.
     Requests { plain_bytes: u64, wire_bytes: u64, compressed: bool, latency: Percentiles },
+    /// What came in that time.
+    Mixed(Mixed),
     /// Something is wrong with the server or with this machine; the process ends.
     Failed { message: String },
 }
@@ -176,6 +187,7 @@ async fn serve(driver: &mut Driver) -> Result<()> {
     match job.work {
         Work::Watch(work) => watch::serve(&job.target, job.protocol, work, driver).await,
         Work::Requests(work) => requests::serve(&job.target, job.protocol, work, driver).await,
+        Work::Mixture { nodes } => mixture::serve(&job.target, job.protocol, nodes, driver).await,
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) async fn serve(target: &Target, protocol: Protocol, work: Watches, dr
             Command::Silent => log.silent().map(|()| Reply::Silent)?,
             Command::Latency { first_seq, writes } => log.latency(first_seq, &writes)?,
             Command::Heard { first_seq, writes, seconds } => log.heard(first_seq, &writes, Duration::from_secs(seconds)).await?,
-            Command::Requests { .. } => bail!("a load of watches makes no requests"),
+            Command::Requests { .. } | Command::Mix { .. } => bail!("a load of watches makes no requests"),
         };
         driver.reply(&reply).await?;
     }
@@ -139,20 +139,20 @@ async fn follow_in_any_order(mut open: Open, form: Form, log: &Log, seen: &mut V
 }
 
 /// Cuts a stream into events.
-enum Reader {
+pub(super) enum Reader {
     Lines(LineReader),
     Frames(FrameReader),
 }
 
 impl Reader {
-    fn of(form: Form) -> Self {
+    pub(super) fn of(form: Form) -> Self {
         match form {
             Form::Json | Form::Table => Self::Lines(LineReader::default()),
-            Form::Protobuf => Self::Frames(FrameReader::default()),
+            Form::Protobuf | Form::Metadata => Self::Frames(FrameReader::default()),
         }
     }
 
-    fn feed(&mut self, piece: &[u8], event: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(super) fn feed(&mut self, piece: &[u8], event: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Self::Lines(lines) => lines.feed(piece, event),
             Self::Frames(frames) => frames.feed(piece, event),

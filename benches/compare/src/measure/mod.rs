@@ -2,6 +2,7 @@
 
 mod floor;
 mod forms;
+mod mixture;
 mod rates;
 mod requests;
 mod selectors;
@@ -22,6 +23,7 @@ use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
 pub(crate) use forms::Listing;
+pub(crate) use mixture::create as create_mixture;
 pub(crate) use selectors::Selector;
 pub(crate) use watches::Shape;
 
