@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.dont_write_bytecode = True
 import cluster
 
-# Parts of a query that tell nothing of what a request costs.
+# Parts of a query that are not kept. So a list that came in pages is asked for whole.
 LEFT_OUT = ("timeoutSeconds", "timeout", "limit", "continue", "fieldManager", "fieldValidation")
 # Members that a server gives an object, or that would keep one like it from being made.
 OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "generateName", "finalizers")

@@ -245,6 +245,24 @@ mod tests {
         );
     }
 
+    /// What no API server writes.
+    #[test]
+    fn names_with_escapes_are_those_that_they_say() {
+        let storage = Storage {
+            id: "x".into(),
+            group: String::new(),
+            resource: "x".to_owned(),
+            namespaced: false,
+            shape: built_in("K"),
+            fields: Vec::new(),
+        };
+        let text = br#"{"kind":"K","apiVersion":"ex.io/v1","met\u0061data":{"name":"n"}}"#;
+        let object = ingest(&storage, 3, Bytes::from_static(b"/x/n"), text, Revision(7)).expect("an object");
+        let mut out = Vec::new();
+        Form::metadata_only(MetaVersion::V1, &storage).object_into(&object, &mut out);
+        assert!(out.ends_with(br#""metadata":{"name":"n","resourceVersion":"7"}}"#), "{}", out.escape_ascii());
+    }
+
     #[test]
     fn annotations_that_conversion_moves_are_not_shown() {
         let check = |kind: &str, annotations: Value, expect: &str| {

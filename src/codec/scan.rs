@@ -24,8 +24,8 @@ pub(crate) struct Scan<'a> {
     pub labels: Vec<(Box<str>, Box<str>)>,
     /// The text of each asked path, in the order asked; `None` when there is none.
     pub found: Vec<Option<&'a str>>,
-    /// `metadata` is missing, null or doubled, or a type member is doubled: the value must be written anew before it can be spliced. So must one that is
-    /// refused for the type of something in it, if it is a custom resource.
+    /// `metadata` is missing, null or doubled, a type member is doubled, or one of these names is written with escapes: the value must be written anew
+    /// before it can be spliced. So must one that is refused for the type of something in it, if it is a custom resource.
     pub odd: bool,
 }
 
@@ -132,8 +132,10 @@ impl<'a> Visitor<'a> for &mut Top<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut metadata = 0;
+        let (mut metadata, mut escaped) = (0, false);
         while let Some(name) = map.next_key::<Text<'a>>()? {
+            // Those that are looked for in the bytes later.
+            escaped |= name.borrowed().is_none() && matches!(&*name.0, "metadata" | "kind" | "apiVersion");
             match &*name.0 {
                 "metadata" => {
                     metadata += 1;
@@ -154,7 +156,7 @@ impl<'a> Visitor<'a> for &mut Top<'_, 'a> {
                 }
             }
         }
-        self.scan.odd |= metadata != 1 || self.types > 2;
+        self.scan.odd |= metadata != 1 || self.types > 2 || escaped;
         Ok(())
     }
 }
@@ -381,6 +383,7 @@ mod tests {
         assert!(!odd(r#"{"kind":"K","apiVersion":"v","metadata":{}}"#));
         assert!(odd(r#"{"kind":"K","apiVersion":"v"}"#));
         assert!(odd(r#"{"kind":"K","apiVersion":"v","metadata":null}"#));
+        assert!(odd(r#"{"kind":"K","apiVersion":"v","met\u0061data":{}}"#));
         assert!(odd(r#"{"kind":"K","apiVersion":"v","metadata":{},"metadata":{}}"#));
         assert!(odd(r#"{"kind":"K","apiVersion":"v","metadata":{},"kind":"L"}"#));
         assert!(odd(r#"{"kind":"K","apiVersion":"v","metadata":{"resourceVersion":"1","resourceVersion":"2"}}"#));

@@ -1,7 +1,7 @@
-//! Values of JSON that was checked when it came in, passed over without a look at what is inside them. Finds the end of any text, but tells nothing of
-//! one that is no JSON: that is for [`super::ingest`].
+//! Values of JSON that was checked when it came in, passed over without a look at what is inside them. Does not tell what is no JSON: that is for
+//! [`super::ingest`].
 
-/// The text of a string without its quotes, and whether it has escapes; `None` when it does not end.
+/// The text of the string whose first quote stands here, without its quotes, and whether it has escapes; `None` when it does not end.
 pub(crate) fn string(text: &[u8], quote: usize) -> Option<(&[u8], bool)> {
     let (start, mut at, mut escaped) = (quote + 1, quote + 1, false);
     loop {
@@ -14,7 +14,7 @@ pub(crate) fn string(text: &[u8], quote: usize) -> Option<(&[u8], bool)> {
     }
 }
 
-/// Where the value that begins here ends; `None` when the text ends before.
+/// Where the value that begins here ends; `None` when the text, or what is around it, ends before.
 pub(crate) fn end(text: &[u8], start: usize) -> Option<usize> {
     let (mut at, mut depth) = (start, 0usize);
     loop {

@@ -181,7 +181,12 @@ impl Run {
         let Self { objects, watchers, rate, seconds, rounds, writes, storage, curve_objects, curve_watchers, .. } = self;
         let load = match self.only.as_slice() {
             [Part::Writes] => format!("{objects} ConfigMaps; {writes} PUTs by {} connections", writer::CREATORS),
-            [Part::Mixture] => format!("the recorded mixture of {} nodes for {} minutes", self.mixture_nodes, self.mixture_minutes),
+            [Part::Mixture] => {
+                format!(
+                    "{objects} ConfigMaps and the recorded mixture of {} nodes for {} minutes",
+                    self.mixture_nodes, self.mixture_minutes
+                )
+            }
             [Part::Curves] => format!("{curve_objects:?} ConfigMaps; {curve_watchers:?} watches, {rate} writes/s for {seconds} s"),
             [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
             _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),

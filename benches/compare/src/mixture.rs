@@ -116,9 +116,11 @@ impl Mixture {
             }
             return Ok(());
         }
-        let form = match form {
-            "json" => Form::Table,
-            "metadata" => Form::Metadata,
+        let form = match (form, verb) {
+            // kubectl shows lists as Tables, and waits for single objects.
+            ("json", "list") => Form::Table,
+            ("json", _) => Form::Json,
+            ("metadata", _) => Form::Metadata,
             _ => Form::Protobuf,
         };
         let other = OTHERS.iter().position(|other| *other == who).map(Agent::Other);
@@ -182,7 +184,7 @@ impl Mixture {
         (collection_of(sample), object.to_string())
     }
 
-    /// The requests of the write `nth` of its kind, and of this run's number, so that no name comes twice.
+    /// The requests of the write `nth` of a run, whose number they carry, so that no name comes twice.
     pub(crate) fn write(&self, write: &Write, run: u64, nth: u64) -> Vec<(Method, String, String)> {
         let sample = &self.samples[write.sample];
         if !write.creates {

@@ -165,7 +165,12 @@ impl Tape<'_> {
     fn plain(&self, text: &[u8]) -> Result<()> {
         // One loop without an exit, which the compiler turns into vectors.
         let (least, all) = text.iter().fold((u8::MAX, 0), |(least, all), byte| (least.min(*byte), all | byte));
-        if least < b' ' || all >= 0x80 && std::str::from_utf8(text).is_err() { Err(self.wrong()) } else { Ok(()) }
+        if least >= b' ' && (all < 0x80 || std::str::from_utf8(text).is_ok()) {
+            return Ok(());
+        }
+        let control = text.iter().position(|byte| *byte < b' ').unwrap_or(text.len());
+        let valid = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
+        Err(ProtoError::Json(self.at + control.min(valid)))
     }
 
     fn escape(&mut self) -> Result<()> {
@@ -270,6 +275,22 @@ mod tests {
         assert_eq!(shown[7], (Kind::Escaped, r"x\n", 8));
         assert_eq!(shown[8..10], [(Kind::Escaped, r#"c\""#, 9), (Kind::Number, "-1.5e+3", 10)]);
         assert_eq!(shown[13], (Kind::Object, "{}", 14));
+    }
+
+    #[test]
+    fn strings_are_text() {
+        let read = |text: &[u8]| super::read(text, &mut Vec::new());
+        for (text, at) in [
+            (&b"\"ab\xff\""[..], 3),
+            (b"\"\\n\xc3\"", 3),
+            (b"\"\xc3\\u0041\xa9\"", 1),
+            (b"\"a\x01\xff\"", 2),
+            (b"\"\xff\x01\"", 1),
+            (b"\"\x1f\"", 1),
+        ] {
+            assert_eq!(read(text), Err(ProtoError::Json(at)), "{}", text.escape_ascii());
+        }
+        assert_eq!(read("\"é\\né \u{7f}\"".as_bytes()), Ok(()));
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub(super) enum Node<'a> {
 static NOTHING: Node<'static> = Node::Null;
 
 impl<'a> Node<'a> {
-    /// A whole value, of which `want` is kept. It was checked when it came in; `None` when it is no JSON all the same.
+    /// A whole value, of which `want` is kept. It was checked when it came in; `None` when it is no JSON all the same, or when what is wanted is nested
+    /// deeper than [`DEPTH_MAX`], a number beyond a float64, or a text with half a surrogate pair.
     pub(super) fn read(json: &'a [u8], want: &Want) -> Option<Self> {
         Reader { text: json, at: 0, depth: 0 }.value(want)
     }
@@ -225,7 +226,7 @@ impl Want {
     }
 }
 
-/// Arrays and objects inside each other: what `serde_json` takes, by which objects were checked when they came in.
+/// Arrays and objects inside each other, of what is wanted: about what `serde_json` takes. What is passed over may be deeper.
 const DEPTH_MAX: usize = 128;
 
 /// Reads JSON that was checked when it came in; `None` of what is none, as far as it is looked at.
@@ -340,7 +341,9 @@ fn word<'a>(text: &[u8]) -> Option<Node<'a>> {
         b"false" => Node::Bool(false),
         number => {
             let number = std::str::from_utf8(number).ok()?;
-            number.parse().map(Node::Int).or_else(|_| number.parse().map(Node::Float)).ok()?
+            // Rust reads what is too large as infinite, which no JSON can say.
+            let float = || number.parse().ok().filter(|float: &f64| float.is_finite()).map(Node::Float);
+            number.parse().ok().map(Node::Int).or_else(float)?
         }
     })
 }
@@ -405,7 +408,7 @@ mod tests {
         assert_eq!((node.at("fA"), node.at("g")), (&Node::Array(Vec::new()), &Node::Float(-5.0)));
         assert_eq!((node.at("a"), node.path("b.c").int(), node.path("b.x.y").int()), (&Node::Null, 7, 0));
         assert_eq!((node.at("d"), node.at("e").int()), (&Node::Float(18_446_744_073_709_551_615.0), 2));
-        for text in ["", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "[1", "nul", "{1:2}", &"[".repeat(1_000_000)] {
+        for text in ["1e400", "", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "[1", "nul", "{1:2}", &"[".repeat(1_000_000)] {
             assert_eq!(Node::read(text.as_bytes(), &Want::whole()), None, "{text:.20}");
         }
     }

@@ -102,7 +102,7 @@ impl Rows {
         out.push(b'}');
     }
 
-    /// Appends the cells and conditions of an object, up to its own place. All objects here are JSON.
+    /// Appends the cells and conditions of an object, up to its own place. Cells of one that [`Node::read`] does not take are empty.
     fn open_into(&self, object: Option<Node<'_>>, out: &mut Vec<u8>) {
         let object = object.unwrap_or_default();
         out.extend_from_slice(b"{\"cells\":");

@@ -47,6 +47,14 @@ impl Form {
         }
     }
 
+    /// How the event begins that tells why a watch ends.
+    pub(crate) fn error_start(self) -> &'static [u8] {
+        match self {
+            Self::Json | Self::Table => br#"{"type":"ERROR","#,
+            Self::Protobuf | Self::Metadata => b"\x0a\x05ERROR",
+        }
+    }
+
     /// How each event of a watch begins in this form when it is a change of an object that exists.
     pub(crate) fn change_start(self) -> &'static [u8] {
         match self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, oneshot};
@@ -26,6 +26,9 @@ const READS_LIMIT: usize = 2_000;
 
 /// Seconds that a watch lives: client-go asks for five to ten minutes.
 const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
+
+/// So many seconds before its end a server may end a watch.
+const EARLY_SECONDS: u64 = 30;
 
 /// How long a client waits before it opens a watch again that was refused.
 const BACKOFF: Duration = Duration::from_secs(1);
@@ -115,8 +118,8 @@ fn open_watches(stage: &Arc<Stage>, watches: &mut JoinSet<()>) -> Vec<FirstOpene
             for nth in 0..watch.count as u64 {
                 let (opened, is_open) = oneshot::channel();
                 first.push(is_open);
-                // A prime, so that neighbours do not end together.
-                let seconds = lives.nth(37).unwrap_or(WATCH_SECONDS.start);
+                // Each the 37th after the last, a prime, so that neighbours do not end together.
+                let seconds = lives.nth(36).unwrap_or(WATCH_SECONDS.start);
                 let (stage, turns) = (Arc::clone(stage), Arc::clone(&turns));
                 watches.spawn(async move {
                     let mut opened = Some(opened);
@@ -156,14 +159,17 @@ async fn follow(
     if let Some(opened) = opened.take() {
         let _ = opened.send(Ok(()));
     }
-    let mut reader = Reader::of(watch.form);
+    let (mut reader, began) = (Reader::of(watch.form), Instant::now());
     while let Some(frame) = body.frame().await {
         let Ok(piece) = frame.context("a watch broke")?.into_data() else { continue };
-        reader.feed(&piece, |_| {
+        reader.feed(&piece, |event| {
+            ensure!(!event.starts_with(watch.form.error_start()), "an ERROR event");
             stage.counters.events.fetch_add(1, Ordering::Relaxed);
             Ok(())
         })?;
     }
+    // A server may end it a little early, not at once.
+    ensure!(began.elapsed() >= Duration::from_secs(seconds - EARLY_SECONDS), "the server ended a watch of {seconds} s early");
     Ok(())
 }
 

@@ -94,11 +94,18 @@ impl Bench {
         let (side, figures) = (subject.side, &mut self.figures);
         let title = |what: &str| format!("recorded mixture of {nodes} nodes: {what}");
         figures.add(side, row("mixture", "before", title("memory before"), "MB RSS"), as_float(before) / 1e6);
+        let mut failed = 0;
         for minute in 1..=minutes {
+            let began = Instant::now();
             let (cpu, client) = (subject.meter.cpu()?, load.meter().cpu()?);
             let piece = Duration::from_secs(PIECE_SECONDS);
             let (mixed, written) = tokio::try_join!(load.mix(piece), write(writing, nodes, piece))?;
-            let seconds = as_float(PIECE_SECONDS);
+            // Longer than the piece when the writer, or the last reads, were late.
+            let seconds = began.elapsed().as_secs_f64();
+            if seconds > as_float(PIECE_SECONDS) * 1.05 {
+                figures.note(format!("{side:?}, minute {minute} of the mixture took {seconds:.0} s: its pace was not kept."));
+            }
+            failed += mixed.failed;
             let [cpu, client] =
                 [(subject.meter.cpu()? - cpu), (load.meter().cpu()? - client)].map(|spent| spent.as_secs_f64() / seconds * 1e3);
             let rss = as_float(subject.meter.rss()?) / 1e6;
@@ -113,7 +120,6 @@ impl Bench {
             );
             figures.add(side, plain("mixture", "events", title("… events to watches"), "1/s"), as_float(mixed.events) / seconds);
             figures.add(side, plain("mixture", "opened", title("… watches opened again"), "1/s"), as_float(mixed.reopened) / seconds);
-            figures.add(side, plain("mixture", "failed", title("… requests that failed, in all"), ""), as_float(mixed.failed));
             figures.add(side, row("mixture", "p50", title("… due → answer, p50"), "ms"), mixed.latency.p50);
             figures.add(side, row("mixture", "p99", title("… due → answer, p99"), "ms"), mixed.latency.p99);
             figures.add(side, plain("mixture", "client", title("… load generator, each second"), "ms CPU"), client);
@@ -128,6 +134,7 @@ impl Bench {
                 figures.note(format!("{side:?}, minute {minute} of the mixture: {} requests failed, the first with: {why}", mixed.failed));
             }
         }
+        figures.add(side, plain("mixture", "failed", title("… requests that failed, in all"), ""), as_float(failed));
         load.close().await?;
         sleep(AFTER).await;
         let after = as_float(subject.meter.rss()?) / 1e6;
