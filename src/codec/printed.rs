@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{encode, proto, statefulset_defaults};
+use super::{encode, proto, skim, statefulset_defaults};
 use model::Text;
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
@@ -123,44 +123,10 @@ impl Restore<'_> {
 
     /// One value, as it stands.
     fn copy(&mut self) -> Option<()> {
-        let rest = &self.printed[self.at..];
-        let (mut depth, mut end) = (0_usize, 0);
-        loop {
-            match rest.get(end)? {
-                b'"' => {
-                    end = string_end(rest, end)?;
-                    if depth == 0 {
-                        break;
-                    }
-                    continue;
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth <= 1 => {
-                    // At 0 it closes what a number or a word stands in.
-                    end += depth;
-                    break;
-                }
-                b'}' | b']' => depth -= 1,
-                b',' if depth == 0 => break,
-                _ => {}
-            }
-            end += 1;
-        }
-        self.out.extend_from_slice(&rest[..end]);
-        self.at += end;
+        let end = skim::end(self.printed, self.at)?;
+        self.out.extend_from_slice(&self.printed[self.at..end]);
+        self.at = end;
         Some(())
-    }
-}
-
-/// Where the string that begins at `start` ends: after its quote.
-fn string_end(text: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
-        if text[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
     }
 }
 

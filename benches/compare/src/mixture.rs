@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::load::Form;
+use crate::measure::as_float;
 
 const REQUESTS: &str = include_str!("../mixture/requests.tsv");
 const OBJECTS: &str = include_str!("../mixture/objects.jsonl");
@@ -251,11 +252,6 @@ impl Turns {
         self.owed[first] -= self.total;
         first
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn as_float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -41,9 +41,8 @@ struct Buffers {
 
 impl Buffers {
     fn bytes(&self) -> usize {
-        let of = |count: usize, each: usize| count * each;
         let words = self.places.capacity() + self.list.capacity();
-        of(self.nodes.capacity(), size_of::<Node>()) + of(words, size_of::<u32>()) + self.back.capacity()
+        self.nodes.capacity() * size_of::<Node>() + words * size_of::<u32>() + self.back.capacity()
     }
 }
 

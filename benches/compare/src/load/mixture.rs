@@ -13,13 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::client::{self, Connection};
-use super::watch::Reader;
+use super::watch::{OPENING_LIMIT, Reader};
 use super::{Command, Driver, Form, Percentiles, Protocol, REQUEST_SECONDS, Reply, Target};
 use crate::certs::Certificates;
 use crate::mixture::{Agent, Mixture, OTHERS, Turns};
-
-/// Connections that are opened at the same time.
-const OPENING_LIMIT: usize = 16;
 
 /// Reads that are under way at the same time. More only wait: the server is behind, which the latencies tell.
 const READS_LIMIT: usize = 2_000;
@@ -55,6 +52,13 @@ struct Counters {
     events: AtomicU64,
     opened: AtomicU64,
     failed: AtomicU64,
+}
+
+impl Counters {
+    /// Events, watches opened, failures.
+    fn now(&self) -> [u64; 3] {
+        [&self.events, &self.opened, &self.failed].map(|counter| counter.load(Ordering::Relaxed))
+    }
 }
 
 /// The connections of the agents of one kind.
@@ -185,7 +189,7 @@ fn connection(stage: &Stage, agent: Agent, node: u64) -> Result<Connection> {
 async fn read(stage: &Arc<Stage>, lasting: Duration, nth: &mut u64) -> Result<Mixed> {
     let mut turns = Turns::of(stage.mixture.reads.iter().map(|read| read.rate))?;
     let (slots, mut reading) = (Arc::new(Semaphore::new(READS_LIMIT)), JoinSet::new());
-    let before = [&stage.counters.events, &stage.counters.opened, &stage.counters.failed].map(|counter| counter.load(Ordering::Relaxed));
+    let before = stage.counters.now();
     let (began, mut count) = (Instant::now(), 0.0);
     loop {
         let due = began + Duration::from_secs_f64(count / turns.rate());
@@ -215,8 +219,7 @@ async fn read(stage: &Arc<Stage>, lasting: Duration, nth: &mut u64) -> Result<Mi
             }
         }
     }
-    let [events, opened, failed] =
-        [&stage.counters.events, &stage.counters.opened, &stage.counters.failed].map(|counter| counter.load(Ordering::Relaxed));
+    let [events, opened, failed] = stage.counters.now();
     Ok(Mixed {
         reads: micros.len() as u64,
         bytes,

@@ -19,7 +19,7 @@ use super::{Command, Driver, Form, Percentiles, Protocol, Reply, Target, Watches
 use crate::certs::Certificates;
 
 /// Connections that are in their handshake at the same time: enough to keep the server busy, too few for its listen queue to overflow.
-const OPENING_LIMIT: usize = 16;
+pub(super) const OPENING_LIMIT: usize = 16;
 
 /// How often it is checked whether all events have come.
 const STRAGGLERS_CHECK: Duration = Duration::from_millis(20);
