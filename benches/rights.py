@@ -36,14 +36,14 @@ class Server:
         self.token = self.account() if rbac else "filetoken"
 
     def wait(self):
-        for _ in range(600):
+        for _ in range(2400):  # two minutes: kube-apiserver takes 20 s and more on two cores
             try:
                 if self.plain("GET", "/readyz")[0] == 200:
                     return
             except OSError:
                 pass
             time.sleep(0.05)
-        raise SystemExit("the server is not ready")
+        raise SystemExit(f"the server is not ready: {open(f'{self.dir}/log').read()[-2000:]}")
 
     def plain(self, method, path, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", PORT + 1)
@@ -91,7 +91,7 @@ class Peer(Server):
             programs[1], f"--etcd-servers={url}", f"--secure-port={PORT}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--cert-dir={directory}/certs",
             f"--tls-cert-file={directory}/../tls.crt", f"--tls-private-key-file={directory}/../tls.key", f"--token-auth-file={directory}/tokens.csv", "--authorization-mode=Node,RBAC",
             f"--service-account-key-file={directory}/sa.pub", f"--service-account-signing-key-file={directory}/sa.key", "--service-account-issuer=https://kubernetes.default.svc",
-            "--service-cluster-ip-range=10.0.0.0/24"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            "--service-cluster-ip-range=10.0.0.0/24"], stderr=open(f"{directory}/log", "w"))
         self.wait()
         self.token = self.account()
 
