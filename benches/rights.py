@@ -83,7 +83,7 @@ class Peer(Server):
         self.dir, self.rbac = directory, True
         url, peer = f"http://127.0.0.1:{PORT + 2}", f"http://127.0.0.1:{PORT + 3}"
         self.etcd = subprocess.Popen([programs[0], "--data-dir", f"{directory}/etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                                      f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync"], stderr=subprocess.DEVNULL)
+                                      f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync"], stderr=open(f"{directory}/etcd.log", "w"))
         subprocess.run(f"openssl genrsa -out {directory}/sa.key 2048 && openssl rsa -in {directory}/sa.key -pubout -out {directory}/sa.pub", shell=True, check=True, stderr=subprocess.DEVNULL)
         open(f"{directory}/tokens.csv", "w").write('admintoken,admin,1,"system:masters"\n')
         time.sleep(1)

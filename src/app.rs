@@ -236,6 +236,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| config.aggregated.is_none());
     let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
     let blocks = Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
+    tokio::spawn(memory::forget(blocks.clone()));
     if let Some(budget) = config.memory.budget {
         tokio::spawn(memory::keep(budget, giving_up, blocks.clone(), metrics.clone()));
     }

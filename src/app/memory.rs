@@ -1,4 +1,5 @@
-//! Keeps the process within its `--memory-budget`: what only saves time gives way, one thing after the other, and comes back when there is room.
+//! Keeps the process within its `--memory-budget`: what only saves time gives way, one thing after the other, and comes back when there is room. Compressed lists
+//! that nobody asks for go without a budget, too.
 //!
 //! Knows how much memory the process has, not who has it.
 
@@ -10,7 +11,7 @@ use std::{
 use tokio::sync::watch;
 
 use crate::telemetry::{Metrics, resident_bytes};
-use codec::Blocks;
+use codec::{Blocks, blocks::UNUSED_FOR};
 use model::GivenUp;
 
 /// How often it looks.
@@ -80,6 +81,14 @@ pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, blocks: 
             tracing::warn!(resident, budget, "--memory-budget is less than what must be kept: objects, watches, answers under way");
         }
         was_over = is_over;
+    }
+}
+
+/// Drops the compressed pieces of lists that nobody asks for, until the process ends.
+pub(super) async fn forget(blocks: Arc<Blocks>) {
+    loop {
+        tokio::time::sleep(UNUSED_FOR).await;
+        blocks.forget_unused();
     }
 }
 

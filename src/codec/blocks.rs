@@ -6,7 +6,9 @@
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{BuildHasher, Hash, Hasher, RandomState},
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
@@ -24,6 +26,8 @@ const ENOUGH_BYTES: usize = 64 << 10;
 pub const PIECE_BYTES: usize = 64 << 10;
 /// A multiplier that spreads bits: 2⁶⁴ divided by the golden ratio.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+/// How long a block is kept that nobody asks for: so long at least, twice as long at most. What lists again every few minutes finds its blocks.
+pub const UNUSED_FOR: Duration = Duration::from_secs(5 * 60);
 /// The least work for most of the gain (kube-apiserver's level).
 pub const LEVEL: Compression = Compression::new(1);
 
@@ -111,7 +115,7 @@ impl Making {
 
 impl Block {
     fn weight(&self) -> usize {
-        size_of::<Self>() + 2 * size_of::<(Name, Arc<Self>, bool)>() + self.deflate.len()
+        size_of::<Self>() + 2 * size_of::<(Name, Shared)>() + self.deflate.len()
     }
 }
 
@@ -126,13 +130,23 @@ pub struct Blocks {
 /// A clock: those that were found since they came last are passed over once, the others go when room is needed.
 #[derive(Debug, Default)]
 struct Kept {
-    blocks: HashMap<Name, (Arc<Block>, bool)>,
+    blocks: HashMap<Name, Shared>,
     /// From the one that is looked at next.
     order: VecDeque<Name>,
     /// Of all blocks.
     bytes: usize,
     /// That all blocks may have now.
     limit: usize,
+}
+
+/// A block that is kept.
+#[derive(Debug)]
+struct Shared {
+    block: Arc<Block>,
+    /// Since it last came to the front of the order.
+    was_found: bool,
+    /// Found or made since [`Blocks::forget_unused`].
+    was_used: bool,
 }
 
 impl Blocks {
@@ -151,6 +165,20 @@ impl Blocks {
         }
     }
 
+    /// Drops the blocks that nobody asked for since this was called last: those of objects that have changed are never asked for again.
+    pub fn forget_unused(&self) {
+        let mut kept = self.lock();
+        let Kept { blocks, order, bytes, .. } = &mut *kept;
+        blocks.retain(|_, shared| {
+            let stays = mem::take(&mut shared.was_used);
+            if !stays {
+                *bytes -= shared.block.weight();
+            }
+            stays
+        });
+        order.retain(|name| blocks.contains_key(name));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,9 +186,9 @@ impl Blocks {
     /// The block of these objects, if it is kept.
     pub(super) fn find(&self, stretch: &Stretch) -> Option<Arc<Block>> {
         let mut kept = self.lock();
-        let (block, was_found) = kept.blocks.get_mut(&stretch.name)?;
-        *was_found = true;
-        Some(block.clone())
+        let shared = kept.blocks.get_mut(&stretch.name)?;
+        (shared.was_found, shared.was_used) = (true, true);
+        Some(shared.block.clone())
     }
 
     /// Keeps a block that is made. Two who list at the same time may both make it; the first one stays.
@@ -181,17 +209,17 @@ impl Kept {
             && let Some(next) = self.order.pop_front()
         {
             match self.blocks.entry(next) {
-                Entry::Occupied(mut found) if found.get().1 => {
-                    found.get_mut().1 = false;
+                Entry::Occupied(mut found) if found.get().was_found => {
+                    found.get_mut().was_found = false;
                     self.order.push_back(next);
                 }
-                Entry::Occupied(unused) => self.bytes -= unused.remove().0.weight(),
+                Entry::Occupied(unused) => self.bytes -= unused.remove().block.weight(),
                 Entry::Vacant(_) => {}
             }
         }
         self.bytes += weight;
         self.order.push_back(name);
-        self.blocks.insert(name, (block, false));
+        self.blocks.insert(name, Shared { block, was_found: false, was_used: true });
     }
 }
 
@@ -321,7 +349,7 @@ mod tests {
             assert!(is_kept, "{at}: it was just used");
             assert_eq!(inflated(&[&first]), noise(0));
             let kept = blocks.kept.lock().expect("nobody panics");
-            let bytes: usize = kept.blocks.values().map(|(block, _)| block.weight()).sum();
+            let bytes: usize = kept.blocks.values().map(|shared| shared.block.weight()).sum();
             assert!(bytes == kept.bytes && bytes <= 100_000 && kept.order.len() == kept.blocks.len(), "{bytes}");
         }
         assert!(find(&blocks, 4_999).0 && !find(&blocks, 5).0);
@@ -332,5 +360,22 @@ mod tests {
         assert_eq!([0, 1, 2].map(hits), [0, fits, fits]);
         let none = Blocks::new(0);
         assert!(!find(&none, 1).0 && !find(&none, 1).0);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten() {
+        let blocks = Blocks::new(100_000);
+        let is_kept = |at: u64| blocks.find(&stretch(at)).is_some();
+        for at in 0..3 {
+            blocks.keep(made(at, b"text"));
+        }
+        blocks.forget_unused();
+        assert!(is_kept(0) && is_kept(2), "they were just made");
+        blocks.forget_unused();
+        assert!(is_kept(0) && !is_kept(1), "nobody asked for the second one");
+        blocks.forget_unused();
+        blocks.forget_unused();
+        let kept = blocks.lock();
+        assert_eq!((kept.blocks.len(), kept.order.len(), kept.bytes), (0, 0, 0));
     }
 }

@@ -374,7 +374,8 @@ pub(super) struct ServeArgs {
     /// Most changes that may wait for the cacher of one resource; above it, the resource is loaded anew; in bytes, or with Ki, Mi, Gi
     #[arg(long, default_value = "256Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) cacher_inbox_bytes_limit: u64,
-    /// Most memory for compressed pieces of lists, which later lists of the same objects share; in bytes, or with Ki, Mi, Gi; 0 = keep none
+    /// Most memory for compressed pieces of lists, which later lists of the same objects share; pieces that nobody asks for go after five to ten minutes; in bytes, or
+    /// with Ki, Mi, Gi; 0 = keep none
     #[arg(long, default_value = "128Mi", value_parser = bytes, value_name = "BYTES", help_heading = "Memory")]
     pub(super) compressed_lists_bytes_limit: u64,
     /// Memory of the process (RSS) above which it does without what only saves time, in this order, until it is within: kept protobuf messages, compressed lists,
