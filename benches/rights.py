@@ -22,7 +22,7 @@ import threading
 import time
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-PORT = 36500
+PORT = 26500  # below the ports of outgoing connections
 
 
 class Server:
