@@ -19,8 +19,9 @@ import threading
 import time
 
 import hand_on
+import processes
 
-ETCD, PEER, API, OURS = 36981, 36982, 36983, 36984
+ETCD, API, OURS = 26981, 26983, 26984
 JSON = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
 CLIENTS = 8
 
@@ -37,10 +38,9 @@ def report(group, nth, turn=0):
 
 class Bench(hand_on.Bench):
     def __init__(self, options):
-        self.running = []
-        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
-        self.etcd = self.start(options.etcd, ["--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                                              f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync", "--quota-backend-bytes=8589934592"])
+        url = f"http://127.0.0.1:{ETCD}"
+        self.etcd = processes.etcd(options.etcd, "etcd", ETCD, "--quota-backend-bytes=8589934592")
+        self.running = [self.etcd]
         time.sleep(1)
         remote = [f"--requestheader-{flag}={value}" for flag, value in hand_on.REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
         remote += ["--proxy-client-cert-file=proxy.crt", "--proxy-client-key-file=proxy.key"]
@@ -86,14 +86,11 @@ class Bench(hand_on.Bench):
 
     def held(self):
         """Megabytes: resident of each process, and of the cluster's database."""
-        resident = {}
-        for name, process in self.processes().items():
-            line = next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("VmRSS"))
-            resident[name] = int(line.split()[1]) / 1024
+        resident = {name: processes.resident(process) for name, process in self.processes().items()}
         return resident | {"database": os.path.getsize("etcd/member/snap/db") / (1 << 20), "our store": sum(os.path.getsize(f"store/{file}") for file in os.listdir("store")) / (1 << 20)}
 
     def cpu(self):
-        return {name: time.clock_gettime((~process.pid << 3) | 2) for name, process in self.processes().items()}
+        return {name: processes.cpu(process) for name, process in self.processes().items()}
 
 
 def watches(bench, path, count, events):

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-PORT = 36820
+PORT = 26820
 MAPS = "/api/v1/namespaces/default/configmaps"
 FORMS = {"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf"}
 

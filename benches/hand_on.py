@@ -17,7 +17,9 @@ import subprocess
 import tempfile
 import time
 
-ETCD, PEER, API, REPLICA = 36971, 36972, 36961, 36951
+import processes
+
+ETCD, API, REPLICA = 26971, 26961, 26951
 MAPS = "/api/v1/namespaces/default/configmaps"
 HEADERS = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
 REMOTE = [("username-headers", "X-Remote-User"), ("uid-headers", "X-Remote-Uid"), ("group-headers", "X-Remote-Group"), ("extra-headers-prefix", "X-Remote-Extra-")]
@@ -47,12 +49,9 @@ def credentials():
 class Bench:
     def __init__(self, options):
         url = f"http://127.0.0.1:{ETCD}"
-        peer = f"http://127.0.0.1:{PEER}"
         common = [f"--etcd-servers={url}", "--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--token-auth-file=tokens.csv", "--service-account-key-file=sa.pub"]
         common += ["--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC", "--bind-address=127.0.0.1"]
-        self.running = []
-        self.start(options.etcd, ["--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                                  f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync"])
+        self.running = [processes.etcd(options.etcd, "etcd", ETCD)]
         time.sleep(1)
         remote = [f"--requestheader-{flag}={value}" for flag, value in REMOTE] + ["--requestheader-client-ca-file=fp.crt", "--requestheader-allowed-names=proxy"]
         self.api = self.start(options.kube_apiserver, [f"--secure-port={API}", "--cert-dir=certs", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.0.0.0/24",

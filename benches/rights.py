@@ -20,8 +20,10 @@ import tempfile
 import threading
 import time
 
+import processes
+
 MAPS = "/api/v1/namespaces/default/configmaps"
-PORT = 26500  # below the ports of outgoing connections
+PORT = 26500
 
 
 class Server:
@@ -67,7 +69,7 @@ class Server:
         return self.make("/api/v1/namespaces/default/serviceaccounts/reader/token", {"spec": {"expirationSeconds": 7200}})["status"]["token"]
 
     def cpu(self):
-        return time.clock_gettime((~self.process.pid << 3) | 2)  # clock_getcpuclockid(3)
+        return processes.cpu(self.process)
 
     def stop(self):
         self.process.terminate()
@@ -79,9 +81,8 @@ class Peer(Server):
 
     def __init__(self, programs, directory):
         self.dir, self.rbac = directory, True
-        url, peer = f"http://127.0.0.1:{PORT + 2}", f"http://127.0.0.1:{PORT + 3}"
-        self.etcd = subprocess.Popen([programs[0], "--data-dir", f"{directory}/etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                                      f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}", "--unsafe-no-fsync"], stderr=open(f"{directory}/etcd.log", "w"))
+        url = f"http://127.0.0.1:{PORT + 2}"
+        self.etcd = processes.etcd(programs[0], f"{directory}/etcd", PORT + 2)
         subprocess.run(f"openssl genrsa -out {directory}/sa.key 2048 && openssl rsa -in {directory}/sa.key -pubout -out {directory}/sa.pub", shell=True, check=True, stderr=subprocess.DEVNULL)
         open(f"{directory}/tokens.csv", "w").write('admintoken,admin,1,"system:masters"\n')
         time.sleep(1)

@@ -16,7 +16,9 @@ import tempfile
 import threading
 import time
 
-ETCD, PEER, UPSTREAM, REPLICA = 36901, 36902, 36903, 36904
+import processes
+
+ETCD, UPSTREAM, REPLICA = 26901, 26903, 26904
 PIECE = b"x" * (1 << 20)
 LOG = "/api/v1/namespaces/default/pods/p/log?follow=true"
 
@@ -42,11 +44,6 @@ class Endless(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def resident(process):
-    line = next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
-
-
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for program in ("etcd", "watchcache"):
@@ -57,10 +54,8 @@ def main():
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
-        etcd = subprocess.Popen([options.etcd, "--data-dir=etcd", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--listen-peer-urls={peer}",
-                                 f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"], stderr=subprocess.DEVNULL)
-        replica = subprocess.Popen([options.watchcache, "serve", f"--etcd-servers={url}", f"--insecure-port={REPLICA}", f"--upstream-server=http://127.0.0.1:{UPSTREAM}"], stderr=subprocess.DEVNULL)
+        etcd = processes.etcd(options.etcd, "etcd", ETCD)
+        replica = subprocess.Popen([options.watchcache, "serve", f"--etcd-servers=http://127.0.0.1:{ETCD}", f"--insecure-port={REPLICA}", f"--upstream-server=http://127.0.0.1:{UPSTREAM}"], stderr=subprocess.DEVNULL)
         try:
             for _ in range(200):
                 try:
@@ -71,22 +66,21 @@ def main():
                 except OSError:
                     pass
                 time.sleep(0.2)
-            clock = (~replica.pid << 3) | 2
-            before, cpu, most, read, wanted, rested = resident(replica), time.clock_gettime(clock), 0, 0, options.gigabytes << 30, False
+            before, cpu, most, read, wanted, rested = processes.resident(replica), processes.cpu(replica), 0, 0, options.gigabytes << 30, False
             client = socket.create_connection(("127.0.0.1", REPLICA))
             client.sendall(f"GET {LOG} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
             buffer, looked = memoryview(bytearray(1 << 20)), 0
             while read < wanted:
                 read += client.recv_into(buffer) or exit("the stream has ended")
                 if read - looked > 64 << 20:
-                    looked, most = read, max(most, resident(replica))
+                    looked, most = read, max(most, processes.resident(replica))
                 if not rested and read > wanted // 2:
                     time.sleep(10)
-                    rested, most = True, max(most, resident(replica))
-            cpu = time.clock_gettime(clock) - cpu
+                    rested, most = True, max(most, processes.resident(replica))
+            cpu = processes.cpu(replica) - cpu
             client.close()
             time.sleep(5)
-            print(f"{options.gigabytes} GB: {before:.0f} MB before, {most:.0f} MB at most, {resident(replica):.0f} MB after; CPU of the replica {cpu / options.gigabytes:.2f} s for each GB")
+            print(f"{options.gigabytes} GB: {before:.0f} MB before, {most:.0f} MB at most, {processes.resident(replica):.0f} MB after; CPU of the replica {cpu / options.gigabytes:.2f} s for each GB")
         finally:
             replica.terminate()
             etcd.terminate()

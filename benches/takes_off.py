@@ -18,6 +18,7 @@ import threading
 import time
 
 import hand_on
+import processes
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 PODS = 20
@@ -79,10 +80,8 @@ class Bench(hand_on.Bench):
         return end
 
     def cost(self):
-        processes = {"etcd": self.etcd, "kube-apiserver": self.api, "replica": self.replica}
-        clock = {name: time.clock_gettime((~process.pid << 3) | 2) for name, process in processes.items()}
-        held = {name: int(next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("VmRSS")).split()[1]) / 1024 for name, process in processes.items()}
-        return clock, held
+        all = {"etcd": self.etcd, "kube-apiserver": self.api, "replica": self.replica}
+        return {name: processes.cpu(process) for name, process in all.items()}, {name: processes.resident(process) for name, process in all.items()}
 
     def turn(self, port):
         """One turn there: CPU seconds, memory, milliseconds of the client's reads and writes, bytes that watches read."""

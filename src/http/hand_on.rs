@@ -202,7 +202,7 @@ impl Replica {
     async fn pass(&self, Handed { reason, upstream, is_long }: Handed, request: Request) -> Response {
         let (Arrived { reply, at, limit, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
         let until = at + limit + UPSTREAM_FIRST;
-        let method = request.method().clone();
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         if let Some(record) = reply.record() {
             record.annotate("watchcache.io/handed-on", reason.name());
         }
@@ -222,7 +222,10 @@ impl Replica {
                 back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)))
             }
             Some(Err(status)) => whole(reply.status(&status)),
-            None => whole(reply.timed_out()),
+            None => {
+                tracing::warn!(%method, path, "the API server behind this one has not answered in time");
+                whole(reply.timed_out())
+            }
         };
         self.metrics.handed_on.with_label_values(&[reason.name(), response.status().as_str()]).inc();
         response

@@ -82,6 +82,9 @@ async fn a_rolling_restart_is_not_noticed() -> Outcome {
     let unfinished = waited.await.map_err(|_| format!("not all watchers have seen the end: {verdict}"));
     verdict.lost = verdict.written.lost(&truth);
     say(&format!("live balanced: {verdict}"));
+    if !verdict.written.failed.is_empty() {
+        stage.timeouts()?.iter().take(PRINTED).for_each(|line| say(line));
+    }
     unfinished??;
     let wrong = verdict.wrong();
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }

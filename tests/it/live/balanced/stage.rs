@@ -139,6 +139,20 @@ impl Stage {
         Ok(all)
     }
 
+    /// What the logs say of requests that took too long: the replicas' and kube-apiserver's own.
+    pub(super) fn timeouts(&self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.site.path())? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "log") {
+                let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+                let lines = text.lines().filter(|line| line.contains("has not answered in time") || line.contains("Timeout or abort"));
+                found.extend(lines.map(|line| format!("{}: {line}", path.display())));
+            }
+        }
+        Ok(found)
+    }
+
     /// How many watches of ConfigMaps each replica has.
     pub(super) async fn open_watches(&self) -> Result<Vec<u64>, Box<dyn Error>> {
         let mut open = Vec::new();

@@ -141,7 +141,7 @@ async fn write(client: Client, mut own: Vec<(String, bool)>, rate: u32, stopped:
     let mut turn = interval(Duration::from_secs(1) * WRITERS as u32 / rate);
     // What was missed is made up for, so that the rate is kept on average.
     turn.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut written = Written::default();
+    let (mut written, start) = (Written::default(), Instant::now());
     while !*stopped.borrow() && !own.is_empty() {
         turn.tick().await;
         let at = rand::random_range(0..own.len());
@@ -163,7 +163,8 @@ async fn write(client: Client, mut own: Vec<(String, bool)>, rate: u32, stopped:
                 written.done.push(Done { key, made: revision.filter(|_| stays).map(|revision| (revision, count)) });
             }
             Err(why) => {
-                *written.failed.entry(format!("{method} {why}")).or_default() += 1;
+                let (asked, took) = (began - start, began.elapsed());
+                *written.failed.entry(format!("{method} {target} {asked:.1?} after the start, after {took:.1?}: {why}")).or_default() += 1;
                 written.unsure.insert(key);
                 own.swap_remove(at);
             }
