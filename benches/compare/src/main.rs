@@ -106,6 +106,9 @@ struct Run {
     /// Objects of each point of the curves by objects; the first number is also that of the curves by watches.
     #[arg(long, value_delimiter = ',', default_value = "10000,100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     curve_objects: Vec<u64>,
+    /// CustomResourceDefinitions of each point of the curves by definitions.
+    #[arg(long, value_delimiter = ',', default_value = "1,50,100,200", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    curve_definitions: Vec<u64>,
     /// Nodes of the cluster whose mixture is replayed: the recorded one has two.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=5_000))]
     mixture_nodes: u64,
@@ -160,6 +163,8 @@ enum Part {
     Custom,
     /// Growth with watches and with objects, with drawings; only when named.
     Curves,
+    /// Growth with definitions of custom resources, with drawings; only when named.
+    Definitions,
     /// The recorded mixture of a cluster's clients; only when named.
     Mixture,
 }
@@ -167,7 +172,12 @@ enum Part {
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Curves | Self::Mixture)
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Mixture) && !self.is_growth()
+    }
+
+    /// Whether each of its points has an etcd of its own.
+    fn is_growth(self) -> bool {
+        matches!(self, Self::Curves | Self::Definitions)
     }
 }
 
@@ -178,7 +188,7 @@ impl Run {
 
     /// What is asked for, in words.
     fn load(&self) -> String {
-        let Self { objects, watchers, rate, seconds, rounds, writes, storage, curve_objects, curve_watchers, .. } = self;
+        let Self { objects, watchers, rate, seconds, rounds, writes, storage, curve_objects, curve_watchers, curve_definitions, .. } = self;
         let load = match self.only.as_slice() {
             [Part::Writes] => format!("{objects} ConfigMaps; {writes} PUTs by {} connections", writer::CREATORS),
             [Part::Mixture] => {
@@ -188,6 +198,7 @@ impl Run {
                 )
             }
             [Part::Curves] => format!("{curve_objects:?} ConfigMaps; {curve_watchers:?} watches, {rate} writes/s for {seconds} s"),
+            [Part::Definitions] => format!("{curve_definitions:?} definitions of custom resources"),
             [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
             _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),
         };
@@ -245,7 +256,7 @@ async fn compare(args: &Run) -> Result<()> {
     };
     let stage = Stage::build(programs.clone(), dir.path(), args.base_port)?;
     let mut figures = Figures::default();
-    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Curves) {
+    if args.only.is_empty() || args.only.iter().any(|part| !part.is_growth()) {
         progress("starting etcd and the writer");
         let mut etcd = stage.etcd().await?;
         let mut writing = stage.writer().await?;
@@ -255,7 +266,10 @@ async fn compare(args: &Run) -> Result<()> {
         figures = measured?;
     }
     if args.has(Part::Curves) {
-        figures = curves::measure(args, &programs, dir.path(), figures).await?;
+        figures = curves::by_objects(args, &programs, dir.path(), figures).await?;
+    }
+    if args.has(Part::Definitions) {
+        figures = curves::by_definitions(args, &programs, dir.path(), figures).await?;
     }
     let header = Header::of_this_run(args.load(), Side::BOTH.map(|side| stage.name(side).to_owned()));
     println!("{}", figures.markdown(&header));
@@ -289,7 +303,7 @@ impl Folder {
 /// Every measurement that is asked for, on objects of one kind after another.
 async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) -> Result<Figures> {
     let mut figures = Figures::default();
-    if args.only.is_empty() || args.only.iter().any(|part| !matches!(part, Part::Custom | Part::Curves)) {
+    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Custom && !part.is_growth()) {
         let empty = if args.has(Part::Start) { Some(empty_rss(stage).await?) } else { None };
         progress("creating objects");
         let writer = Writer::populate(target.clone(), args.objects).await?;
@@ -305,7 +319,7 @@ async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) 
     }
     if args.has(Part::Custom) {
         figures.scope("custom resources");
-        writer::define(&target).await?;
+        writer::define(&target, 1).await?;
         let empty = empty_rss(stage).await?;
         progress("creating custom resources");
         let writer = Writer::create(target, args.objects, Kind::Widget).await?;

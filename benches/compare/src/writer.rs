@@ -17,8 +17,8 @@ use crate::certs::Certificates;
 use crate::custom;
 use crate::load::{Connection, Protocol, STAMPS, Stamp, Target, WriteTimes, now_micros, seq_of, tls};
 
-/// Seconds until a new custom resource is served.
-const DEFINED_SECONDS: u64 = 60;
+/// Seconds until new custom resources are served.
+const DEFINED_SECONDS: u64 = 120;
 
 /// What is written, and measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Kind {
     fn object(self, index: u64, seq: u64) -> Bytes {
         match self {
             Self::ConfigMap => object("compare", index, seq),
-            Self::Widget => Bytes::from(custom::object(&name_of(index), index, seq, &text(index))),
+            Self::Widget => Bytes::from(custom::object(0, &name_of(index), index, seq, &text(index))),
         }
     }
 }
@@ -232,22 +232,45 @@ impl Writer {
     }
 }
 
-/// Creates the custom resource and its namespace, and waits until it is served.
-pub(crate) async fn define(target: &Target) -> Result<()> {
+/// Creates so many custom resources and their namespace, and waits until all are served.
+pub(crate) async fn define(target: &Target, definitions: u64) -> Result<()> {
     let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
     let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
     connection.write(Method::POST, "/api/v1/namespaces", namespace("compare-custom")).await?;
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    connection.write(Method::POST, definitions, Bytes::from(custom::definition())).await?;
+    for nth in 0..definitions {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        connection.write(Method::POST, path, Bytes::from(custom::definition(nth))).await?;
+    }
+    served(target, definitions).await
+}
+
+/// Waits until a server has answered a list of each custom resource, from its cache.
+pub(crate) async fn served(target: &Target, definitions: u64) -> Result<()> {
+    let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
     let end = Instant::now() + Duration::from_secs(DEFINED_SECONDS);
-    loop {
+    let mut nth = 0;
+    while nth < definitions {
         let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
-        match connection.read(custom::COLLECTION).await {
-            Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > end => bail!("the custom resource is not served: {error:#}"),
+        match connection.read(&format!("{}?resourceVersion=0", custom::collection(nth))).await {
+            Ok(_) => nth += 1,
+            Err(error) if Instant::now() > end => bail!("custom resource {nth} is not served: {error:#}"),
             Err(_) => sleep(Duration::from_millis(200)).await,
         }
     }
+    Ok(())
+}
+
+/// Creates so many objects of each of so many custom resources.
+pub(crate) async fn fill(target: &Target, definitions: u64, objects: u64) -> Result<()> {
+    let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
+    let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
+    for nth in 0..definitions {
+        for index in 0..objects {
+            let body = custom::object(nth, &name_of(index), index, index, &text(index));
+            connection.write(Method::POST, &custom::collection(nth), Bytes::from(body)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Changes objects through this server `count` times, without naming a revision, each connection one object after another; how long each
@@ -376,8 +399,9 @@ mod tests {
 
     #[test]
     fn custom_resources_are_json_with_their_stamp() {
-        let definition: serde_json::Value = serde_json::from_str(&custom::definition()).expect("a definition is JSON");
-        assert_eq!(definition["spec"]["names"]["plural"], "widgets");
+        let definition: serde_json::Value = serde_json::from_str(&custom::definition(7)).expect("a definition is JSON");
+        assert_eq!(definition["spec"]["names"]["plural"], "widgets7");
+        assert!(custom::collection(7).ends_with("/widgets7") && custom::collection(0) == custom::COLLECTION);
         let body = Kind::Widget.object(3, 9);
         let parsed: serde_json::Value = serde_json::from_slice(&body).expect("an object is JSON");
         assert_eq!((parsed["metadata"]["name"].as_str(), seq_of(&body)), (Some("cm-000003"), Some(9)));

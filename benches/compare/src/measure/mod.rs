@@ -1,5 +1,6 @@
 //! The measurements, each on one server while the other has nothing to do. Knows what a row means; starts no server.
 
+mod definitions;
 mod floor;
 mod forms;
 mod mixture;
