@@ -112,11 +112,11 @@ def client(context):
     return http.client.HTTPSConnection("127.0.0.1", PORT, context=context)
 
 
-def gets(server, context, count):
+def gets(server, context, count, objects):
     def some(part):
         connection = client(context)
         for nth in range(part):
-            connection.request("GET", f"{MAPS}/m{nth % 1000}?resourceVersion=0", headers={"Authorization": f"Bearer {server.token}"})
+            connection.request("GET", f"{MAPS}/m{nth % objects}?resourceVersion=0", headers={"Authorization": f"Bearer {server.token}"})
             answer = connection.getresponse()
             body = answer.read()
             assert answer.status == 200, body
@@ -204,8 +204,8 @@ def main():
                 try:
                     for nth in range(args.objects):
                         server.make(MAPS, {"metadata": {"name": f"m{nth}"}, "data": {"text": base64.b64encode(os.urandom(750)).decode()}})
-                    gets(server, context, 500)
-                    for name, cost in [("GET", gets(server, context, args.gets)), ("LIST", lists(server, context, args.lists)),
+                    gets(server, context, 500, args.objects)
+                    for name, cost in [("GET", gets(server, context, args.gets, args.objects)), ("LIST", lists(server, context, args.lists)),
                                        ("event to a watch", fan_out(server, context, args.watchers, args.events))]:
                         costs.setdefault(name, {}).setdefault(rbac, []).append(cost)
                 finally:
