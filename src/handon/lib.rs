@@ -1,12 +1,13 @@
 //! A read replica answers what its memory can answer. Everything else is handed on to the kube-apiserver whose etcd it shares, upstream.
 //!
 //! [`answerer`] decides who answers a request. [`headers`] says what of its head goes along and what comes back, [`Manner`] as whom it is sent, and [`Upstream`]
-//! sends it; [`Documents`] keeps what upstream says of the cluster. Knows no resource and no flag; all but `upstream` and `replay` is without I/O.
+//! sends it; [`Documents`] keeps what upstream says of the cluster. Knows no resource and no flag; all but `upstream`, `line` and `replay` is without I/O.
 
 mod decide;
 mod documents;
 pub mod headers;
 mod identity;
+mod line;
 mod replay;
 mod upstream;
 

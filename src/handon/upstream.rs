@@ -21,7 +21,8 @@ use thiserror::Error;
 
 use super::headers::upgrade;
 use super::identity::Manner;
-use super::replay::{Replay, Source};
+use super::line::{Connecting, Connection, Line, Place};
+use super::replay::Replay;
 
 /// Streams on one HTTP/2 connection from which on another connection is made, so that a few slow readers do not hold the others' window.
 const STREAMS_WANTED: usize = 64;
@@ -31,18 +32,11 @@ const STREAMS_MAX: usize = 240;
 const TRIES_MAX: u32 = 4;
 /// Connections.
 const LINES_MAX: usize = 64;
-/// What upstream may send of one answer before it is read; as much as one of our own streams may hold (design §8).
-const STREAM_WINDOW: u32 = 128 << 10;
-/// The same of a whole connection: that all of its streams stand still holds up none of them.
-const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 256;
 /// A connection without requests is closed after this time (Go's default for its clients).
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// A quiet HTTP/2 connection is pinged after this time, and is lost without an answer (client-go's numbers).
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Headers of an answer, and their bytes.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Headers of an answer over HTTP/1.1, and their bytes.
 const HEADERS_MAX: usize = 512;
-const HEADER_BYTES_MAX: usize = 1 << 20;
+pub(crate) const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -101,35 +95,19 @@ pub struct Upstream<B> {
     authorization: Authorization,
     lines: Mutex<Vec<Line<B>>>,
     connector: Connector,
-    /// For requests that change the protocol of their connection.
+    /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
-    /// Of those.
+    /// Of the former.
     singles: Arc<AtomicUsize>,
     /// It has said that whom we name is who asks.
     believed: AtomicBool,
 }
 
-/// A client that has one HTTP/2 connection, or several of HTTP/1.1.
-struct Line<B> {
-    client: legacy::Client<Connector, Replay<B>>,
-    streams: Arc<AtomicUsize>,
-}
-
-/// One of the streams of a line.
-#[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(streams: &Arc<AtomicUsize>) -> Place {
-        streams.fetch_add(1, Ordering::Relaxed);
-        Place(Arc::clone(streams))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Why one sending of a request has no answer.
+struct Unanswered {
+    error: UpstreamError,
+    /// It was not sent, or upstream says that it has not looked at it.
+    is_unread: bool,
 }
 
 impl<B> Upstream<B>
@@ -193,24 +171,23 @@ where
         let wants_upgrade = upgrade(request.headers()).is_some();
         let is_apart = wants_upgrade || of_nobody;
         let (head, body) = request.into_parts();
-        let mut body = Some(Replay::new(body));
-        let source = body.as_ref().map(Replay::source);
-        let mut tries = 0;
-        let (mut response, place) = loop {
-            let (client, place) = if is_apart { self.single()? } else { self.line()? };
-            let mut request = Request::new(body.take().ok_or_else(|| UpstreamError::Broken("it was given up".to_owned()))?);
+        let body = Replay::new(body);
+        let source = body.source();
+        let with = |body| {
+            let mut request = Request::new(body);
             (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) =
                 (head.method.clone(), head.uri.clone(), head.headers.clone());
-            let error = match client.request(request).await {
-                Ok(response) => break (response, place),
-                Err(error) => error,
+            request
+        };
+        let (mut request, mut tries) = (with(body), 0);
+        let (mut response, place) = loop {
+            let Unanswered { error, is_unread } = match self.once(request, is_apart).await {
+                Ok(answer) => break answer,
+                Err(unanswered) => unanswered,
             };
             tries += 1;
-            body = source.as_ref().filter(|_| tries < TRIES_MAX && is_unread(&error)).and_then(Source::again);
-            if body.is_none() {
-                let why = deepest(&error);
-                return Err(if error.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) });
-            }
+            let again = if is_unread && tries < TRIES_MAX { source.again() } else { None };
+            request = again.map(with).ok_or(error)?;
         };
         let has_changed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if has_changed && !wants_upgrade {
@@ -219,6 +196,30 @@ where
         let (upgraded, place) =
             if has_changed { (Some(Upgraded { io: hyper::upgrade::on(&mut response), _place: place }), None) } else { (None, Some(place)) };
         Ok(Answer { response: response.map(|incoming| Body { incoming, _place: place }), upgraded })
+    }
+
+    /// Sends it over a line, or apart; or apart because upstream speaks no HTTP/2.
+    async fn once(&self, request: Request<Replay<B>>, is_apart: bool) -> Result<(Response<Incoming>, Place), Unanswered> {
+        let lost = |error| Unanswered { error, is_unread: false };
+        let place = if is_apart {
+            self.apart().map_err(lost)?
+        } else {
+            let (connecting, place) = self.line().map_err(lost)?;
+            match connecting.await.map_err(|why| lost(UpstreamError::Unreachable(why)))? {
+                Connection::Http1(_) => place,
+                Connection::Http2(mut sender) => {
+                    let sent = sender.try_send_request(request).await;
+                    return sent.map(|response| (response, place)).map_err(|mut failed| Unanswered {
+                        error: UpstreamError::Broken(deepest(failed.error())),
+                        is_unread: failed.take_message().is_some() || is_unread(failed.error()),
+                    });
+                }
+            }
+        };
+        self.single.request(request).await.map(|response| (response, place)).map_err(|failed| {
+            let why = deepest(&failed);
+            lost(if failed.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) })
+        })
     }
 
     /// The same path and query there.
@@ -234,17 +235,19 @@ where
         format!("{}{path}", self.at.server()).parse().map_err(|_| UpstreamError::BadTarget("it is too long"))
     }
 
-    fn single(&self) -> Result<(legacy::Client<Connector, Replay<B>>, Place), UpstreamError> {
+    /// A place for a request that has a connection of its own.
+    fn apart(&self) -> Result<Place, UpstreamError> {
         if self.singles.load(Ordering::Relaxed) >= LINES_MAX * STREAMS_MAX {
             return Err(UpstreamError::TooMany);
         }
-        Ok((self.single.clone(), Place::take(&self.singles)))
+        Ok(Place::take(&self.singles))
     }
 
     /// The connection with the fewest streams, or a new one while there may be more.
-    fn line(&self) -> Result<(legacy::Client<Connector, Replay<B>>, Place), UpstreamError> {
+    fn line(&self) -> Result<(Connecting<B>, Place), UpstreamError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let least = lines.iter().map(|line| line.streams.load(Ordering::Relaxed)).enumerate().min_by_key(|(_, streams)| *streams);
+        lines.iter_mut().for_each(Line::rest);
+        let least = lines.iter().map(Line::streams).enumerate().min_by_key(|(_, streams)| *streams);
         let number = match least {
             Some((number, streams)) if streams < STREAMS_WANTED => number,
             Some((number, streams)) if lines.len() == LINES_MAX => {
@@ -254,12 +257,11 @@ where
                 number
             }
             _ => {
-                lines.push(Line { client: client(self.connector.clone()), streams: Arc::default() });
+                lines.push(Line::new());
                 lines.len() - 1
             }
         };
-        let line = &lines[number];
-        Ok((line.client.clone(), Place::take(&line.streams)))
+        Ok(lines[number].take(&self.connector, &self.at.url("")))
     }
 }
 
@@ -275,11 +277,6 @@ where
         .pool_max_idle_per_host(STREAMS_WANTED)
         .http1_max_headers(HEADERS_MAX)
         .http1_max_buf_size(HEADER_BYTES_MAX)
-        .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_max_header_list_size(HEADER_BYTES_MAX as u32)
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
         .build(connector)
 }
 
@@ -296,7 +293,7 @@ fn is_unread(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-fn deepest(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn deepest(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
@@ -318,5 +315,96 @@ impl http_body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use http_body_util::{BodyExt, Full};
+    use remote::testing::{Reaction, Server};
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const BODY: Bytes = Bytes::from_static(b"abc");
+    const SOON: Duration = Duration::from_secs(30);
+
+    async fn server(protocols: &[&[u8]]) -> Server {
+        Server::speaking(protocols, |asked| Reaction::Answer(200, "text/plain", asked.body.clone())).await
+    }
+
+    fn upstream(server: &Server) -> Arc<Upstream<Full<Bytes>>> {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(server.kubeconfig("").as_bytes()).expect("written");
+        let at = Kubeconfig::read("--upstream-kubeconfig", file.path()).expect("a kubeconfig");
+        Arc::new(Upstream::new(Settings { at, manner: Manner::FrontProxy }).expect("an upstream"))
+    }
+
+    async fn echoed(upstream: &Upstream<Full<Bytes>>) -> Result<Bytes, String> {
+        let request = Request::builder().uri("/a").body(Full::new(BODY)).expect("a request");
+        let answer = upstream.send(request, false).await.map_err(|error| error.to_string())?;
+        Ok(answer.response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes())
+    }
+
+    /// As many come at once as one connection takes, and a few of them leave: nobody is refused, and nobody makes a connection of his own.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_crowd_waits_for_one_connection() {
+        let server = server(&[b"h2", b"http/1.1"]).await;
+        for round in 1..=20 {
+            let upstream = upstream(&server);
+            let crowd: Vec<_> = (0..STREAMS_WANTED as u64)
+                .map(|nth| {
+                    let upstream = Arc::clone(&upstream);
+                    let patience = if nth % 8 == 0 { Duration::from_micros(round * nth * 10) } else { SOON };
+                    tokio::spawn(async move {
+                        sleep(Duration::from_micros(round * nth)).await;
+                        timeout(patience, echoed(&upstream))
+                            .await
+                            .unwrap_or_else(|_| if patience < SOON { Ok(BODY) } else { Err("no answer".to_owned()) })
+                    })
+                })
+                .collect();
+            for one in crowd {
+                assert_eq!(one.await.expect("no panic"), Ok(BODY));
+            }
+            assert_eq!(server.connections() as u64, round);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lost_connection_is_made_anew() {
+        let server = server(&[b"h2"]).await;
+        let upstream = upstream(&server);
+        for lost in 1..=5 {
+            assert_eq!((echoed(&upstream).await, server.connections()), (Ok(BODY), lost));
+            server.cut();
+            // What is sent before the end is known is lost.
+            while server.connections() == lost {
+                let _ = echoed(&upstream).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upstream_of_http1_is_asked_in_its_way() {
+        let server = server(&[b"http/1.1"]).await;
+        let upstream = upstream(&server);
+        for _ in 0..5 {
+            assert_eq!(echoed(&upstream).await, Ok(BODY));
+        }
+        // One to find out, one to ask on.
+        assert_eq!(server.connections(), 2);
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_found_again_and_again() {
+        let server = server(&[b"h2"]).await;
+        let upstream = upstream(&server);
+        drop(server);
+        for _ in 0..3 {
+            assert!(echoed(&upstream).await.is_err_and(|why| why.contains("refused")));
+        }
     }
 }

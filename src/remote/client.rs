@@ -1,4 +1,6 @@
-//! Sends a request to another server and takes its whole answer, or one that goes on line by line, over HTTP/1.1 or 2, within limits. Connections are kept and shared.
+//! Sends a request to another server and takes its whole answer, or one that goes on line by line, over HTTP/1.1, within limits. Connections are kept.
+//!
+//! hyper-util's pool races for connections where both versions are offered, and refuses some of those that lose.
 
 use std::error::Error;
 use std::io;
@@ -23,9 +25,6 @@ use super::trust::{Trust, settings};
 
 /// A connection without requests is closed after this time (Go's default for its clients).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// A quiet HTTP/2 connection is pinged after this time, and is lost without an answer (client-go's numbers).
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// What an answer shows of the text that came with an error (client-go's number).
 const ERROR_TEXT_BYTES_MAX: usize = 2048;
 
@@ -125,7 +124,7 @@ impl Client {
     /// # Errors
     /// When its certificate and key do not fit.
     pub fn of(config: &Kubeconfig, limits: Limits) -> Result<Client, String> {
-        Ok(Client::over(config.connector(Versions::All)?, config.credentials.clone(), limits))
+        Ok(Client::over(config.connector(Versions::Http1)?, config.credentials.clone(), limits))
     }
 
     /// A client of HTTPS servers that these are trusted for, without credentials.
@@ -133,7 +132,7 @@ impl Client {
     /// # Errors
     /// When a certificate is none.
     pub fn trusting(trust: &Trust, limits: Limits) -> Result<Client, String> {
-        let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_all_versions();
+        let builder = HttpsConnectorBuilder::new().with_tls_config(settings(trust, None)?).https_only().enable_http1();
         Ok(Client::over(Connector(builder.wrap_connector(tcp())), Credentials::None, limits))
     }
 
@@ -143,8 +142,6 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(limits.concurrent_max)
-            .http2_keep_alive_interval(PING_INTERVAL)
-            .http2_keep_alive_timeout(PING_TIMEOUT)
             .build(connector);
         Client { http: client, authorization: Authorization::of(credentials), limits, turns: Semaphore::new(limits.concurrent_max) }
     }

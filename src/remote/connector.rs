@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use tokio::time::timeout;
-use tower::Service;
+use tower::{Service, ServiceExt};
 
 use super::kubeconfig::Kubeconfig;
 use super::trust::settings;
@@ -25,12 +25,20 @@ const KEEPALIVE_RETRIES: u32 = 9;
 #[derive(Clone)]
 pub struct Connector(pub(crate) HttpsConnector<HttpConnector>);
 
+/// A connection to a server.
+pub struct Made {
+    /// What is sent and comes.
+    pub stream: <HttpsConnector<HttpConnector> as Service<Uri>>::Response,
+    /// Whether HTTP/2 is spoken on it; HTTP/1.1 otherwise.
+    pub is_http2: bool,
+}
+
 /// What is spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versions {
     /// HTTP/2 where the server offers it.
     All,
-    /// HTTP/1.1: for requests that change the protocol of their connection.
+    /// HTTP/1.1.
     Http1,
 }
 
@@ -44,6 +52,17 @@ pub(crate) fn tcp() -> HttpConnector {
     http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     http
+}
+
+impl Connector {
+    /// Makes one connection.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub async fn connect(&mut self, server: Uri) -> Result<Made, Box<dyn Error + Send + Sync>> {
+        let stream = self.ready().await?.call(server).await?;
+        Ok(Made { is_http2: stream.connected().is_negotiated_h2(), stream })
+    }
 }
 
 impl Service<Uri> for Connector {

@@ -16,7 +16,7 @@ mod trust;
 
 pub use backoff::{Backoff, retried};
 pub use client::{Answer, CallError, Client, Limits, Lines, Streamed};
-pub use connector::{Connector, Versions};
+pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;
 pub use kept::Kept;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};

@@ -20,6 +20,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
@@ -72,6 +73,7 @@ pub struct Server {
     ca_pem: String,
     asked: Arc<Mutex<Vec<Asked>>>,
     connections: Arc<AtomicUsize>,
+    cut: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -113,20 +115,26 @@ impl Server {
             .with_single_cert(vec![cert.der().clone()], key)
             .expect("they belong together");
         tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        let (asked, connections) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::<AtomicUsize>::default());
+        let (asked, connections, cut) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let shared = Arc::new(Shared { acceptor: TlsAcceptor::from(Arc::new(tls)), react: Box::new(react), asked: asked.clone() });
         let task = tokio::spawn({
-            let connections = connections.clone();
+            let (connections, cut) = (connections.clone(), cut.clone());
             async move {
                 // Connections end with their server.
                 let mut open = tokio::task::JoinSet::new();
-                while let Ok((stream, _)) = listener.accept().await {
-                    connections.fetch_add(1, Ordering::Relaxed);
-                    open.spawn(shared.clone().connection(stream));
+                loop {
+                    tokio::select! {
+                        accepted = listener.accept() => {
+                            let Ok((stream, _)) = accepted else { break };
+                            connections.fetch_add(1, Ordering::Relaxed);
+                            open.spawn(shared.clone().connection(stream));
+                        }
+                        () = cut.notified() => open.abort_all(),
+                    }
                 }
             }
         });
-        Server { address, ca_pem, asked, connections, task }
+        Server { address, ca_pem, asked, connections, cut, task }
     }
 
     /// `https://localhost:port`.
@@ -157,6 +165,11 @@ impl Server {
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends all connections there are, soon.
+    pub fn cut(&self) {
+        self.cut.notify_one();
     }
 
     /// How often somebody connected.

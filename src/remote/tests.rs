@@ -36,7 +36,7 @@ async fn asked(reaction: Reaction, limits: Limits) -> Result<Answer, CallError> 
 
 #[tokio::test]
 async fn requests_share_a_connection() {
-    for protocols in [&[b"h2".as_slice()][..], &[b"http/1.1"]] {
+    for protocols in [&[b"h2".as_slice(), b"http/1.1"][..], &[b"http/1.1"]] {
         let server = Server::speaking(protocols, |_| Reaction::json(&json!({"a": 1}))).await;
         let (client, url) = client(&server, LIMITS);
         for _ in 0..3 {
