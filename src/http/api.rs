@@ -197,7 +197,7 @@ async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Reque
         return whole(reply.timed_out());
     }
     request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone() });
-    caught(next(request), &reply, &unread).await
+    caught(|| next(request), &reply, &unread).await
 }
 
 /// The plain listener's checks (design §3 "Safety of the listeners").
@@ -211,52 +211,10 @@ async fn protect<F: Future<Output = Response>>(request: Request, next: impl FnOn
     next(request).await
 }
 
-/// Who is it, and as whom is it carried out? Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec api-surface §12).
+/// Who is it, and as whom is it carried out?
 async fn identify<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
-    let conn = connection(&request);
-    hand_on::keep_proof(api, &mut request);
-    let identity = match conn.listener {
-        ListenerKind::Plain => Identity::Local,
-        ListenerKind::Secure => match api.asked(&mut request, &conn).await {
-            Ask::Identity(identity) => identity,
-            Ask::Elsewhere(elsewhere) => {
-                conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
-                let Arrived { at, limit, reply, .. } = arrived(&request);
-                let asked = api.providers.whose(elsewhere, &[], conn.peer.ip());
-                let Ok(identity) = timeout_at(at + limit, asked).await else { return whole(reply.timed_out()) };
-                if matches!(identity, Identity::User(_)) {
-                    request.headers_mut().remove(AUTHORIZATION);
-                }
-                identity
-            }
-        },
-    };
-    let reply = || arrived(&request).reply;
-    let proof = match identity {
-        Identity::Local => Proof { user: LOCAL.clone(), ..Proof::default() },
-        Identity::User(proof) if proof.user.name == ANONYMOUS => {
-            conn.seat.probed();
-            proof
-        }
-        Identity::User(proof) if conn.seat.prove(&proof.user.name).is_err() => {
-            let status = Status::too_many_requests("this user has too many connections open, please try again later", 1);
-            return whole(reply().status(&status));
-        }
-        Identity::User(proof) => proof,
-        Identity::None if matches!(arrived(&request).line.route, Ok(Route::Health { .. })) => {
-            conn.seat.probed();
-            Proof { user: NOBODY.clone(), ..Proof::default() }
-        }
-        Identity::None | Identity::Invalid(_) => {
-            let Arrived { line, reply, at, .. } = arrived(&request);
-            return audit::refuse(api, &request, (&line, &reply, at), &Status::unauthorized()).await;
-        }
-    };
-    if let Some(last) = proof.last_use.clone() {
-        last_use::note(api, last);
-    }
-    let audited = match audit::begin(api, &proof.user, &mut request).await {
-        Ok(audited) => audited,
+    let (proof, audited) = match known(api, &mut request).await {
+        Ok(known) => known,
         Err(refused) => return refused,
     };
     let warning = proof.warning;
@@ -271,14 +229,71 @@ async fn identify<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Req
     response
 }
 
+/// Who asks, and what the audit log has begun to tell of it. Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec
+/// api-surface §12).
+async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<audit::Audited>), Response> {
+    let conn = connection(request);
+    hand_on::keep_proof(api, request);
+    let identity = match conn.listener {
+        ListenerKind::Plain => Identity::Local,
+        ListenerKind::Secure => match api.asked(request, &conn).await {
+            Ask::Identity(identity) => identity,
+            Ask::Elsewhere(elsewhere) => {
+                conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
+                let Arrived { at, limit, reply, .. } = arrived(request);
+                // Boxed, as few ask.
+                let asked = Box::pin(api.providers.whose(elsewhere, &[], conn.peer.ip()));
+                let Ok(identity) = timeout_at(at + limit, asked).await else { return Err(whole(reply.timed_out())) };
+                if matches!(identity, Identity::User(_)) {
+                    request.headers_mut().remove(AUTHORIZATION);
+                }
+                identity
+            }
+        },
+    };
+    let proof = match identity {
+        Identity::Local => Proof { user: LOCAL.clone(), ..Proof::default() },
+        Identity::User(proof) if proof.user.name == ANONYMOUS => {
+            conn.seat.probed();
+            proof
+        }
+        Identity::User(proof) if conn.seat.prove(&proof.user.name).is_err() => {
+            let status = Status::too_many_requests("this user has too many connections open, please try again later", 1);
+            return Err(whole(arrived(request).reply.status(&status)));
+        }
+        Identity::User(proof) => proof,
+        Identity::None if matches!(arrived(request).line.route, Ok(Route::Health { .. })) => {
+            conn.seat.probed();
+            Proof { user: NOBODY.clone(), ..Proof::default() }
+        }
+        Identity::None | Identity::Invalid(_) => {
+            let Arrived { line, reply, at, .. } = arrived(request);
+            return Err(audit::refuse(api, request, (&line, &reply, at), &Status::unauthorized()).await);
+        }
+    };
+    if let Some(last) = proof.last_use.clone() {
+        last_use::note(api, last);
+    }
+    let audited = audit::begin(api, &proof.user, request).await?;
+    Ok((proof, audited))
+}
+
 /// Serves a request of somebody who is known, as himself or as somebody else.
 async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
+    match act(api, proof, &mut request).await {
+        Ok(()) => next(request).await,
+        Err(refused) => refused,
+    }
+}
+
+/// Notes as whom the request is carried out.
+async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Response> {
     let Proof { user, expires, credential, annotation, .. } = proof;
-    let Arrived { line, at, limit, reply, .. } = arrived(&request);
+    let Arrived { line, at, limit, reply, .. } = arrived(request);
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
         record.annotate(key, value);
     }
-    let judged_upstream = hand_on::decide(api, &mut request).await;
+    let judged_upstream = hand_on::decide(api, request).await;
     let wanted = if judged_upstream { Ok(None) } else { Impersonation::wanted(request.headers_mut()) };
     let user = match wanted {
         Ok(None) => user,
@@ -292,14 +307,14 @@ async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut requ
                     }
                     user
                 }
-                Ok(Err(status)) => return whole(reply.status(&status)),
-                Err(_) => return whole(reply.timed_out()),
+                Ok(Err(status)) => return Err(whole(reply.status(&status))),
+                Err(_) => return Err(whole(reply.timed_out())),
             }
         }
-        Err(message) => return whole(reply.status(&Status::bad_request(message))),
+        Err(message) => return Err(whole(reply.status(&Status::bad_request(message)))),
     };
     request.extensions_mut().insert(Caller { user, expires, credential });
-    next(request).await
+    Ok(())
 }
 
 /// The user that a request is carried out as, if who asks may act as him.
@@ -354,7 +369,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
     let Arrived { line, mut reply, .. } = arrived(&request);
     let route = match &line.route {
         Ok(Route::Resource(path)) => return resource::serve(api, path, request).await,
-        Ok(Route::OpenApi(rest)) => return openapi_answer(api, reply, request, rest.clone()).await,
+        Ok(Route::OpenApi(rest)) => return Box::pin(openapi_answer(api, reply, request, rest.clone())).await,
         Ok(route) => route,
         Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message.clone()))),
         Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text.clone())),

@@ -27,8 +27,16 @@ pub(super) async fn authorize<F: Future<Output = Response>>(
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
-    let user = caller(&request);
-    let Arrived { line, reply, at, limit, .. } = arrived(&request);
+    match judge(api, &mut request).await {
+        Ok(()) => next(request).await,
+        Err(refused) => refused,
+    }
+}
+
+/// Whether it may go on; a watch then knows what it was allowed.
+async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
+    let user = caller(request);
+    let Arrived { line, reply, at, limit, .. } = arrived(request);
     let note = |decision: &str, reason: &dyn Display| {
         if let Some(record) = reply.record() {
             record.annotate("authorization.k8s.io/decision", decision);
@@ -38,14 +46,14 @@ pub(super) async fn authorize<F: Future<Output = Response>>(
     let is_open = is_always_open(request.method(), &line.route);
     if api.access.allows_all(&user) || is_open && reply.record().is_none() {
         note("allow", &"");
-        if line.is_watch() && credential(&request) != Credential::Lasting {
+        if line.is_watch() && credential(request) != Credential::Lasting {
             let info = request_info(request.method(), request.uri().path(), &line.query);
             request.extensions_mut().insert(Asked(Arc::new(info)));
         }
-        return next(request).await;
+        return Ok(());
     }
     if !is_open && Instant::now() >= at + limit {
-        return whole(reply.timed_out());
+        return Err(whole(reply.timed_out()));
     }
     let info = request_info(request.method(), request.uri().path(), &line.query);
     let asked = info.attributes(&user);
@@ -57,14 +65,14 @@ pub(super) async fn authorize<F: Future<Output = Response>>(
         _ if is_open => note("allow", &""),
         Some(verdict) => {
             note("forbid", &verdict.reason);
-            return whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string())));
+            return Err(whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string()))));
         }
-        None => return whole(reply.timed_out()),
+        None => return Err(whole(reply.timed_out())),
     }
     if line.is_watch() {
         request.extensions_mut().insert(Asked(Arc::new(info)));
     }
-    next(request).await
+    Ok(())
 }
 
 /// What a watch was allowed.

@@ -1,7 +1,7 @@
 //! A request that panics is answered with 500, and the other requests of its connection go on. If the answer is already being sent, the panic ends its
 //! HTTP/2 stream ([`super::progress`]) or its HTTP/1.1 connection.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
 
 use axum::response::Response;
 use futures_util::FutureExt;
@@ -16,8 +16,10 @@ const PANICKED: &str = "This request caused apiserver to panic. Look in the logs
 /// by then.
 ///
 /// Snapshots, logs and served resources that requests share are replaced whole or changed inside of a lock that nothing else happens in, so none is left half done.
-pub(super) async fn caught(work: impl Future<Output = Response>, reply: &Reply, unread: &Arc<Account>) -> Response {
-    match AssertUnwindSafe(async { gzip::encode(work.await, unread).await }).catch_unwind().await {
+pub(super) async fn caught<F: Future<Output = Response>>(work: impl FnOnce() -> F, reply: &Reply, unread: &Arc<Account>) -> Response {
+    // Made here and pinned: given as a future, it would be here three times.
+    let work = pin!(async { gzip::encode(work().await, unread).await });
+    match AssertUnwindSafe(work).catch_unwind().await {
         Ok(response) => response,
         Err(_) => {
             tracing::error!("a request ended in a panic; it was answered with 500");
@@ -38,13 +40,13 @@ mod tests {
     async fn a_panic_is_an_answer() {
         let reply = Reply::new(&Method::GET, &HeaderMap::new(), None);
         let account = Account::of_a_test();
-        assert_eq!(caught(async { Response::new(Body::empty()) }, &reply, &account).await.status(), 200);
+        assert_eq!(caught(async || Response::new(Body::empty()), &reply, &account).await.status(), 200);
         let fall = || std::hint::black_box(None::<Response>).expect("a test's panic");
         // gzip looks at the beginning of a body before the answer goes out.
         let body = Body::from_stream(stream::once(async move { Ok::<_, std::convert::Infallible>(fall().status().to_string()) }));
         let mut late = Response::new(body);
         late.extensions_mut().insert(gzip::Offer);
-        for response in [caught(async { fall() }, &reply, &account).await, caught(async { late }, &reply, &account).await] {
+        for response in [caught(async || fall(), &reply, &account).await, caught(async || late, &reply, &account).await] {
             assert_eq!(response.status(), 500);
             assert_eq!(axum::body::to_bytes(response.into_body(), 200).await.expect("whole"), PANICKED);
         }

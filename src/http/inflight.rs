@@ -14,7 +14,7 @@ use axum::{extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 
 use super::{
-    api::{Api, arrived, caller, whole},
+    api::{Api, Arrived, arrived, caller, whole},
     authorize::is_always_open,
     hand_on,
     line::RequestLine,
@@ -130,26 +130,29 @@ impl Drop for Held {
 /// The stage after the user is known. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch has a place
 /// only until it begins.
 pub(super) async fn limit<F: Future<Output = Response>>(api: &Arc<Api>, request: Request, next: impl FnOnce(Request) -> F) -> Response {
-    let user = caller(&request);
-    let line = arrived(&request).line;
-    if user.groups.iter().any(|group| group == MASTERS) || is_always_open(request.method(), &line.route) || hand_on::has_no_end(&request) {
-        return next(request).await;
+    let Ok((place, is_watch)) = place(api, &request) else { return refused(api, &request) };
+    let mut response = next(request).await;
+    if let Some(place) = place.filter(|_| !is_watch) {
+        response.extensions_mut().insert(place);
     }
-    match api.inflight.admit(request.method(), &user) {
-        Ok(place) => {
-            let mut response = next(request).await;
-            if let Some(place) = place.filter(|_| !line.is_watch()) {
-                response.extensions_mut().insert(place);
-            }
-            response
-        }
-        Err(Full) => {
-            count(api, request.method(), &line);
-            let mut response = arrived(&request).reply.text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
-            whole(response)
-        }
-    }
+    response
+}
+
+/// A place for a request that needs one, and whether it is a watch.
+fn place(api: &Api, request: &Request) -> Result<(Option<Place>, bool), Full> {
+    let (user, line) = (caller(request), arrived(request).line);
+    let is_exempt =
+        user.groups.iter().any(|group| group == MASTERS) || is_always_open(request.method(), &line.route) || hand_on::has_no_end(request);
+    let place = if is_exempt { None } else { api.inflight.admit(request.method(), &user)? };
+    Ok((place, line.is_watch()))
+}
+
+fn refused(api: &Api, request: &Request) -> Response {
+    let Arrived { line, reply, .. } = arrived(request);
+    count(api, request.method(), &line);
+    let mut response = reply.text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+    whole(response)
 }
 
 /// A refused request is in the same metrics as others.

@@ -1,5 +1,7 @@
 //! Requests that change something: POST, PUT, PATCH and DELETE from path, query and body to an answer. What is done is decided in `write`.
 
+use std::pin::pin;
+
 use axum::{extract::Request, response::Response};
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
@@ -106,7 +108,11 @@ impl Call<'_> {
             Err(NoBody::TimedOut) => return self.out_of_time(&mut timer),
         };
         let mut told = Vec::new();
-        let mut response = match self.in_time(self.done(write, &user, &line.query, media, &body, &mut told), &mut timer).await {
+        let answered = {
+            let done = pin!(self.done(write, &user, &line.query, media, &body, &mut told));
+            self.in_time(done, &mut timer).await
+        };
+        let mut response = match answered {
             Ok(answer) => self.answered(write, answer, timer).await,
             Err(response) => response,
         };

@@ -1,6 +1,11 @@
 //! Requests on resources: GET, LIST and WATCH from path and query to a body. Decides nothing that `read/plan` decides.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
@@ -23,7 +28,7 @@ use super::{
     partial,
     path::ResourcePath,
     piece_body::{PieceBody, Pieces},
-    respond::Reply,
+    respond::{Reply, held},
     reviews,
     status::Status,
     token_request,
@@ -203,7 +208,7 @@ impl Call<'_> {
             Ok(hold) => hold,
             Err(response) => return response,
         };
-        let read = async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) };
+        let read = pin!(async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) });
         match self.in_time(read, &mut timer).await {
             Ok(object) => {
                 if let Some(status) = self.unfit(false) {
@@ -255,10 +260,8 @@ impl Call<'_> {
             Ok(hold) => hold,
             Err(response) => return response,
         };
-        let list = match self
-            .in_time(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) }, &mut timer)
-            .await
-        {
+        let read = pin!(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) });
+        let list = match self.in_time(read, &mut timer).await {
             Ok(list) => list,
             Err(response) => return response,
         };
@@ -490,7 +493,7 @@ impl Call<'_> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
-        self.in_time(async { Ok(self.arrived.unread.take(bytes).await) }, timer).await.map(Some)
+        self.in_time(pin!(async { Ok(self.arrived.unread.take(bytes).await) }), timer).await.map(Some)
     }
 
     /// Runs long work on another thread, within the request's time.
@@ -499,11 +502,15 @@ impl Call<'_> {
         work: impl FnOnce() -> T + Send + 'static,
         timer: &mut RequestTimer,
     ) -> Result<T, Response> {
-        self.in_time(async { Ok(offload(work).await) }, timer).await
+        self.in_time(pin!(async { Ok(offload(work).await) }), timer).await
     }
 
-    /// Runs a request within the request's time (spec list-watch §2.14).
-    pub(super) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Status>>, timer: &mut RequestTimer) -> Result<T, Response> {
+    /// Runs a request within the request's time (spec list-watch §2.14). Pinned by who calls: given as itself, a future would be here three times.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: Pin<&mut impl Future<Output = Result<T, Status>>>,
+        timer: &mut RequestTimer,
+    ) -> Result<T, Response> {
         let left = (self.arrived.at + self.arrived.limit).saturating_duration_since(tokio::time::Instant::now());
         // A time that is over already allows no look at all, however quick.
         let work = async { if left.is_zero() { std::future::pending().await } else { work.await } };
@@ -566,12 +573,6 @@ pub(super) fn sent(response: Response<Full<Bytes>>, mut timer: RequestTimer) -> 
     timer.set_code(response.status().as_u16());
     timer.add_bytes(response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
     whole(response)
-}
-
-/// The answer with what counts it.
-fn held(mut response: Response, hold: Option<Hold>) -> Response {
-    hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
-    response
 }
 
 /// What an old client is told that asks for an object without what the server has put into it.

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::path::TokenDocument;
 use super::{
     accept::{self, Asked},
+    budget::Hold,
     gzip::{self, Offer},
     status::{Status, TIMED_OUT_BODY},
 };
@@ -248,6 +249,12 @@ fn cacheable(headers: &mut HeaderMap, etag: &HeaderValue) {
 
 fn no_sniff<B>(response: &mut Response<B>) {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// The answer with what counts it.
+pub(super) fn held<B>(mut response: Response<B>, hold: Option<Hold>) -> Response<B> {
+    hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
+    response
 }
 
 #[cfg(test)]

@@ -98,14 +98,15 @@ impl Reader {
         let start = start.as_deref();
         let metrics = &target.resource.metrics;
         let (known, limit, exact) = match source {
-            Source::Etcd(read) => return self.list_etcd(target, start, read).await,
+            // Boxed, here and below: what asks etcd is large, and most reads do not.
+            Source::Etcd(read) => return Box::pin(self.list_etcd(target, start, read)).await,
             Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known).await {
                 Ok(known) => {
                     metrics.consistent_read(known.view.broken.is_empty(), false);
                     (known, limit, None)
                 }
                 Err(ReadError::TooLarge { .. }) => {
-                    let list = self.list_etcd(target, start, late).await;
+                    let list = Box::pin(self.list_etcd(target, start, late)).await;
                     metrics.consistent_read(list.is_ok(), true);
                     return list;
                 }
@@ -122,7 +123,7 @@ impl Reader {
             None => (known.view.store.clone(), known.revision),
             Some((at, gone)) => match target.snapshot(&known, at) {
                 Some(store) => (store, at),
-                None => return self.list_etcd(target, start, gone).await,
+                None => return Box::pin(self.list_etcd(target, start, gone)).await,
             },
         };
         let page = target.page((known.view.epoch, revision), &store, start, limit).await;
@@ -169,7 +170,7 @@ impl Reader {
                 }
                 known.view.store.find(key).cloned().ok_or_else(|| target.not_found())
             }
-            GetPlan::Etcd { at_least } => self.get_etcd(target, key, at_least).await,
+            GetPlan::Etcd { at_least } => Box::pin(self.get_etcd(target, key, at_least)).await,
         }
     }
 

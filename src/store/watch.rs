@@ -89,8 +89,9 @@ struct Gathering<'a> {
 
 impl Gathering<'_> {
     fn take_from_memory(&mut self, oldest: i64) -> Result<(), Fault> {
-        let skip = usize::try_from(self.next - oldest).unwrap_or(usize::MAX);
-        for batch in self.state.recent.iter().skip(skip) {
+        // By place: what is skipped by an iterator is walked over, for each watch and each write.
+        let first = usize::try_from(self.next - oldest).unwrap_or(usize::MAX);
+        for batch in (first..).map_while(|place| self.state.recent.get(place)) {
             for event in &batch.events {
                 self.look(event.key.len(), &event.key, batch.revision, || event.clone())?;
             }
