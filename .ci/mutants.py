@@ -7,7 +7,7 @@ Ends with 1 when a bug survives, or when a bug's text is no longer in the source
 All bugs are planted at once, each behind a question to the environment, so the copy is compiled once: where a bug's text says BUG, it asks whether it is the one
 that WATCHCACHE_SEEDED_BUG names.
 """
-import concurrent.futures, json, os, shutil, subprocess, sys
+import concurrent.futures, json, os, re, shutil, subprocess, sys
 
 # (name, file, what stands there, what stands there with the bug)
 BUGS = [
@@ -59,8 +59,12 @@ def plant(copy):
     for name in ["src", "tests", "proto"]:
         shutil.rmtree(os.path.join(copy, name), ignore_errors=True)
         shutil.copytree(os.path.join(ROOT, name), os.path.join(copy, name), ignore=shutil.ignore_patterns("target"))
-    for name in ["Cargo.toml", "Cargo.lock"]:
-        shutil.copy(os.path.join(ROOT, name), copy)
+    # Of another version: else cargo takes what is made of the copy for what is made of the project.
+    for name, versions in [("Cargo.toml", r'(\[workspace\.package\]\nversion = ")[^"]+'), ("Cargo.lock", r'(name = "watchcache[^"]*"\nversion = ")[^"]+')]:
+        with open(os.path.join(ROOT, name)) as f:
+            text = f.read()
+        with open(os.path.join(copy, name), "w") as f:
+            f.write(re.sub(versions, r"\g<0>+seeded", text))
     for number, (name, path, old, new) in enumerate(BUGS):
         file = os.path.join(copy, path)
         with open(file) as f:
