@@ -13,10 +13,10 @@ use futures_util::future::{BoxFuture, Shared};
 use http::Uri;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use remote::Connector;
+use remote::{Connector, deepest};
 
 use super::replay::Replay;
-use super::upstream::{HEADER_BYTES_MAX, IDLE_TIMEOUT, deepest};
+use super::upstream::{HEADER_BYTES_MAX, IDLE_TIMEOUT};
 
 /// What upstream may send of one answer before it is read; as much as one of our own streams may hold (design §8).
 const STREAM_WINDOW: u32 = 128 << 10;

@@ -16,7 +16,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::percent_decode_str;
-use remote::{Authorization, Connector, Kubeconfig, Versions};
+use remote::{Authorization, Connector, Kubeconfig, Versions, deepest};
 use thiserror::Error;
 
 use super::headers::upgrade;
@@ -291,14 +291,6 @@ fn is_unread(error: &(dyn Error + 'static)) -> bool {
         next = error.source();
     }
     false
-}
-
-pub(crate) fn deepest(error: &(dyn Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 impl http_body::Body for Body {

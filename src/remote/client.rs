@@ -231,8 +231,9 @@ fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderVal
     request
 }
 
-/// The causes of an error from the first one on that is not hyper's wrapper.
-fn deepest(error: &(dyn Error + 'static)) -> String {
+/// The innermost cause of an error of hyper, which says what happened; those around it say where.
+#[must_use]
+pub fn deepest(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;

@@ -15,7 +15,7 @@ pub mod testing;
 mod trust;
 
 pub use backoff::{Backoff, retried};
-pub use client::{Answer, CallError, Client, Limits, Lines, Streamed};
+pub use client::{Answer, CallError, Client, Limits, Lines, Streamed, deepest};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;
 pub use kept::Kept;

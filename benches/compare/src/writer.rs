@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http::Method;
+use http_body_util::BodyExt;
 use rustls::ClientConfig;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
@@ -248,13 +249,19 @@ pub(crate) async fn define(target: &Target, definitions: u64) -> Result<()> {
 pub(crate) async fn served(target: &Target, definitions: u64) -> Result<()> {
     let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
     let end = Instant::now() + Duration::from_secs(DEFINED_SECONDS);
+    let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
     let mut nth = 0;
     while nth < definitions {
-        let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
         match connection.read(&format!("{}?resourceVersion=0", custom::collection(nth))).await {
-            Ok(_) => nth += 1,
+            Ok(answer) => {
+                answer.into_body().collect().await.context("read a list")?;
+                nth += 1;
+            }
             Err(error) if Instant::now() > end => bail!("custom resource {nth} is not served: {error:#}"),
-            Err(_) => sleep(Duration::from_millis(200)).await,
+            Err(_) => {
+                sleep(Duration::from_millis(200)).await;
+                connection = Connection::open(target, &tls, Protocol::Http1).await?;
+            }
         }
     }
     Ok(())
@@ -399,8 +406,10 @@ mod tests {
 
     #[test]
     fn custom_resources_are_json_with_their_stamp() {
-        let definition: serde_json::Value = serde_json::from_str(&custom::definition(7)).expect("a definition is JSON");
-        assert_eq!(definition["spec"]["names"]["plural"], "widgets7");
+        for (nth, plural) in [(0, "widgets"), (7, "widgets7")] {
+            let definition: serde_json::Value = serde_json::from_str(&custom::definition(nth)).expect("a definition is JSON");
+            assert_eq!(definition["spec"]["names"]["plural"], plural);
+        }
         assert!(custom::collection(7).ends_with("/widgets7") && custom::collection(0) == custom::COLLECTION);
         let body = Kind::Widget.object(3, 9);
         let parsed: serde_json::Value = serde_json::from_slice(&body).expect("an object is JSON");
