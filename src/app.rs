@@ -70,7 +70,7 @@ use reload::Reloads;
 use signals::Signals;
 use store::StoreError;
 use watch::cache::{ring::RingLimits, view::Fed};
-use watch::dispatch::GroupLimits;
+use watch::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -179,7 +179,10 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         fed,
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
-        groups: GroupLimits { gather_ms: millis(config.connections.watch_gather), ..GroupLimits::default() },
+        groups: GroupLimits {
+            gather: Pause { most_ms: millis(config.connections.watch_gather), each_us: GATHER_EACH_US },
+            ..GroupLimits::default()
+        },
         given_up,
         excluded,
         included: config.replica.as_ref().and_then(|replica| replica.included.clone()),

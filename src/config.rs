@@ -148,7 +148,9 @@ pub struct Connections {
     pub goaway_chance: f64,
     /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
     pub streams_max: u32,
-    /// Least time between two wakes of watches that ask for the same, at most a second. Default 0: each event wakes them.
+    /// Longest pause between two wakes of watches that ask for the same, at most a second. Default 20 ms: a thousand watches take them ([`Pause`]).
+    ///
+    /// [`Pause`]: watch::dispatch::Pause
     pub watch_gather: Duration,
     /// From the accept to the proof of who a client is, the head of a request, and the next piece of its body. Default 10 s (kube-apiserver: 32 s for the
     /// head).

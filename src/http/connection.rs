@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::TokioTimer;
 use rand::Rng;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
@@ -27,6 +27,7 @@ use super::{
     listen::ConnInfo,
     progress::{Progress, Streams},
     pulse::{Felt, Open, Pulse, Sent},
+    spoken::{Answer, Builder, Handover, Spoken, may_leave},
     turns::{Turned, Turns, Woken},
     upgraded::Handshake,
 };
@@ -58,18 +59,18 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a goodbye, how long a connection without open requests may take to notice.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// hyper's builder with our limits; made once, shared by all connections.
-pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
-    let mut builder = auto::Builder::new(Streams { limit: limits.unread_max });
+/// hyper's builders with our limits.
+pub(super) fn builder(limits: &Connections) -> Builder {
+    let mut builder = Builder { http1: http1::Builder::new(), http2: http2::Builder::new(Streams { limit: limits.unread_max }) };
     builder
-        .http1()
+        .http1
         .timer(TokioTimer::new())
         // Slow heads are `tired`'s: hyper's own timer would also end idle keep-alive connections, and does not run before the first byte.
         .header_read_timeout(None)
         .max_headers((limits.header_bytes_max / HEADER_BYTES_LEAST).min(HEADERS_MAX))
         .max_buf_size(limits.header_bytes_max);
     builder
-        .http2()
+        .http2
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
@@ -91,7 +92,7 @@ pub(super) fn builder(limits: &Connections) -> auto::Builder<Streams> {
 /// what it is made into.
 pub(super) fn serve<'a, IO, F, Fut, B>(
     io: IO,
-    builder: &'a auto::Builder<Streams>,
+    builder: &'a Builder,
     limits: &'a Connections,
     info: Arc<ConnInfo>,
     service: F,
@@ -107,11 +108,11 @@ where
     let io = Gather::new(Felt::new(io, Arc::clone(&pulse), Arc::clone(&info.seat)), &info.unread);
     let served = Served { io, pulse, woken: woken.clone(), followed, info };
     Progress::of_connection(&woken, async move {
-        requests(&served, builder, limits, service).await;
-        let handshake = served.followed.lock().expect("no holder panics").take();
+        let is_whole = requests(&served, builder, limits, service).await;
+        let handshake = served.followed.lock().expect("no holder panics").take().filter(|_| is_whole);
         if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
             // Boxed: few connections need room for it.
-            Box::pin(followed.run(&served.info)).await;
+            Box::pin(followed.run(served.io.clone(), &served.info)).await;
         }
     })
 }
@@ -128,7 +129,8 @@ struct Served<IO> {
     info: Arc<ConnInfo>,
 }
 
-async fn requests<IO, F, Fut, B>(served: &Served<IO>, builder: &auto::Builder<Streams>, limits: &Connections, service: F)
+/// Whether all that was to be written is: then another protocol may follow.
+async fn requests<IO, F, Fut, B>(served: &Served<IO>, builder: &Builder, limits: &Connections, service: F) -> bool
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut,
@@ -138,8 +140,10 @@ where
 {
     let Served { io, pulse, woken, followed, info } = served;
     let goodbye = &*info.goodbye;
+    let handover = Handover::default();
     let service = service_fn(|request| {
         let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
+        let leaves = may_leave(&request).then(|| handover.clone());
         if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {
             info.seat.leave(Reason::Requests);
         }
@@ -156,11 +160,12 @@ where
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
                 *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
+            let leaves = leaves.filter(|_| long.is_some());
             let body = |body| Sent::new(Counted::new(body, &unread, made, long.clone(), place), open, long);
-            Ok::<_, Infallible>(answer.map(body))
+            Ok::<_, Infallible>(answer.map(body).map(|body| Answer::new(body, leaves)))
         }
     });
-    let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io.clone()), service));
+    let connection = pin!(Spoken::new(builder, io.clone(), pulse, handover.clone(), service));
     let mut turns = Turns::new(connection, woken, io.clone());
     // HTTP/1.1 has one answer at a time.
     let gathers = || pulse.speaks_h2();
@@ -213,7 +218,7 @@ where
         match turns.run(chores, gathers).await {
             Turned::Over(result) => return ended(info, result),
             Turned::Chores(Chore::Unread) => return unread(info),
-            Turned::Chores(_) if must_end || !(pulse.has_open() || io.has_unwritten()) => return,
+            Turned::Chores(_) if must_end || !(pulse.has_open() || io.has_unwritten()) => return false,
             Turned::Chores(_) => {}
         }
     }
@@ -232,15 +237,17 @@ enum Chore {
     Unread,
 }
 
-fn unread(info: &ConnInfo) {
+fn unread(info: &ConnInfo) -> bool {
     info.seat.leave(Reason::Unread);
     tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
+    false
 }
 
-fn ended(info: &ConnInfo, result: Result<(), Box<dyn Error + Send + Sync>>) {
-    if let Err(error) = result {
+fn ended(info: &ConnInfo, result: Result<(), Box<dyn Error + Send + Sync>>) -> bool {
+    if let Err(error) = &result {
         tracing::debug!(peer = %info.peer, error, "connection ended");
     }
+    result.is_ok()
 }
 
 /// Returns when a connection should be closed: no whole head in time, or nothing asked for too long.

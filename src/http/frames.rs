@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// What every HTTP/2 connection begins with (RFC 9113 §3.4).
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of a frame's head.
 const HEAD: usize = 9;

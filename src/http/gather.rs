@@ -25,6 +25,8 @@ pub(super) struct Gather<IO>(Arc<Mutex<Gathered<IO>>>);
 
 struct Gathered<IO> {
     io: IO,
+    /// What was read already, and is read again before anything else.
+    unread: Vec<u8>,
     /// Whether writes wait for the end of the turn.
     gathers: bool,
     buffer: Vec<u8>,
@@ -34,7 +36,7 @@ struct Gathered<IO> {
     failed: Option<io::ErrorKind>,
     /// Counts what a client that does not read leaves in the buffer.
     account: Arc<Account>,
-    unread: Option<Hold>,
+    held: Option<Hold>,
 }
 
 impl<IO> Clone for Gather<IO> {
@@ -46,8 +48,8 @@ impl<IO> Clone for Gather<IO> {
 impl<IO: AsyncWrite + Unpin> Gather<IO> {
     /// Passes everything on until a turn gathers. What a client leaves unread counts in this account.
     pub(super) fn new(io: IO, account: &Arc<Account>) -> Self {
-        let (gathers, buffer, written, failed, account, unread) = (false, Vec::new(), 0, None, account.clone(), None);
-        Self(Arc::new(Mutex::new(Gathered { io, gathers, buffer, written, failed, account, unread })))
+        let (unread, gathers, buffer, written, failed, account, held) = (Vec::new(), false, Vec::new(), 0, None, account.clone(), None);
+        Self(Arc::new(Mutex::new(Gathered { io, unread, gathers, buffer, written, failed, account, held })))
     }
 
     /// A turn begins: from now on writes wait for its end.
@@ -71,6 +73,18 @@ impl<IO: AsyncWrite + Unpin> Gather<IO> {
     /// Whether something waits for the client.
     pub(super) fn has_unwritten(&self) -> bool {
         !self.lock().buffer.is_empty()
+    }
+
+    /// These bytes were read too early: they are read again, before all others.
+    pub(super) fn unread(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.lock().unread.splice(..0, bytes.iter().copied());
+        }
+    }
+
+    /// Whether there are such bytes.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.lock().unread.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Gathered<IO>> {
@@ -119,7 +133,7 @@ impl<IO: AsyncWrite + Unpin> Gathered<IO> {
     fn emptied(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         self.written = 0;
-        self.unread = None;
+        self.held = None;
         if buffer.capacity() > 0 {
             buffer.clear();
             SPARE.set(buffer);
@@ -131,13 +145,22 @@ impl<IO: AsyncWrite + Unpin> Gathered<IO> {
         self.buffer.drain(..self.written);
         self.written = 0;
         self.buffer.shrink_to_fit();
-        self.unread = Some(self.account.add(self.buffer.len()));
+        self.held = Some(self.account.add(self.buffer.len()));
     }
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Gather<IO> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut this = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !this.unread.is_empty() {
+            let bytes = this.unread.len().min(buf.remaining());
+            buf.put_slice(&this.unread[..bytes]);
+            this.unread.drain(..bytes);
+            if this.unread.is_empty() {
+                this.unread = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut this.io).poll_read(cx, buf)
     }
 }
@@ -243,6 +266,21 @@ mod tests {
         // Outside of a turn everything passes.
         assert_eq!(write(&mut gather, b"abc"), Poll::Ready(3));
         assert_eq!(writes(&gather), [1_000, 3]);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_too_early_is_read_again() {
+        let (io, mut client) = duplex(10);
+        let mut gather = Gather::new(io, &account());
+        client.write_all(b"later").await.expect("there is room");
+        gather.unread(b"second ");
+        gather.unread(b"first ");
+        assert!(gather.has_unread());
+        let mut text = [0; 18];
+        for part in text.chunks_mut(3) {
+            gather.read_exact(part).await.expect("it is there");
+        }
+        assert_eq!((&text, gather.has_unread()), (b"first second later", false));
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Replica {
         response
     }
 
-    /// The request as upstream gets it, and the client's connection if its protocol is to change.
+    /// The request as upstream gets it, and whether the protocol of the client's connection may change.
     fn outward(
         &self,
         upstream: &Upstream<Body>,
@@ -239,7 +239,7 @@ impl Replica {
         reply: &Reply,
         client: std::net::IpAddr,
         user: &User,
-    ) -> Result<(Request, Option<OnUpgrade>), Status> {
+    ) -> Result<(Request, bool), Status> {
         let manner = upstream.manner();
         let (mut head, body) = request.into_parts();
         if !upstream.is_believed() {
@@ -251,8 +251,8 @@ impl Replica {
         if head.headers.keys_len() > HEADERS_MAX {
             return Err(Status::bad_request(format!("more than {HEADERS_MAX} headers")));
         }
-        let io = head.extensions.remove::<OnUpgrade>();
-        if io.is_none() {
+        let may_change = head.extensions.remove::<OnUpgrade>().is_some();
+        if !may_change {
             head.headers.remove(UPGRADE);
         }
         let sent = head.extensions.remove::<Sent>();
@@ -270,7 +270,7 @@ impl Replica {
         }
         let mut request = Request::new(body);
         (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (head.method, head.uri, head.headers);
-        Ok((request, io))
+        Ok((request, may_change))
     }
 }
 
@@ -297,7 +297,7 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
 }
 
 /// Upstream's answer as the client gets it.
-fn back(answer: Answer, client: Option<OnUpgrade>, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>) -> Response {
+fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>) -> Response {
     let Answer { response, upgraded } = answer;
     let (mut head, body) = response.into_parts();
     headers::inward(&mut head.headers, upgraded.is_some());
@@ -317,7 +317,7 @@ fn back(answer: Answer, client: Option<OnUpgrade>, long: Option<Receiver<bool>>,
     };
     let mut response = Response::from_parts(head, Body::new(Passing { body, stopped, kept }));
     if let Some(upstream) = upgraded {
-        let tunnel = client.map(|client| Protocol::Tunnel(Tunnel { client, upstream }));
+        let tunnel = may_change.then_some(Protocol::Tunnel(Tunnel { upstream }));
         *response.body_mut() = Body::empty();
         response.extensions_mut().insert(Handshake::followed_by(tunnel));
     } else if is_long {

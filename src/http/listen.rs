@@ -12,7 +12,6 @@ use futures_util::future::join_all;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper_util::server::conn::auto;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +23,7 @@ use super::{
     budget::{Account, Budget},
     connection,
     connections::{Connections, Seat},
-    progress::Streams,
+    spoken::Builder,
     tls::Tls,
 };
 use crate::{
@@ -216,7 +215,7 @@ impl Listener {
 
 /// What all connections share.
 struct Shared<F> {
-    builder: auto::Builder<Streams>,
+    builder: Builder,
     connections: Arc<Connections>,
     limits: config::Connections,
     unread: Arc<Budget>,

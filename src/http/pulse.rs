@@ -65,6 +65,11 @@ impl Pulse {
         self.speaks_h2.load(Ordering::Acquire)
     }
 
+    /// Whether the last write had to wait for the client.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Ordering::Acquire)
+    }
+
     pub(super) fn has_open(&self) -> bool {
         self.open.load(Ordering::Acquire) > 0
     }
@@ -113,7 +118,7 @@ impl Pulse {
                 continue;
             }
             still += 1;
-            if !self.speaks_h2() || self.is_blocked.load(Ordering::Acquire) {
+            if !self.speaks_h2() || self.is_blocked() {
                 return;
             }
             // Other streams go on, be they watches.

@@ -1,29 +1,27 @@
 //! A connection whose protocol has changed at both ends: bytes pass as they come. Of those who do not read nothing more is taken from the other side.
 
 use handon::Upgraded;
-use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional_with_sizes;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 
 use super::listen::ConnInfo;
 
 /// What is held of each direction, bytes.
 const HELD_BYTES: usize = 32 << 10;
 
-/// From a client to upstream.
+/// The way of a client's bytes to upstream, and back.
 pub(super) struct Tunnel {
-    pub(super) client: OnUpgrade,
     pub(super) upstream: Upgraded,
 }
 
 impl Tunnel {
     /// Passes bytes until both sides have ended, one has broken, or the server stops. However long nothing comes: a shell that waits for its user is no fault.
-    pub(super) async fn run(mut self, info: &ConnInfo) {
+    pub(super) async fn run(mut self, mut client: impl AsyncRead + AsyncWrite + Unpin, info: &ConnInfo) {
         let mut stop = info.stop.clone();
         let passing = async {
             // A connection may break before the answer is out.
-            let Ok((client, upstream)) = tokio::try_join!(self.client, &mut self.upstream.io) else { return };
-            let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+            let Ok(upstream) = (&mut self.upstream.io).await else { return };
+            let mut upstream = TokioIo::new(upstream);
             if let Err(error) = copy_bidirectional_with_sizes(&mut client, &mut upstream, HELD_BYTES, HELD_BYTES).await {
                 tracing::debug!(%error, "a tunnel broke");
             }

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio::io::{AsyncRead, AsyncWrite};
+
 use super::{audit::Ending, listen::ConnInfo, tunnel::Tunnel, websocket::Socket};
 
 /// Marks an answer that is the last one of its connection, which has no headers but its own, and brings what follows it.
@@ -42,10 +44,10 @@ impl Handshake {
 
 impl Followed {
     /// Until either side ends it. Runs in the connection's task, so that it counts as the connection that it is.
-    pub(super) async fn run(self, info: &ConnInfo) {
+    pub(super) async fn run(self, io: impl AsyncRead + AsyncWrite + Unpin, info: &ConnInfo) {
         match self.protocol {
-            Protocol::Watch(socket) => socket.run(info).await,
-            Protocol::Tunnel(tunnel) => tunnel.run(info).await,
+            Protocol::Watch(socket) => socket.run(io, info).await,
+            Protocol::Tunnel(tunnel) => tunnel.run(io, info).await,
         }
         drop(self.ending);
     }

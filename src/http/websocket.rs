@@ -41,7 +41,6 @@ fn names_upgrade(connection: &HeaderValue) -> bool {
 
 /// A watch that is to go out through a WebSocket.
 pub(super) struct Upgrade {
-    io: OnUpgrade,
     verdict: Result<Accepted, Refusal>,
 }
 
@@ -68,8 +67,9 @@ impl Upgrade {
         if !is_asked(request) {
             return None;
         }
-        let io = request.extensions_mut().remove::<OnUpgrade>()?;
-        Some(Self { io, verdict: judge(request.method(), request.headers()) })
+        // hyper would let go of this connection.
+        request.extensions_mut().remove::<OnUpgrade>()?;
+        Some(Self { verdict: judge(request.method(), request.headers()) })
     }
 
     /// The answer to the handshake. Where it is 101, what follows it on the connection goes along in its extensions.
@@ -85,7 +85,7 @@ impl Upgrade {
                 headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
                 headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
                 protocol.map(|protocol| headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol));
-                Some(Protocol::Watch(Box::new(Socket { io: self.io, events, payload: Payload::of(media_type) })))
+                Some(Protocol::Watch(Box::new(Socket { events, payload: Payload::of(media_type) })))
             }
             Err((code, text)) => {
                 *response.status_mut() = code;

@@ -12,7 +12,7 @@ use watch::cache::{
     ring::RingLimits,
     view::{Fed, Published},
 };
-use watch::dispatch::{GroupKey, GroupLimits, Start, Subscription};
+use watch::dispatch::{GroupKey, GroupLimits, Pause, Start, Subscription};
 use watch::feed::{
     machine::{Generation, LoadAt, Loaded, Machine, Out},
     ranges::cover,
@@ -74,7 +74,8 @@ impl World {
         let mut random = Random::new(seed);
         let fed = Arc::new(Fed::default());
         let limits = RingLimits { events_max: 3 + random.below(40), bytes_max: usize::MAX, window_ms: 50 };
-        let groups = GroupLimits { frames_max: 1 + random.below(6), bytes_max: 1 << 20, gather_ms: random.below(30) as u64 };
+        let gather = Pause { most_ms: random.below(30) as u64, each_us: 1_000 * random.below(30) as u64 };
+        let groups = GroupLimits { frames_max: 1 + random.below(6), bytes_max: 1 << 20, gather };
         let held = [200, 2_000, 1 << 20][random.below(3)];
         let cachers = RESOURCES
             .iter()

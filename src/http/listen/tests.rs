@@ -1,6 +1,7 @@
 //! The listeners over real sockets: strangers, known clients, and those who would keep us waiting.
 
 mod bodies;
+mod chunked;
 mod crowds;
 mod handshakes;
 mod http2;
@@ -20,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsConnector;
 
+use super::super::counted::LongRunning;
 use super::super::incoming::{NoBody, Whole};
 use super::*;
 use crate::config::{Connections, SecureListener};
@@ -106,7 +108,7 @@ impl Papers {
 }
 
 /// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked, to `/never` not at all, to `/large` with [`LARGE`]
-/// bytes, to `/faulty` with a body that panics after its first frame. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
+/// bytes, to `/faulty` with a body that panics after its first frame, to `/events` with a watch of two events. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
 struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -178,6 +180,7 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
                 "/never" => std::future::pending().await,
                 "/livez" => info.seat.probed(),
                 "/faulty" => return Response::new(faulty()),
+                "/events" => return events(),
                 "/large" => body = "a".repeat(LARGE),
                 "/body" => {
                     let read = Whole::read(request.into_body(), &info, Instant::now() + BODY_TIME).await;
@@ -194,6 +197,17 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
     };
     let task = tokio::spawn(listeners.serve(limits, shutdown, service, stopped));
     Server { address, stop, task, asked, metrics }
+}
+
+/// A watch: an event, a pause, another one, the end.
+fn events() -> Response<axum::body::Body> {
+    let frames = stream::iter(["one", "two"]).then(async |event| {
+        sleep(SLOW / 4).await;
+        Ok::<_, Infallible>(Bytes::from_static(event.as_bytes()))
+    });
+    let mut answer = Response::new(axum::body::Body::from_stream(frames));
+    answer.extensions_mut().insert(LongRunning { until: Instant::now() + LONG, may_rest: Arc::new(true.into()) });
+    answer
 }
 
 /// A frame, and then a fault of the code that makes the next one.

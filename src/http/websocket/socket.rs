@@ -7,8 +7,6 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     time::{Instant, timeout, timeout_at},
@@ -29,9 +27,8 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// bytes is reset, and the close frame may be lost.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// An upgraded connection and the watch that it is for.
+/// The watch that an upgraded connection is for.
 pub(in crate::http) struct Socket {
-    pub(super) io: OnUpgrade,
     pub(super) events: Events,
     pub(super) payload: Payload,
 }
@@ -40,10 +37,8 @@ impl Socket {
     /// Sends events until the watch ends or the client does.
     /// What is taken from the watch for a client that does not read, [`super::super::body::FRAME_BYTES`] and the event that went past them, is counted in
     /// the connection's account.
-    pub(in crate::http) async fn run(self, info: &ConnInfo) {
-        // The connection broke before the answer was out.
-        let Ok(io) = self.io.await else { return };
-        serve(TokioIo::new(io), self.events, self.payload, info).await;
+    pub(in crate::http) async fn run(self, io: impl AsyncRead + AsyncWrite, info: &ConnInfo) {
+        serve(io, self.events, self.payload, info).await;
     }
 }
 

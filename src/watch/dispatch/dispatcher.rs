@@ -28,7 +28,7 @@ impl Dispatcher {
     /// No groups yet; each one's log will have these limits.
     #[must_use]
     pub fn new(limits: GroupLimits) -> Self {
-        Self { limits, gather: Gather::new(limits.gather_ms), ..Self::default() }
+        Self { limits, gather: Gather::new(limits.gather), ..Self::default() }
     }
 
     /// The group for a key, made when it is new; `applied` is the revision the replica is at.

@@ -1,29 +1,50 @@
 //! Watches that were just woken may wait a moment, and take what comes meanwhile in one write (`--watch-gather`). One clock for a resource, none for a watch.
+//!
+//! How long depends on how many were woken: writing to a thousand connections takes a core ten milliseconds, and who would be last of them loses nothing by
+//! waiting so long. Few wait for nobody.
 
 use std::sync::Arc;
 
 use super::{group::Group, wake::Wake};
 
+/// Twice the CPU that an event to a watch on a connection of its own takes, in microseconds (docs/performance.md, Compare): so the writes to a group
+/// leave at least half a core to everything else.
+pub const GATHER_EACH_US: u64 = 20;
+
+/// How much time passes at least between two wakes of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// At most so many milliseconds; zero: none.
+    pub most_ms: u64,
+    /// For each watch that was woken, microseconds.
+    pub each_us: u64,
+}
+
+impl Pause {
+    fn after(self, woken: usize) -> u64 {
+        self.most_ms.min(woken as u64 * self.each_us / 1_000)
+    }
+}
+
 /// The groups of one resource that have news and wait.
 #[derive(Default)]
 pub(super) struct Gather {
-    pause_ms: u64,
+    pause: Pause,
     late: Vec<Arc<Group>>,
     at_ms: Option<u64>,
 }
 
 impl Gather {
-    /// Between two wakes of a group so much time passes at least, in milliseconds; zero: none.
-    pub(super) fn new(pause_ms: u64) -> Self {
-        Self { pause_ms, ..Self::default() }
+    /// Between two wakes of a group there is this pause.
+    pub(super) fn new(pause: Pause) -> Self {
+        Self { pause, ..Self::default() }
     }
 
     /// A group has news: its members are woken, or wait when they were woken a moment ago.
     pub(super) fn news(&mut self, group: &Arc<Group>, now_ms: u64, wake: &mut Wake) {
         let from = group.rest().earliest_ms();
         if now_ms >= from {
-            group.rest().until(now_ms + self.pause_ms);
-            group.waiting(&mut wake.0);
+            self.wake(group, now_ms, wake);
         } else if group.rest().is_late_now() {
             self.late.push(group.clone());
             self.at_ms = Some(self.at_ms.map_or(from, |at| at.min(from)));
@@ -40,17 +61,22 @@ impl Gather {
         let mut wake = Wake::default();
         if self.at_ms.is_some_and(|at| at <= now_ms) {
             self.at_ms = None;
-            for group in self.late.drain(..) {
-                group.rest().until(now_ms + self.pause_ms);
-                group.waiting(&mut wake.0);
+            for group in std::mem::take(&mut self.late) {
+                self.wake(&group, now_ms, &mut wake);
             }
         }
         wake
     }
 
+    fn wake(&self, group: &Group, now_ms: u64, wake: &mut Wake) {
+        let before = wake.0.len();
+        group.waiting(&mut wake.0);
+        group.rest().until(now_ms + self.pause.after(wake.0.len() - before));
+    }
+
     /// Everybody is woken otherwise.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(self.pause_ms);
+        *self = Self::new(self.pause);
     }
 }
 
@@ -89,8 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn few_wait_for_nobody_and_many_no_longer_than_the_most() {
+        let pause = Pause { most_ms: 20, each_us: GATHER_EACH_US };
+        assert_eq!([1, 49, 50, 500, 1_000, 100_000].map(|woken| pause.after(woken)), [0, 0, 1, 10, 20, 20]);
+        assert_eq!(Pause { most_ms: 0, ..pause }.after(1_000), 0);
+    }
+
+    #[test]
     fn who_was_just_woken_takes_several_at_once() {
-        let mut dispatcher = Dispatcher::new(GroupLimits { gather_ms: 10, ..GroupLimits::default() });
+        let mut dispatcher = Dispatcher::new(GroupLimits { gather: Pause { most_ms: 10, each_us: 10_000 }, ..GroupLimits::default() });
         let (busy, quiet) = (watch(&mut dispatcher, "busy"), watch(&mut dispatcher, "quiet"));
         let (mut of_busy, mut of_quiet) = (Revision(1), Revision(1));
         assert_eq!((heard(&busy, &mut of_busy), heard(&quiet, &mut of_quiet)), (0, 0));

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::filters::SharedFilter;
+use super::{filters::SharedFilter, gather::Pause};
 use codec::{Form, Unencodable};
 use model::Revision;
 
@@ -31,13 +31,13 @@ pub struct GroupLimits {
     pub frames_max: usize,
     /// Most bytes of frames.
     pub bytes_max: usize,
-    /// Milliseconds for which members that were just woken may wait for more; zero: they are woken at once.
-    pub gather_ms: u64,
+    /// How long members that were just woken may wait for more.
+    pub gather: Pause,
 }
 
 impl Default for GroupLimits {
     fn default() -> Self {
-        Self { frames_max: GROUP_FRAMES_MAX, bytes_max: GROUP_BYTES_MAX, gather_ms: 0 }
+        Self { frames_max: GROUP_FRAMES_MAX, bytes_max: GROUP_BYTES_MAX, gather: Pause::default() }
     }
 }
 
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
     use model::Filter;
 
-    const SMALL: GroupLimits = GroupLimits { frames_max: 8, bytes_max: 60, gather_ms: 0 };
+    const SMALL: GroupLimits = GroupLimits { frames_max: 8, bytes_max: 60, gather: Pause { most_ms: 0, each_us: 0 } };
 
     fn group(limits: GroupLimits) -> Arc<Group> {
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));

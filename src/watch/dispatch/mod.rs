@@ -16,6 +16,7 @@ pub mod wake;
 
 pub use dispatcher::Dispatcher;
 pub use filters::{Filters, SharedFilter};
+pub use gather::{GATHER_EACH_US, Pause};
 pub use group::{Group, GroupKey, GroupLimits};
 pub use subscription::{Start, Step, Subscription};
 #[cfg(any(test, feature = "testing"))]
