@@ -68,8 +68,8 @@ impl Salt {
     /// All objects that have keys with this prefix and that the filter selects, as they were at this revision of this epoch.
     pub(super) fn run(&self, epoch: Epoch, revision: Revision, prefix: &[u8], filter: &Filter) -> RunName {
         let mut keyed = self.runs.build_hasher();
-        (epoch, revision, prefix, filter).hash(&mut keyed);
-        RunName((keyed.finish(), epoch.0.rotate_left(32) ^ revision.0))
+        (epoch, prefix, filter).hash(&mut keyed);
+        RunName { list: (keyed.finish(), epoch.0), revision }
     }
 }
 
@@ -138,6 +138,11 @@ impl What {
             Self::Run(track) => track.weight(),
         };
         own + 2 * size_of::<(Name, Shared)>()
+    }
+
+    /// Whether the other one takes its place: blocks of one name are the same, runs of one name are of different revisions.
+    fn gives_way_to(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Run(older), Self::Run(newer)) if older.revision() < newer.revision())
     }
 }
 
@@ -214,8 +219,11 @@ impl Blocks {
     #[must_use]
     pub fn run(&self, name: RunName) -> Option<Run> {
         let mut kept = self.lock();
-        let What::Run(track) = kept.find(name.0)? else { return None };
+        let What::Run(track) = kept.find(name.list)? else { return None };
         let track = track.clone();
+        if track.revision() != name.revision {
+            return None;
+        }
         let blocks = track.names().iter().map(|name| kept.block(*name)).collect::<Option<_>>()?;
         Some(Run::new(blocks, track))
     }
@@ -227,9 +235,9 @@ impl Blocks {
         block
     }
 
-    /// Keeps the names of the blocks of a whole list.
+    /// Keeps the names of the blocks of a whole list, in the place of those that it had at an earlier revision.
     pub(super) fn keep_run(&self, name: RunName, track: Track) {
-        self.lock().insert(name.0, What::Run(Arc::new(track)));
+        self.lock().insert(name.list, What::Run(Arc::new(track)));
     }
 }
 
@@ -249,7 +257,7 @@ impl Kept {
 
     fn insert(&mut self, name: Name, what: What) {
         let weight = what.weight();
-        if weight > self.limit || self.named.contains_key(&name) {
+        if weight > self.limit || self.named.get(&name).is_some_and(|shared| !shared.what.gives_way_to(&what)) {
             return;
         }
         while self.bytes + weight > self.limit
@@ -265,13 +273,18 @@ impl Kept {
             }
         }
         self.bytes += weight;
-        self.order.push_back(name);
-        self.named.insert(name, Shared { what, was_found: false, was_used: true });
+        match self.named.entry(name) {
+            Entry::Occupied(mut older) => self.bytes -= mem::replace(&mut older.get_mut().what, what).weight(),
+            Entry::Vacant(place) => {
+                self.order.push_back(name);
+                place.insert(Shared { what, was_found: false, was_used: true });
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Read;
 
     use flate2::read::DeflateDecoder;
@@ -279,6 +292,14 @@ mod tests {
 
     use super::*;
     use crate::gzip_list::tests::object;
+
+    /// What is counted is there, and no more than may be.
+    pub(crate) fn adds_up(blocks: &Blocks) {
+        let kept = blocks.lock();
+        let bytes: usize = kept.named.values().map(|shared| shared.what.weight()).sum();
+        assert!(bytes == kept.bytes && bytes <= kept.limit && kept.limit <= blocks.bytes_max, "{bytes}");
+        assert!(kept.order.len() == kept.named.len() && kept.order.iter().all(|name| kept.named.contains_key(name)));
+    }
 
     fn stretch(at: u64) -> Stretch {
         Stretch { objects: 1, name: (at, at) }
@@ -395,9 +416,7 @@ mod tests {
             let (is_kept, first) = find(&blocks, 0);
             assert!(is_kept, "{at}: it was just used");
             assert_eq!(inflated(&[&first]), noise(0));
-            let kept = blocks.kept.lock().expect("nobody panics");
-            let bytes: usize = kept.named.values().map(|shared| shared.what.weight()).sum();
-            assert!(bytes == kept.bytes && bytes <= 100_000 && kept.order.len() == kept.named.len(), "{bytes}");
+            adds_up(&blocks);
         }
         assert!(find(&blocks, 4_999).0 && !find(&blocks, 5).0);
         // A list that takes most of the room is found again as often as it is asked for.

@@ -201,7 +201,7 @@ impl Found {
     /// Keeps the run, now that all is written.
     fn keep(&mut self) {
         if let Some(name) = self.name.take().filter(|_| self.track.is_worth_it()) {
-            self.blocks.keep_run(name, mem::take(&mut self.track).shrunk());
+            self.blocks.keep_run(name, mem::take(&mut self.track).at(name.revision));
         }
     }
 }

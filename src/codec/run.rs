@@ -1,13 +1,14 @@
 //! Whole lists as runs of blocks: the next list of the same objects is put together without a look at any of them. Knows no object, no form and no request.
 //!
 //! A run holds no block, only the names of a list's blocks in their order. It is known by what the list is of: the form, the epoch and the revision of the cache,
-//! the prefix of the keys, the filter. So it is never wrong, as a block is never wrong; it is of no use after the next change.
+//! the prefix of the keys, the filter. So it is never wrong, as a block is never wrong; after the next change another one takes its place.
 
 use std::{sync::Arc, vec::IntoIter};
 
 use flate2::Crc;
 
 use super::blocks::{Block, Name};
+use model::Revision;
 
 /// Text that a list has at least whose run is kept, bytes. What is shorter is put together quickly.
 pub const LEAST_BYTES: usize = 256 << 10;
@@ -16,11 +17,16 @@ const MOST_BLOCKS: usize = 16 << 10;
 
 /// What the run of a list is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunName(pub(super) Name);
+pub struct RunName {
+    /// All but the revision: of each list one run is kept, the newest.
+    pub(super) list: Name,
+    pub(super) revision: Revision,
+}
 
 /// What is kept of a run.
 #[derive(Debug, Default)]
 pub(super) struct Track {
+    revision: Revision,
     names: Vec<Name>,
     objects: usize,
     /// Of the text of all blocks, with what stands between them.
@@ -63,9 +69,14 @@ impl Track {
         size_of::<Self>() + self.names.capacity() * size_of::<Name>()
     }
 
-    pub(super) fn shrunk(mut self) -> Self {
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The same of the list as it was at this revision.
+    pub(super) fn at(mut self, revision: Revision) -> Self {
         self.names.shrink_to_fit();
-        self
+        Self { revision, ..self }
     }
 }
 
@@ -119,8 +130,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Blocks, Form, GzipList, ListMeta, Listing, MetaVersion, Wrote, gzip_list::tests::object, listing::tests::whole};
-    use model::{Epoch, Filter, Object, Revision, Storage};
+    use crate::{
+        Blocks, Form, GzipList, ListMeta, Listing, MetaVersion, Wrote, blocks::tests::adds_up, gzip_list::tests::object,
+        listing::tests::whole,
+    };
+    use model::{Epoch, Filter, Object, Storage};
 
     const ALL: &[u8] = b"/registry/configmaps/";
 
@@ -202,7 +216,7 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let list = || (0_usize..3, 0_usize..4).prop_map(|(form, scope)| Step::List(form, scope));
+        let list = || prop_oneof![2 => Just((0, 0)), 1 => (0_usize..3, 0_usize..4)].prop_map(|(form, scope)| Step::List(form, scope));
         prop_oneof![
             2 => (0_usize..80).prop_map(Step::Put),
             1 => (0_usize..80).prop_map(Step::Gone),
@@ -220,7 +234,7 @@ mod tests {
         #[test]
         fn a_list_is_what_it_would_be_without_runs(
             steps in prop::collection::vec(step(), 1..16),
-            limit in prop::sample::select(vec![0, 3_000, 6_000, 1 << 20]),
+            limit in prop::sample::select(vec![0, 8_000, 1 << 20, 1 << 20]),
         ) {
             let (mut cache, forms) = (Cache::new(60, 9_000, limit), forms());
             let scopes = [
@@ -251,6 +265,7 @@ mod tests {
                         cache.list(&forms[form], &meta(cache.revision + 3), prefix, filter);
                     }
                 }
+                adds_up(&cache.blocks);
             }
         }
     }
@@ -268,6 +283,10 @@ mod tests {
         cache.put(50);
         assert!(!cache.list(json, &meta(1), ALL, &all), "another revision");
         assert!(cache.list(json, &meta(1), ALL, &all));
+        cache.revision -= 1;
+        assert_eq!([1, 2].map(|_| cache.list(json, &meta(1), ALL, &all)), [false; 2], "of an earlier revision none is kept");
+        cache.revision += 1;
+        assert!(cache.list(json, &meta(1), ALL, &all), "the newest stays");
         cache.epoch = cache.epoch.next();
         assert!(!cache.list(json, &meta(1), ALL, &all), "another epoch");
         // What is short is not worth it.
