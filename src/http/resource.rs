@@ -260,9 +260,7 @@ impl Call<'_> {
             Ok(hold) => hold,
             Err(response) => return response,
         };
-        // Nobody else needs the objects when their blocks are there.
-        let needs_none = self.shares(target.form()) && self.reply().is_compact() && self.reply().told().is_none();
-        let kept = needs_none.then_some(&*self.api.blocks);
+        let kept = (target.form().is_steady() && self.reply().needs_only_blocks()).then_some(&*self.api.blocks);
         let read = pin!(async { self.api.reader.list(&target, options, kept).await.map_err(|error| self.status(error)) });
         let list = match self.in_time(read, &mut timer).await {
             Ok(list) => list,
@@ -385,9 +383,9 @@ impl Call<'_> {
 
     /// A list as its form encodes it.
     async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
-        let (small, shares, media) = (is_small(&list), list.epoch.filter(|_| self.shares(&form)), form.media());
+        let shares = list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady());
+        let (small, media, name) = (is_small(&list), form.media(), list.run_name);
         let at_once = small || !form.tells_length();
-        let name = list.run_name;
         let make = move || Listing::new(form, &list.meta, list.objects);
         let made = if at_once { Ok(make()) } else { self.offload(make, &mut timer).await };
         let list = match made {
@@ -483,11 +481,6 @@ impl Call<'_> {
         let mut response = self.reply().stream(media.content_type(), Body::new(body));
         *response.status_mut() = code;
         response
-    }
-
-    /// Whether a list from the cache in this form is sent in blocks that are shared with others.
-    fn shares(&self, form: &codec::Form) -> bool {
-        self.reply().takes_gzip() && form.is_steady()
     }
 
     fn compressed(&self, list: GzipList, media: Media, hold: Option<Hold>, timer: RequestTimer) -> Response {
