@@ -67,9 +67,7 @@ impl Salt {
 
     /// All objects that have keys with this prefix and that the filter selects, as they were at this revision of this epoch.
     pub(super) fn run(&self, epoch: Epoch, revision: Revision, prefix: &[u8], filter: &Filter) -> RunName {
-        let mut keyed = self.runs.build_hasher();
-        (epoch, prefix, filter).hash(&mut keyed);
-        RunName { list: (keyed.finish(), epoch.0), revision }
+        RunName { list: (self.runs.hash_one((epoch, prefix, filter)), epoch.0), revision }
     }
 }
 

@@ -29,7 +29,7 @@ pub struct GzipList {
 
 /// What the items are made of.
 enum Items {
-    Found(Found),
+    Found(Box<Found>),
     Kept(Kept),
 }
 
@@ -78,7 +78,7 @@ impl GzipList {
     #[must_use]
     pub fn new(list: Listing, epoch: Epoch, name: Option<RunName>, blocks: Arc<Blocks>) -> Self {
         let found = Found { blocks, epoch, list, making: None, track: Track::default(), name };
-        Self { items: Items::Found(found), state: State::Open }
+        Self { items: Items::Found(Box::new(found)), state: State::Open }
     }
 
     /// The same of a run that was kept by a name of this form.
