@@ -13,7 +13,8 @@ use std::{
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
-use model::{Epoch, Object};
+use super::run::{Run, RunName, Track};
+use model::{Epoch, Filter, Object, Revision};
 
 /// A block ends after about one object of this many, whichever is listed: by its uid, which never changes. A power of two. With 16 objects of 1.5 KB a list is
 /// 4 % longer than with 64 (docs/performance.md, Forms), and a change costs a quarter.
@@ -31,23 +32,26 @@ pub const UNUSED_FOR: Duration = Duration::from_secs(5 * 60);
 /// The least work for most of the gain (kube-apiserver's level).
 pub const LEVEL: Compression = Compression::new(1);
 
-/// What tells the blocks of one form from those of all others.
+/// What tells the blocks and the runs of one form from those of all others.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Salt(RandomState);
+pub(super) struct Salt {
+    blocks: RandomState,
+    runs: RandomState,
+}
 
-/// The name of a block: a keyed hash that nobody outside can aim at, and one of other things that chance does not meet together with it.
-type Name = (u64, u64);
+/// The name of a block or of a run: a keyed hash that nobody outside can aim at, and one of other things that chance does not meet together with it.
+pub(super) type Name = (u64, u64);
 
 /// The objects of the next block.
 pub(super) struct Stretch {
     pub(super) objects: usize,
-    name: Name,
+    pub(super) name: Name,
 }
 
 impl Salt {
     /// The block that begins a list of these objects, as they were in this epoch; `weight` is about how many bytes each is written with.
     pub(super) fn stretch(&self, epoch: Epoch, objects: &[Arc<Object>], weight: impl Fn(&Object) -> usize) -> Stretch {
-        let (mut keyed, mut other) = (self.0.build_hasher(), epoch.0);
+        let (mut keyed, mut other) = (self.blocks.build_hasher(), epoch.0);
         keyed.write_u64(epoch.0);
         let (mut count, mut bytes) = (0, 0);
         for object in objects.iter().take(MOST_OBJECTS) {
@@ -59,6 +63,11 @@ impl Salt {
             }
         }
         Stretch { objects: count, name: (keyed.finish(), other) }
+    }
+
+    /// All objects that have keys with this prefix and that the filter selects, as they were at this revision of this epoch.
+    pub(super) fn run(&self, epoch: Epoch, revision: Revision, prefix: &[u8], filter: &Filter) -> RunName {
+        RunName { list: (self.runs.hash_one((epoch, prefix, filter)), epoch.0), revision }
     }
 }
 
@@ -113,13 +122,29 @@ impl Making {
     }
 }
 
-impl Block {
+/// What has a name.
+#[derive(Debug)]
+enum What {
+    Block(Arc<Block>),
+    Run(Arc<Track>),
+}
+
+impl What {
     fn weight(&self) -> usize {
-        size_of::<Self>() + 2 * size_of::<(Name, Shared)>() + self.deflate.len()
+        let own = match self {
+            Self::Block(block) => size_of::<Block>() + block.deflate.len(),
+            Self::Run(track) => track.weight(),
+        };
+        own + 2 * size_of::<(Name, Shared)>()
+    }
+
+    /// Whether the other one takes its place: blocks of one name are the same, runs of one name are of different revisions.
+    fn gives_way_to(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Run(older), Self::Run(newer)) if older.revision() < newer.revision())
     }
 }
 
-/// The blocks that were used last.
+/// The blocks that were used last, and the runs.
 #[derive(Debug)]
 pub struct Blocks {
     /// Bytes that all together may have.
@@ -130,19 +155,19 @@ pub struct Blocks {
 /// A clock: those that were found since they came last are passed over once, the others go when room is needed.
 #[derive(Debug, Default)]
 struct Kept {
-    blocks: HashMap<Name, Shared>,
+    named: HashMap<Name, Shared>,
     /// From the one that is looked at next.
     order: VecDeque<Name>,
-    /// Of all blocks.
+    /// Of all that is kept.
     bytes: usize,
-    /// That all blocks may have now.
+    /// That all may have now.
     limit: usize,
 }
 
-/// A block that is kept.
+/// A block or a run that is kept.
 #[derive(Debug)]
 struct Shared {
-    block: Arc<Block>,
+    what: What,
     /// Since it last came to the front of the order.
     was_found: bool,
     /// Found or made since [`Blocks::forget_unused`].
@@ -168,15 +193,15 @@ impl Blocks {
     /// Drops the blocks that nobody asked for since this was called last: those of objects that have changed are never asked for again.
     pub fn forget_unused(&self) {
         let mut kept = self.lock();
-        let Kept { blocks, order, bytes, .. } = &mut *kept;
-        blocks.retain(|_, shared| {
+        let Kept { named, order, bytes, .. } = &mut *kept;
+        named.retain(|_, shared| {
             let stays = mem::take(&mut shared.was_used);
             if !stays {
-                *bytes -= shared.block.weight();
+                *bytes -= shared.what.weight();
             }
             stays
         });
-        order.retain(|name| blocks.contains_key(name));
+        order.retain(|name| named.contains_key(name));
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -185,46 +210,79 @@ impl Blocks {
 
     /// The block of these objects, if it is kept.
     pub(super) fn find(&self, stretch: &Stretch) -> Option<Arc<Block>> {
+        self.lock().block(stretch.name)
+    }
+
+    /// The blocks of a whole list, if all of them are kept.
+    #[must_use]
+    pub fn run(&self, name: RunName) -> Option<Run> {
         let mut kept = self.lock();
-        let shared = kept.blocks.get_mut(&stretch.name)?;
-        (shared.was_found, shared.was_used) = (true, true);
-        Some(shared.block.clone())
+        let What::Run(track) = kept.find(name.list)? else { return None };
+        let track = track.clone();
+        if track.revision() != name.revision {
+            return None;
+        }
+        let blocks = track.names().iter().map(|name| kept.block(*name)).collect::<Option<_>>()?;
+        Some(Run::new(blocks, track))
     }
 
     /// Keeps a block that is made. Two who list at the same time may both make it; the first one stays.
     pub(super) fn keep(&self, made: Making) -> Arc<Block> {
         let (name, block) = (made.name, Arc::new(made.block()));
-        self.lock().insert(name, block.clone());
+        self.lock().insert(name, What::Block(block.clone()));
         block
+    }
+
+    /// Keeps the names of the blocks of a whole list, in the place of those that it had at an earlier revision.
+    pub(super) fn keep_run(&self, name: RunName, track: Track) {
+        self.lock().insert(name.list, What::Run(Arc::new(track)));
     }
 }
 
 impl Kept {
-    fn insert(&mut self, name: Name, block: Arc<Block>) {
-        let weight = block.weight();
-        if weight > self.limit || self.blocks.contains_key(&name) {
+    fn find(&mut self, name: Name) -> Option<&What> {
+        let shared = self.named.get_mut(&name)?;
+        (shared.was_found, shared.was_used) = (true, true);
+        Some(&shared.what)
+    }
+
+    fn block(&mut self, name: Name) -> Option<Arc<Block>> {
+        match self.find(name)? {
+            What::Block(block) => Some(block.clone()),
+            What::Run(_) => None,
+        }
+    }
+
+    fn insert(&mut self, name: Name, what: What) {
+        let weight = what.weight();
+        if weight > self.limit || self.named.get(&name).is_some_and(|shared| !shared.what.gives_way_to(&what)) {
             return;
         }
         while self.bytes + weight > self.limit
             && let Some(next) = self.order.pop_front()
         {
-            match self.blocks.entry(next) {
+            match self.named.entry(next) {
                 Entry::Occupied(mut found) if found.get().was_found => {
                     found.get_mut().was_found = false;
                     self.order.push_back(next);
                 }
-                Entry::Occupied(unused) => self.bytes -= unused.remove().block.weight(),
+                Entry::Occupied(unused) => self.bytes -= unused.remove().what.weight(),
                 Entry::Vacant(_) => {}
             }
         }
         self.bytes += weight;
-        self.order.push_back(name);
-        self.blocks.insert(name, Shared { block, was_found: false, was_used: true });
+        match self.named.entry(name) {
+            Entry::Occupied(mut older) => self.bytes -= mem::replace(&mut older.get_mut().what, what).weight(),
+            Entry::Vacant(place) => {
+                self.order.push_back(name);
+                place.insert(Shared { what, was_found: false, was_used: true });
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Read;
 
     use flate2::read::DeflateDecoder;
@@ -232,6 +290,14 @@ mod tests {
 
     use super::*;
     use crate::gzip_list::tests::object;
+
+    /// What is counted is there, and no more than may be.
+    pub(crate) fn adds_up(blocks: &Blocks) {
+        let kept = blocks.lock();
+        let bytes: usize = kept.named.values().map(|shared| shared.what.weight()).sum();
+        assert!(bytes == kept.bytes && bytes <= kept.limit && kept.limit <= blocks.bytes_max, "{bytes}");
+        assert!(kept.order.len() == kept.named.len() && kept.order.iter().all(|name| kept.named.contains_key(name)));
+    }
 
     fn stretch(at: u64) -> Stretch {
         Stretch { objects: 1, name: (at, at) }
@@ -348,14 +414,12 @@ mod tests {
             let (is_kept, first) = find(&blocks, 0);
             assert!(is_kept, "{at}: it was just used");
             assert_eq!(inflated(&[&first]), noise(0));
-            let kept = blocks.kept.lock().expect("nobody panics");
-            let bytes: usize = kept.blocks.values().map(|shared| shared.block.weight()).sum();
-            assert!(bytes == kept.bytes && bytes <= 100_000 && kept.order.len() == kept.blocks.len(), "{bytes}");
+            adds_up(&blocks);
         }
         assert!(find(&blocks, 4_999).0 && !find(&blocks, 5).0);
         // A list that takes most of the room is found again as often as it is asked for.
         let list = Blocks::new(100_000);
-        let fits = 100_000 / made(0, &noise(0)).block().weight() as u64 * 9 / 10;
+        let fits = 100_000 / What::Block(Arc::new(made(0, &noise(0)).block())).weight() as u64 * 9 / 10;
         let hits = |_| (0..fits).filter(|at| find(&list, *at).0).count() as u64;
         assert_eq!([0, 1, 2].map(hits), [0, fits, fits]);
         let none = Blocks::new(0);
@@ -376,6 +440,6 @@ mod tests {
         blocks.forget_unused();
         blocks.forget_unused();
         let kept = blocks.lock();
-        assert_eq!((kept.blocks.len(), kept.order.len(), kept.bytes), (0, 0, 0));
+        assert_eq!((kept.named.len(), kept.order.len(), kept.bytes), (0, 0, 0));
     }
 }

@@ -61,22 +61,32 @@ impl Encoding {
     /// What stands around these items of a list.
     pub(super) fn around(&self, content: &Content, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<Around, Unencodable> {
         match self {
-            Self::Json => {
-                let (mut open, mut close) = (Vec::with_capacity(256), Vec::new());
-                if objects.is_empty() {
-                    content.empty_list_into(meta, &mut open);
-                } else {
-                    content.list_open_into(meta, &mut open);
-                    content.list_close_into(meta, &mut close);
-                }
-                close.push(b'\n');
-                Ok(Around { open, close, messages: Vec::new() })
+            Self::Json if objects.is_empty() => {
+                let mut open = Vec::with_capacity(256);
+                content.empty_list_into(meta, &mut open);
+                Ok(Around { open, close: b"\n".to_vec(), messages: Vec::new() })
             }
+            Self::Json => Ok(self.around_bytes(content, meta, 0)),
             Self::Protobuf(wire) => {
                 let (messages, items_len) = wire.messages(content, objects)?;
-                Ok(Around { open: wire.list_head(meta, items_len), close: ENVELOPE_TAIL.to_vec(), messages })
+                Ok(Around { messages, ..self.around_bytes(content, meta, items_len) })
             }
         }
+    }
+
+    /// The same of some items that are so many bytes, with what stands between them.
+    pub(super) fn around_bytes(&self, content: &Content, meta: &ListMeta, items_len: usize) -> Around {
+        let (open, close) = match self {
+            Self::Json => {
+                let (mut open, mut close) = (Vec::with_capacity(256), Vec::new());
+                content.list_open_into(meta, &mut open);
+                content.list_close_into(meta, &mut close);
+                close.push(b'\n');
+                (open, close)
+            }
+            Self::Protobuf(wire) => (wire.list_head(meta, items_len), ENVELOPE_TAIL.to_vec()),
+        };
+        Around { open, close, messages: Vec::new() }
     }
 
     /// What stands between two items.

@@ -11,11 +11,12 @@ use super::{
     encoding::{Around, Encoding},
     media::Media,
     partial::MetaVersion,
+    run::RunName,
     table::{Clock, Include, Rows, Table},
     unencodable::Unencodable,
     wire::Wire,
 };
-use model::{Kind, Object, Revision, Storage};
+use model::{Epoch, Filter, Kind, Object, Revision, Storage};
 
 /// How one served resource is written. A stored object under several versions has one form each.
 #[derive(Clone, Debug)]
@@ -99,6 +100,11 @@ impl Form {
     /// What stands around these items of a list.
     pub(super) fn around(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<Around, Unencodable> {
         self.encoding.around(&self.content, meta, objects)
+    }
+
+    /// The same of some items that are so many bytes.
+    pub(super) fn around_bytes(&self, meta: &ListMeta, items_len: usize) -> Around {
+        self.encoding.around_bytes(&self.content, meta, items_len)
     }
 
     /// What stands between two items.
@@ -227,6 +233,13 @@ impl Form {
     /// About how many bytes an item is written with.
     pub(super) fn weight(&self, object: &Object) -> usize {
         self.content.weight(object)
+    }
+
+    /// What the run of a list in this form is known by: of all objects of the cache, at this revision of this epoch, that have keys with this prefix and that the
+    /// filter selects.
+    #[must_use]
+    pub fn run_name(&self, epoch: Epoch, revision: Revision, prefix: &[u8], filter: &Filter) -> RunName {
+        self.salt.run(epoch, revision, prefix, filter)
     }
 
     pub(super) fn salt(&self) -> &Salt {

@@ -1,12 +1,16 @@
 //! A list as a gzip stream of shared blocks. Knows neither who reads it nor when.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use flate2::Crc;
 
 use super::{
     blocks::{Block, Blocks, Making, Stretch},
+    content::ListMeta,
+    encoding::Around,
+    form::Form,
     listing::Listing,
+    run::{Run, RunName, Track},
 };
 use model::Epoch;
 
@@ -19,12 +23,32 @@ const MOST_STORED: usize = 0xFFFF;
 
 /// A list that is being written.
 pub struct GzipList {
+    items: Items,
+    state: State,
+}
+
+/// What the items are made of.
+enum Items {
+    Found(Box<Found>),
+    Kept(Kept),
+}
+
+/// Objects of which blocks are found or made.
+struct Found {
     blocks: Arc<Blocks>,
     epoch: Epoch,
     list: Listing,
-    making: Option<Making>,
-    crc: Crc,
-    state: State,
+    making: Option<(Stretch, Making)>,
+    /// What was written so far, and what it will be known by.
+    track: Track,
+    name: Option<RunName>,
+}
+
+/// A run that was kept.
+struct Kept {
+    around: Around,
+    separator: &'static [u8],
+    run: Run,
 }
 
 #[derive(Clone, Copy)]
@@ -49,79 +73,152 @@ pub enum Wrote {
 }
 
 impl GzipList {
-    /// A list of which nothing is written yet, in a form that [is steady](crate::Form::is_steady). `epoch`: of the cache that its objects are from.
+    /// A list of which nothing is written yet, in a form that [is steady](crate::Form::is_steady). `epoch`: of the cache that its objects are from; `name`: what
+    /// its run is to be kept by, if it is a whole one.
     #[must_use]
-    pub fn new(list: Listing, epoch: Epoch, blocks: Arc<Blocks>) -> Self {
-        Self { blocks, epoch, list, making: None, crc: Crc::new(), state: State::Open }
+    pub fn new(list: Listing, epoch: Epoch, name: Option<RunName>, blocks: Arc<Blocks>) -> Self {
+        let found = Found { blocks, epoch, list, making: None, track: Track::default(), name };
+        Self { items: Items::Found(Box::new(found)), state: State::Open }
+    }
+
+    /// The same of a run that was kept by a name of this form.
+    #[must_use]
+    pub fn of_run(form: &Form, meta: &ListMeta, run: Run) -> Self {
+        let kept = Kept { around: form.around_bytes(meta, run.len()), separator: form.separator(), run };
+        Self { items: Items::Kept(kept), state: State::Open }
     }
 
     /// Bytes that are held for what is not written yet.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.list.held() + self.making.as_ref().map_or(0, Making::held)
+        match &self.items {
+            Items::Found(found) => found.list.held() + found.track.weight() + found.making.as_ref().map_or(0, |(_, making)| making.held()),
+            Items::Kept(kept) => kept.run.held(),
+        }
     }
 
     /// Appends what comes next: the beginning, a block, or the end.
     pub fn step(&mut self, out: &mut Vec<u8>) -> Wrote {
-        if self.making.is_some() {
-            return self.piece_into(out);
-        }
+        let is_first = matches!(self.state, State::First);
         match self.state {
             State::Open => {
                 out.extend_from_slice(&HEAD);
-                stored_into(self.list.open(), &mut self.crc, out);
+                stored_into(self.items.open(), out);
                 self.state = State::First;
                 Wrote::Open
             }
-            State::First | State::Others => match self.list.stretch(self.epoch) {
-                Some(stretch) => self.block_into(&stretch, out),
-                None => {
-                    stored_into(self.list.close(), &mut self.crc, out);
-                    out.extend_from_slice(&LAST);
-                    out.extend_from_slice(&self.crc.sum().to_le_bytes());
-                    out.extend_from_slice(&self.crc.amount().to_le_bytes());
+            State::First | State::Others => {
+                self.state = State::Others;
+                let wrote = match &mut self.items {
+                    Items::Found(found) => found.step(is_first, out),
+                    Items::Kept(kept) => kept.step(is_first, out),
+                };
+                if wrote == Wrote::End {
+                    self.end_into(out);
                     self.state = State::Done;
-                    Wrote::End
                 }
-            },
+                wrote
+            }
             State::Done => Wrote::End,
         }
     }
 
-    fn block_into(&mut self, stretch: &Stretch, out: &mut Vec<u8>) -> Wrote {
-        if matches!(self.state, State::Others) {
-            stored_into(self.list.separator(), &mut self.crc, out);
+    fn end_into(&mut self, out: &mut Vec<u8>) {
+        stored_into(self.items.close(), out);
+        out.extend_from_slice(&LAST);
+        let mut crc = Crc::new();
+        crc.update(self.items.open());
+        crc.combine(self.items.crc());
+        crc.update(self.items.close());
+        out.extend_from_slice(&crc.sum().to_le_bytes());
+        out.extend_from_slice(&crc.amount().to_le_bytes());
+        if let Items::Found(found) = &mut self.items {
+            found.keep();
         }
-        self.state = State::Others;
-        if let Some(block) = self.blocks.find(stretch) {
-            self.append(&block, out);
+    }
+}
+
+impl Items {
+    fn open(&self) -> &[u8] {
+        match self {
+            Self::Found(found) => found.list.open(),
+            Self::Kept(kept) => &kept.around.open,
+        }
+    }
+
+    fn close(&self) -> &[u8] {
+        match self {
+            Self::Found(found) => found.list.close(),
+            Self::Kept(kept) => &kept.around.close,
+        }
+    }
+
+    /// Of all items, when they are written.
+    fn crc(&self) -> &Crc {
+        match self {
+            Self::Found(found) => found.track.crc(),
+            Self::Kept(kept) => kept.run.crc(),
+        }
+    }
+}
+
+impl Found {
+    fn step(&mut self, is_first: bool, out: &mut Vec<u8>) -> Wrote {
+        if self.making.is_some() {
+            return self.piece_into(out);
+        }
+        let Some(stretch) = self.list.stretch(self.epoch) else { return Wrote::End };
+        if !is_first {
+            stored_into(self.list.separator(), out);
+            self.track.separated(self.list.separator());
+        }
+        if let Some(block) = self.blocks.find(&stretch) {
+            self.append(&stretch, &block, out);
             self.list.skip(stretch.objects);
             return Wrote::Shared;
         }
         let mut text = Vec::with_capacity(self.list.weight(stretch.objects));
         self.list.items_into(stretch.objects, &mut text).expect("what is in a list can be made again");
-        self.making = Some(Making::new(stretch, text));
+        let making = Making::new(&stretch, text);
+        self.making = Some((stretch, making));
         self.piece_into(out)
     }
 
     fn piece_into(&mut self, out: &mut Vec<u8>) -> Wrote {
-        let is_whole = self.making.as_mut().is_some_and(Making::piece);
-        if let Some(made) = self.making.take_if(|_| is_whole) {
+        let is_whole = self.making.as_mut().is_some_and(|(_, making)| making.piece());
+        if let Some((stretch, made)) = self.making.take_if(|_| is_whole) {
             let block = self.blocks.keep(made);
-            self.append(&block, out);
+            self.append(&stretch, &block, out);
         }
         Wrote::Compressed(is_whole)
     }
 
-    fn append(&mut self, block: &Block, out: &mut Vec<u8>) {
+    fn append(&mut self, stretch: &Stretch, block: &Block, out: &mut Vec<u8>) {
         out.extend_from_slice(&block.deflate);
-        self.crc.combine(&block.crc);
+        self.track.goes_on(self.name.map(|_| stretch.name), stretch.objects, block);
+    }
+
+    /// Keeps the run, now that all is written.
+    fn keep(&mut self) {
+        if let Some(name) = self.name.take().filter(|_| self.track.is_worth_it()) {
+            self.blocks.keep_run(name, mem::take(&mut self.track).at(name.revision));
+        }
+    }
+}
+
+impl Kept {
+    fn step(&mut self, is_first: bool, out: &mut Vec<u8>) -> Wrote {
+        let Some(block) = self.run.next() else { return Wrote::End };
+        if !is_first {
+            stored_into(self.separator, out);
+        }
+        out.extend_from_slice(&block.deflate);
+        Wrote::Shared
     }
 }
 
 /// Text as it is, in stored blocks.
-fn stored_into(text: &[u8], crc: &mut Crc, out: &mut Vec<u8>) {
-    crc.update(text);
+fn stored_into(text: &[u8], out: &mut Vec<u8>) {
     for part in text.chunks(MOST_STORED) {
         let length = u16::try_from(part.len()).expect("no more than that");
         out.push(0);
@@ -181,7 +278,7 @@ pub(super) mod tests {
 
     fn gzip(form: &Arc<Form>, meta: &ListMeta, objects: &[Arc<Object>], epoch: Epoch, blocks: &Arc<Blocks>) -> GzipList {
         let list = Listing::new(form.clone(), meta, objects.to_vec()).expect("objects that can be encoded");
-        GzipList::new(list, epoch, blocks.clone())
+        GzipList::new(list, epoch, None, blocks.clone())
     }
 
     proptest! {

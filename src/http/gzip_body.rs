@@ -96,7 +96,7 @@ mod tests {
     /// Frames of a list, and how often it let others run.
     fn frames(form: &Arc<Form>, objects: &[Arc<Object>], blocks: &Arc<Blocks>) -> (Vec<Bytes>, usize) {
         let list = Listing::new(form.clone(), &ListMeta::default(), objects.to_vec()).expect("JSON");
-        let list = GzipList::new(list, Epoch(1), blocks.clone());
+        let list = GzipList::new(list, Epoch(1), None, blocks.clone());
         let metrics = Metrics::new();
         let timer = metrics.served("", "v1", "configmaps").request(Verb::List, Scope::Cluster);
         let mut body = GzipBody::new(list, Hold::of_a_test(), timer, metrics.clone());

@@ -295,7 +295,7 @@ impl Call<'_> {
         listed.watch = false;
         let target = self.target(&listed)?;
         let hold = self.arrived.unread.take(self.api.reader.list_bytes(&target, &listed)).await;
-        let list = self.api.reader.list(&target, &listed).await.map_err(|error| self.status(error))?;
+        let list = self.api.reader.list(&target, &listed, None).await.map_err(|error| self.status(error))?;
         self.api.writer.delete_each(&self.resource, list.objects.iter(), options).await.map_err(Status::from)?;
         Ok(Answer::List(list, hold))
     }

@@ -51,7 +51,7 @@ use crate::write::{failure::WriteError, scale};
 use codec::{self, Document, GzipList, Include, Listing, Media, stored};
 use go::url::Query;
 use kube::Conversion;
-use model::{Epoch, Object};
+use model::Object;
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
@@ -260,7 +260,8 @@ impl Call<'_> {
             Ok(hold) => hold,
             Err(response) => return response,
         };
-        let read = pin!(async { self.api.reader.list(&target, options).await.map_err(|error| self.status(error)) });
+        let kept = (target.form().is_steady() && self.reply().needs_only_blocks()).then_some(&*self.api.blocks);
+        let read = pin!(async { self.api.reader.list(&target, options, kept).await.map_err(|error| self.status(error)) });
         let list = match self.in_time(read, &mut timer).await {
             Ok(list) => list,
             Err(response) => return response,
@@ -370,6 +371,9 @@ impl Call<'_> {
     /// others waiting when it is large.
     pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
+        if let Some(run) = list.run {
+            return self.compressed(GzipList::of_run(&form, &list.meta, run), form.media(), hold, timer);
+        }
         let timer = match self.tell_list(&list, &form, timer).await {
             Ok(timer) => timer,
             Err(response) => return response,
@@ -379,7 +383,8 @@ impl Call<'_> {
 
     /// A list as its form encodes it.
     async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
-        let (small, shares, media) = (is_small(&list), self.shares(&list, &form), form.media());
+        let shares = list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady());
+        let (small, media, name) = (is_small(&list), form.media(), list.run_name);
         let at_once = small || !form.tells_length();
         let make = move || Listing::new(form, &list.meta, list.objects);
         let made = if at_once { Ok(make()) } else { self.offload(make, &mut timer).await };
@@ -391,7 +396,7 @@ impl Call<'_> {
         let Some(epoch) = shares.filter(|_| !small) else { return self.begun(StatusCode::OK, list, media, hold, timer) };
         match list.within(LARGE_BYTES) {
             Ok(Some(whole)) => sent(self.reply().encoded(StatusCode::OK, media, whole), timer),
-            Ok(None) => self.compressed(GzipList::new(list, epoch, self.api.blocks.clone()), media, hold, timer),
+            Ok(None) => self.compressed(GzipList::new(list, epoch, name, self.api.blocks.clone()), media, hold, timer),
             Err(why) => self.failed(&why.into(), &mut timer),
         }
     }
@@ -476,11 +481,6 @@ impl Call<'_> {
         let mut response = self.reply().stream(media.content_type(), Body::new(body));
         *response.status_mut() = code;
         response
-    }
-
-    /// Whether a list in this form is sent in blocks that are shared with others: of the cache of which epoch.
-    fn shares(&self, list: &List, form: &codec::Form) -> Option<Epoch> {
-        list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady())
     }
 
     fn compressed(&self, list: GzipList, media: Media, hold: Option<Hold>, timer: RequestTimer) -> Response {

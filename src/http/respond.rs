@@ -204,6 +204,11 @@ impl Reply {
         self.gzip
     }
 
+    /// Whether a list whose blocks are kept can be sent without its objects: nobody indents them, and no audit log tells them.
+    pub(super) fn needs_only_blocks(&self) -> bool {
+        self.gzip && self.is_compact() && self.told().is_none()
+    }
+
     /// 200 with a body that is compressed already.
     pub(super) fn compressed<B>(&self, media: Media, body: B) -> Response<B> {
         let mut response = self.plainly(media.content_type(), body);

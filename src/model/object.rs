@@ -144,6 +144,19 @@ impl Object {
         std::str::from_utf8(&self.key()[usize::from(self.scope_at)..end]).unwrap_or("")
     }
 
+    /// Whether this is its name: a comparison of bytes alone, because every scan makes it.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.key()[usize::from(self.name_at)..] == *name.as_bytes()
+    }
+
+    /// Whether this is its namespace.
+    #[must_use]
+    pub fn is_in(&self, namespace: &str) -> bool {
+        let end = usize::from(self.name_at).saturating_sub(1).max(usize::from(self.scope_at));
+        self.key()[usize::from(self.scope_at)..end] == *namespace.as_bytes()
+    }
+
     /// `metadata.labels`.
     #[must_use]
     pub fn labels(&self) -> Labels<'_> {

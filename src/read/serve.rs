@@ -14,7 +14,7 @@ use super::{
     target::Target,
     token,
 };
-use codec::{ListMeta, ingest::ingest};
+use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
 use etcd::{Etcd, RangeRequest};
 use model::{Epoch, Object, Revision};
 use watch::cache::{Place, store::Store, view::Known};
@@ -47,6 +47,10 @@ pub struct List {
     pub objects: Vec<Arc<Object>>,
     /// Of the cache that the objects are from; none of others.
     pub epoch: Option<Epoch>,
+    /// What its run is known by, when it was asked for, and the list is a whole one from the cache.
+    pub run_name: Option<RunName>,
+    /// Its run, if one was kept; then no object was looked at.
+    pub run: Option<Run>,
 }
 
 /// How a watch begins.
@@ -58,6 +62,7 @@ pub enum Watching {
 }
 
 /// Objects of a page, and what follows them.
+#[derive(Default)]
 pub(super) struct Page {
     pub(super) objects: Vec<Arc<Object>>,
     /// Last key looked at, when the limit was reached and another key follows.
@@ -87,11 +92,11 @@ impl Reader {
         &self.filters
     }
 
-    /// LIST (spec list-watch §2).
+    /// LIST (spec list-watch §2). `kept`: where the run of a whole list may be, if the answer may be made of that.
     ///
     /// # Errors
     /// See [`ReadError`]; the caller bounds the time.
-    pub async fn list(&self, target: &Target, options: &ListOptions) -> Result<List, ReadError> {
+    pub async fn list(&self, target: &Target, options: &ListOptions, kept: Option<&Blocks>) -> Result<List, ReadError> {
         let ask = ListAsk::read(options, target.scope())?;
         let known = target.known();
         let ListPlan { source, start } = plan::list(&ask, &self.state(&known)).map_err(|r| target.refused(r))?;
@@ -126,10 +131,20 @@ impl Reader {
                 None => return Box::pin(self.list_etcd(target, start, gone)).await,
             },
         };
-        let page = target.page((known.view.epoch, revision), &store, start, limit).await;
+        let is_whole = (start, limit, &target.key) == (None, None, &None);
+        // Since the last change everything is as it was at that.
+        let run_name = kept.filter(|_| is_whole).map(|_| target.run_name(known.view.epoch, revision.min(known.view.applied)));
+        let run = kept.zip(run_name).and_then(|(kept, name)| kept.run(name));
+        let page = match &run {
+            Some(run) => {
+                metrics.cache_list_returned.inc_by(run.objects() as u64);
+                Page::default()
+            }
+            None => target.page((known.view.epoch, revision), &store, start, limit).await,
+        };
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
-        Ok(List { epoch: Some(known.view.epoch), ..target.envelope(page, revision, true) })
+        Ok(List { epoch: Some(known.view.epoch), run_name, run, ..target.envelope(page, revision, true) })
     }
 
     /// About how many bytes a list holds until it is sent: pointers to objects of the cache, or copies of objects that etcd answers with.
@@ -279,6 +294,11 @@ impl Target {
         self.resource.handle.published.known()
     }
 
+    /// What the run of all that is meant is known by, as it was at this revision.
+    fn run_name(&self, epoch: Epoch, revision: Revision) -> RunName {
+        self.form().run_name(epoch, revision, &self.prefix, &self.filter)
+    }
+
     fn not_found(&self) -> ReadError {
         ReadError::NotFound { name: self.filter.name.as_deref().unwrap_or("").to_owned() }
     }
@@ -305,7 +325,7 @@ impl Target {
         }
         let start = [&self.base[..], start.unwrap_or("").as_bytes()].concat();
         let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
-        let mut page = Page { objects: Vec::new(), last: None, remaining: None };
+        let mut page = Page::default();
         let fetched = &self.resource.metrics.cache_list_fetched;
         let (mut pace, mut looked, mut next) = (Pace::default(), 0, Vec::new());
         for object in store.select(&self.filter, &self.prefix, &start) {
@@ -360,7 +380,13 @@ impl Target {
             token::encode(revision.to_etcd(), &relative, from_cache)
         });
         let shard = self.filter.shard.as_ref().map(ToString::to_string);
-        List { meta: ListMeta { revision, continue_token, remaining: page.remaining, shard }, objects: page.objects, epoch: None }
+        List {
+            meta: ListMeta { revision, continue_token, remaining: page.remaining, shard },
+            objects: page.objects,
+            epoch: None,
+            run_name: None,
+            run: None,
+        }
     }
 }
 
