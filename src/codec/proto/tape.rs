@@ -4,6 +4,7 @@ use super::{
     MESSAGE_DEPTH_MAX,
     error::{ProtoError, Result},
 };
+use crate::skim;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,11 @@ impl Tape<'_> {
 
     fn string(&mut self) -> Result<()> {
         let start = self.at + 1;
+        if let Some(end) = skim::plain(self.text, start) {
+            self.push(Kind::Plain, start, end);
+            self.at = end + 1;
+            return Ok(());
+        }
         let mut kind = Kind::Plain;
         self.at = start;
         loop {
