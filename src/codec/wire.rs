@@ -66,7 +66,10 @@ impl Wire {
         if let Some(kept) = self.kept.then(|| object.message()).flatten() {
             return Ok(kept);
         }
-        let raw = self.raw(object.tail().len() + 64, |out| content.object_into(object, out));
+        let raw = match content.tail(object) {
+            Some(tail) => self.message.from_tail(tail),
+            None => self.raw(object.tail().len() + 64, |out| content.object_into(object, out)),
+        };
         let raw = Bytes::from(raw.map_err(|why| Unencodable::object(object, why))?);
         if self.kept && raw.len() <= KEPT_BYTES_EACH {
             object.keep_message(&raw);
