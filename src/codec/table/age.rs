@@ -43,21 +43,27 @@ fn human(nanos: i128) -> String {
     let seconds = nanos / 1_000_000_000;
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
+    let one = |count: i64, unit: char| {
+        let mut text = count.to_string();
+        text.push(unit);
+        text
+    };
     let two = |first: i64, unit: char, second: i64, smaller: char| {
-        if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{smaller}") }
+        let text = one(first, unit);
+        if second == 0 { text } else { text + &one(second, smaller) }
     };
     match () {
         () if seconds < -1 => "<invalid>".to_owned(),
         () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 120 => format!("{seconds}s"),
+        () if seconds < 120 => one(seconds, 's'),
         () if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
-        () if minutes < 180 => format!("{minutes}m"),
+        () if minutes < 180 => one(minutes, 'm'),
         () if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
-        () if hours < 48 => format!("{hours}h"),
+        () if hours < 48 => one(hours, 'h'),
         () if days < 8 => two(days, 'd', hours % 24, 'h'),
-        () if hours < 24 * 365 * 2 => format!("{days}d"),
+        () if hours < 24 * 365 * 2 => one(days, 'd'),
         () if years < 8 => two(years, 'y', days % 365, 'd'),
-        () => format!("{years}y"),
+        () => one(years, 'y'),
     }
 }
 

@@ -59,7 +59,10 @@ impl<'o> Row<'o> {
     /// An integer.
     pub(super) fn int(&mut self, n: i64) -> &mut Self {
         let out = self.cell();
-        out.extend_from_slice(n.to_string().as_bytes());
+        if n < 0 {
+            out.push(b'-');
+        }
+        encode::revision_into(n.unsigned_abs(), out);
         self
     }
 
@@ -89,12 +92,12 @@ impl<'o> Row<'o> {
 
     /// `metadata.name`.
     pub(super) fn name(&mut self, object: &Node<'_>) -> &mut Self {
-        self.text(object.path("metadata.name").text())
+        self.text(object.at("metadata").at("name").text())
     }
 
     /// How long ago the object was created.
     pub(super) fn age(&mut self, object: &Node<'_>) -> &mut Self {
-        let age = self.since(object.path("metadata.creationTimestamp"));
+        let age = self.since(object.at("metadata").at("creationTimestamp"));
         self.text(&age)
     }
 
