@@ -142,14 +142,24 @@ impl Object {
     /// The object's name, the last part of its key.
     #[must_use]
     pub fn name(&self) -> &str {
-        std::str::from_utf8(&self.key()[usize::from(self.name_at)..]).unwrap_or("")
+        std::str::from_utf8(self.name_bytes()).unwrap_or("")
+    }
+
+    /// The same, as a filter compares it.
+    pub(crate) fn name_bytes(&self) -> &[u8] {
+        &self.key()[usize::from(self.name_at)..]
     }
 
     /// The object's namespace; empty for cluster-scoped resources.
     #[must_use]
     pub fn namespace(&self) -> &str {
+        std::str::from_utf8(self.namespace_bytes()).unwrap_or("")
+    }
+
+    /// The same, as a filter compares it.
+    pub(crate) fn namespace_bytes(&self) -> &[u8] {
         let end = usize::from(self.name_at).saturating_sub(1).max(usize::from(self.scope_at));
-        std::str::from_utf8(&self.key()[usize::from(self.scope_at)..end]).unwrap_or("")
+        &self.key()[usize::from(self.scope_at)..end]
     }
 
     /// `metadata.labels`.
