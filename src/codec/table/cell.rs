@@ -97,8 +97,17 @@ impl<'o> Row<'o> {
 
     /// How long ago the object was created.
     pub(super) fn age(&mut self, object: &Node<'_>) -> &mut Self {
-        let age = self.since(object.at("metadata").at("creationTimestamp"));
-        self.text(&age)
+        let (now, created) = (self.now, moment(object.at("metadata").at("creationTimestamp")));
+        let Some(created) = created.filter(|created| *created <= now) else {
+            let age = self.elapsed(created);
+            return self.text(&age);
+        };
+        // Digits and letters alone.
+        let out = self.cell();
+        out.push(b'"');
+        created.until_into(now, out);
+        out.push(b'"');
+        self
     }
 
     /// How long ago a time was; `<unknown>` when there is none.
