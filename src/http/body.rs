@@ -442,7 +442,6 @@ mod tests {
         frames
     }
 
-    /// The client is told nothing, as kube-apiserver tells it nothing.
     #[test]
     fn parts_are_all_of_it_or_joined() {
         let whole = Bytes::from_static(b"abc");
@@ -455,6 +454,7 @@ mod tests {
         assert!(!are_all_of(&whole, &more), "one more follows");
     }
 
+    /// The client is told nothing, as kube-apiserver tells it nothing.
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_encoded_ends_the_stream_cleanly() {
         let resource = Arc::new(test_resource("", "configmaps"));
