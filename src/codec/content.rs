@@ -50,6 +50,11 @@ pub(super) trait Parts {
         self.event_into(object, object.revision, out);
     }
 
+    /// What is shown of the object after its kind and apiVersion, if that is its tail as it is.
+    fn tail<'o>(&self, _: &'o Object) -> Option<&'o [u8]> {
+        None
+    }
+
     /// The object as an item of a list.
     fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
         self.object_into(object, out);
@@ -125,6 +130,7 @@ parts_of_each! {
     fn head(&self) -> &[u8];
     fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>);
     fn object_into(&self, object: &Object, out: &mut Vec<u8>);
+    fn tail<'o>(&self, object: &'o Object) -> Option<&'o [u8]>;
     fn item_into(&self, object: &Object, out: &mut Vec<u8>);
     fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>);
     fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>);

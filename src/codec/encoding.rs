@@ -115,55 +115,75 @@ impl Encoding {
         Ok(())
     }
 
-    /// A watch frame.
-    pub(super) fn event(&self, content: &Content, kind: Kind, object: &Object, revision: Revision) -> Result<Bytes, Unencodable> {
+    /// Appends a watch frame.
+    pub(super) fn event_into(
+        &self,
+        content: &Content,
+        kind: Kind,
+        object: &Object,
+        revision: Revision,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Unencodable> {
         let is_own = revision == object.revision;
         match self {
             Self::Json => {
                 let digits = if is_own { 0 } else { encode::revision_len(revision.0) };
                 let object_len = content.head().len() + object.tail().len() + digits;
-                Ok(json_frame(kind, object_len, |out| content.event_into(object, revision, out)))
+                json_frame_into(kind, object_len, out, |out| content.event_into(object, revision, out));
             }
-            Self::Protobuf(wire) if is_own => Ok(wire.frame(kind, &wire.message(content, object)?)),
+            Self::Protobuf(wire) if is_own => wire.frame_into(kind, &wire.message(content, object)?, out),
             Self::Protobuf(wire) => {
                 let raw = wire.raw(object.tail().len(), |out| content.event_into(object, revision, out));
-                Ok(wire.frame(kind, &raw.map_err(|why| Unencodable::object(object, why))?))
+                wire.frame_into(kind, &raw.map_err(|why| Unencodable::object(object, why))?, out);
             }
         }
+        Ok(())
     }
 
     /// A bookmark's frame.
     pub(super) fn bookmark(&self, content: &Content, revision: Revision, annotated: bool) -> Result<Bytes, Unencodable> {
-        let bookmark = |out: &mut Vec<u8>| content.bookmark_into(revision, annotated, out);
+        let (mut out, bookmark) = (Vec::new(), |out: &mut Vec<u8>| content.bookmark_into(revision, annotated, out));
         match self {
-            Self::Json => Ok(json_frame(Kind::Bookmark, content.head().len() + 160, bookmark)),
-            Self::Protobuf(wire) => Ok(wire.frame(Kind::Bookmark, &wire.raw(0, bookmark)?)),
+            Self::Json => json_frame_into(Kind::Bookmark, content.head().len() + 160, &mut out, bookmark),
+            Self::Protobuf(wire) => wire.frame_into(Kind::Bookmark, &wire.raw(0, bookmark)?, &mut out),
         }
+        Ok(kept(out))
     }
 
     /// An ERROR frame around a Status.
     pub(super) fn error(&self, status_json: &[u8]) -> Result<Bytes, Unencodable> {
-        let status = status_json.trim_ascii_end();
+        let (mut out, status) = (Vec::new(), status_json.trim_ascii_end());
         match self {
-            Self::Json => Ok(json_frame(Kind::Error, status.len(), |out| out.extend_from_slice(status))),
+            Self::Json => json_frame_into(Kind::Error, status.len(), &mut out, |out| out.extend_from_slice(status)),
             Self::Protobuf(_) => {
                 let status = Media::Protobuf.encode(status.to_vec(), false)?;
-                Ok(wire::frame(Kind::Error, status.len(), |out| out.extend_from_slice(&status)))
+                wire::frame_into(Kind::Error, status.len(), &mut out, |out| out.extend_from_slice(&status));
             }
         }
+        Ok(kept(out))
     }
 }
 
-/// A frame of JSON with its newline, around an object of about so many bytes.
-fn json_frame(kind: Kind, object_len: usize, object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+/// Appends a frame of JSON with its newline, around an object of about so many bytes.
+fn json_frame_into(kind: Kind, object_len: usize, out: &mut Vec<u8>, object: impl FnOnce(&mut Vec<u8>)) {
     const AROUND: usize = r#"{"type":"","object":}"#.len() + 1;
     let kind = kind.as_str();
-    let mut out = Vec::with_capacity(AROUND + kind.len() + object_len);
+    // One that is kept has no more room than it needs.
+    let more = AROUND + kind.len() + object_len;
+    if out.is_empty() {
+        out.reserve_exact(more)
+    } else {
+        out.reserve(more)
+    }
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(b"\",\"object\":");
-    object(&mut out);
+    object(out);
     out.extend_from_slice(b"}\n");
+}
+
+/// What was written, with little room that nothing was written to.
+pub(super) fn kept(mut out: Vec<u8>) -> Bytes {
     if out.capacity() - out.len() > SLACK_BYTES {
         out.shrink_to_fit();
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     blocks::Salt,
     content::{BuiltIn, Content, Custom, ListMeta, Metadata, Parts},
-    encoding::{Around, Encoding},
+    encoding::{Around, Encoding, kept},
     media::Media,
     partial::MetaVersion,
     run::RunName,
@@ -123,7 +123,17 @@ impl Form {
     /// # Errors
     /// The object is not as its message wants it.
     pub fn event(&self, kind: Kind, object: &Object, revision: Revision) -> Result<Bytes, Unencodable> {
-        self.encoding.event(&self.content, kind, object, revision)
+        let mut out = Vec::new();
+        self.event_into(kind, object, revision, &mut out)?;
+        Ok(kept(out))
+    }
+
+    /// Appends the same.
+    ///
+    /// # Errors
+    /// The object is not as its message wants it; then nothing is appended.
+    pub fn event_into(&self, kind: Kind, object: &Object, revision: Revision, out: &mut Vec<u8>) -> Result<(), Unencodable> {
+        self.encoding.event_into(&self.content, kind, object, revision, out)
     }
 
     /// A bookmark frame (spec list-watch §4.5); `annotated`: the one that ends the initial events.

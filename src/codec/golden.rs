@@ -56,7 +56,7 @@ fn check(text: &'static str, storage: &Storage, forms: &[(&str, Form)]) -> Objec
     let object = ingest(storage, prefix, Bytes::from(key), &value, revision).expect("served by kube-apiserver");
     assert!(
         object.key().ends_with(object.name().as_bytes())
-            && object.tail()[object.rv_at.0 as usize..].starts_with(revision.to_string().as_bytes())
+            && object.tail()[object.revision_at().start..].starts_with(revision.to_string().as_bytes())
     );
     for (version, form) in forms {
         let of = |what: &str| case.all(what).filter(|(v, _)| v == version).map(|(_, payload)| payload).collect::<Vec<_>>();
@@ -385,8 +385,7 @@ proptest! {
         let mut body = Vec::new();
         form.object_into(&object, &mut body);
         prop_assert_eq!(&serde_json::from_slice::<Value>(&body).expect("valid JSON"), &wanted);
-        let (from, to) = object.rv_at;
-        prop_assert_eq!(utf8(&object.tail()[from as usize..to as usize]), revision.to_string());
+        prop_assert_eq!(utf8(&object.tail()[object.revision_at()]), revision.to_string());
         prop_assert!(!object.tail().contains(&b'\n'));
         let deleted = form.event(Kind::Deleted, &object, Revision(7)).expect("JSON");
         wanted["metadata"]["resourceVersion"] = Value::from("7");

@@ -240,12 +240,12 @@ fn spliced(
         Head::BuiltIn { .. } => 0,
         Head::Custom { .. } => before_head(text, head_len)?,
     };
-    let (tail, rv_at) = tail(text, head_len, scan.place, revision)?;
+    let Tail { tail, rv_at, managed_end } = tail(text, head_len, &scan, revision)?;
     let Scan { uid, labels, found, .. } = scan;
     let uid_hash = hash(uid.as_ref().map_or("", |uid| &uid.0));
     let (Key { key, scope_at, name_at }, tail) = (key, &tail[..]);
     let (labels, fields) = (&labels.into(), &field::rendered(&storage.fields, &found)[..]);
-    Ok(Some(Object::new(&Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, uid_hash, labels, fields })))
+    Ok(Some(Object::new(&Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields })))
 }
 
 /// Bytes after the head of members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right after
@@ -269,9 +269,16 @@ fn before_head(text: &str, head_len: usize) -> Result<u32, String> {
     u32::try_from(early.map(len).sum::<usize>()).map_err(|_| "the value is larger than 4 GiB".to_owned())
 }
 
+/// See [`Parts`].
+struct Tail {
+    tail: Vec<u8>,
+    rv_at: (u32, u32),
+    managed_end: u32,
+}
+
 /// What follows the head, with the revision in its place.
-fn tail(text: &str, head_len: usize, place: Place, revision: Revision) -> Result<(Vec<u8>, (u32, u32)), String> {
-    let (start, end, before, after) = match place {
+fn tail(text: &str, head_len: usize, scan: &Scan<'_>, revision: Revision) -> Result<Tail, String> {
+    let (start, end, before, after) = match scan.place {
         Place::Instead(start, end) => (start, end, "\"", "\""),
         Place::Before(at) => (at, at, "\"resourceVersion\":\"", "\","),
         Place::Last => {
@@ -289,7 +296,9 @@ fn tail(text: &str, head_len: usize, place: Place, revision: Revision) -> Result
     encode::revision_into(revision.0, &mut tail);
     tail.extend_from_slice(after.as_bytes());
     tail.extend_from_slice(kept.1.as_bytes());
-    Ok((tail, rv_at))
+    // Before or behind the revision, as in the text.
+    let managed_end = scan.managed_end.map_or(0, |at| if at <= start { at - head_len } else { tail.len() - (text.len() - at) });
+    Ok(Tail { rv_at, managed_end: offset(managed_end)?, tail })
 }
 
 /// Where the closing brace of `metadata` stands, and whether nothing is before it. Rare: real objects have a later member.

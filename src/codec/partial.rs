@@ -55,7 +55,7 @@ impl Cut {
 
     /// Appends the metadata, under a revision: the object's own, but for DELETED that of the deletion.
     pub(super) fn write(self, object: &Object, revision: Revision, out: &mut Vec<u8>) {
-        let Some(span) = span(object.tail()) else {
+        let Some(span) = short_span(object).or_else(|| span(object.tail())) else {
             // Not reached: `ingest` lets in only what is JSON and has its metadata once.
             return out.extend_from_slice(b"{}");
         };
@@ -69,6 +69,13 @@ impl Cut {
             out.extend_from_slice(&text);
         }
     }
+}
+
+/// Where the metadata stands in the tail of an object that begins with it, and whose managed fields are its last member: as kube-apiserver writes them.
+fn short_span(object: &Object) -> Option<Range<usize>> {
+    const BEFORE: &[u8] = b"\"metadata\":";
+    let (tail, end) = (object.tail(), object.managed_end()?);
+    (tail.starts_with(BEFORE) && tail.get(end) == Some(&b'}')).then(|| BEFORE.len()..end + 1)
 }
 
 /// Where the metadata stands in a tail: at once in a built-in, after what sorts before it in a custom resource.
@@ -98,7 +105,7 @@ fn past(tail: &[u8], at: usize, separator: u8) -> Option<usize> {
 
 /// The stored metadata, with this revision.
 fn text(object: &Object, span: Range<usize>, revision: Revision) -> Cow<'_, [u8]> {
-    let digits = object.rv_at.0 as usize..object.rv_at.1 as usize;
+    let digits = object.revision_at();
     if revision == object.revision || !(span.start <= digits.start && digits.end <= span.end) {
         return Cow::Borrowed(&object.tail()[span]);
     }

@@ -18,6 +18,8 @@ pub(crate) struct Scan<'a> {
     pub kind: Option<Text<'a>>,
     /// Where `resourceVersion` goes.
     pub place: Place,
+    /// Where the value of `metadata.managedFields` ends, when it stands there once. Only looked for in the order of the struct.
+    pub managed_end: Option<usize>,
     /// `metadata.uid`, when it is a string.
     pub uid: Option<Text<'a>>,
     /// `metadata.labels`, in stored order.
@@ -187,7 +189,7 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<bool, A::Error> {
-        let mut versions = 0;
+        let (mut versions, mut managed) = (0, 0);
         let mut later = None;
         while let Some(name) = map.next_key::<Text<'a>>()? {
             // A name with escapes is not borrowed and has no offset; none of the names that matter is written so.
@@ -202,6 +204,11 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
                     let value = map.next_value::<&RawValue>()?.get();
                     let start = value.as_ptr().addr() - self.base;
                     self.scan.place = Place::Instead(start, start + value.len());
+                }
+                "managedFields" if self.order == Order::Struct => {
+                    managed += 1;
+                    let value = map.next_value::<&RawValue>()?.get();
+                    self.scan.managed_end = Some(value.as_ptr().addr() - self.base + value.len());
                 }
                 "labels" => self.scan.labels = map.next_value::<Option<Labels>>()?.unwrap_or_default().0,
                 "uid" if self.order == Order::Sorted => self.scan.uid = map.next_value()?,
@@ -218,6 +225,9 @@ impl<'a> Visitor<'a> for Metadata<'_, 'a> {
         }
         if versions == 0 {
             self.scan.place = later.map_or(Place::Last, Place::Before);
+        }
+        if managed > 1 {
+            self.scan.managed_end = None;
         }
         Ok(versions < 2)
     }

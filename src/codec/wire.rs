@@ -66,7 +66,10 @@ impl Wire {
         if let Some(kept) = self.kept.then(|| object.message()).flatten() {
             return Ok(kept);
         }
-        let raw = self.raw(object.tail().len() + 64, |out| content.object_into(object, out));
+        let raw = match content.tail(object) {
+            Some(tail) => self.message.from_tail(tail),
+            None => self.raw(object.tail().len() + 64, |out| content.object_into(object, out)),
+        };
         let raw = Bytes::from(raw.map_err(|why| Unencodable::object(object, why))?);
         if self.kept && raw.len() <= KEPT_BYTES_EACH {
             object.keep_message(&raw);
@@ -88,10 +91,10 @@ impl Wire {
         out
     }
 
-    /// A watch frame of a message.
-    pub(super) fn frame(&self, kind: Kind, message: &[u8]) -> Bytes {
+    /// Appends a watch frame of a message.
+    pub(super) fn frame_into(&self, kind: Kind, message: &[u8], out: &mut Vec<u8>) {
         let len = proto::envelope_len(&self.api_version, &self.kind, message.len());
-        frame(kind, len, |out| proto::envelope_into(&self.api_version, &self.kind, message, out))
+        frame_into(kind, len, out, |out| proto::envelope_into(&self.api_version, &self.kind, message, out));
     }
 }
 
@@ -101,19 +104,19 @@ pub(super) const ITEMS: u32 = 2;
 /// Bytes of the length before an event in the stream form of protobuf (spec list-watch §4.3).
 pub const LENGTH_PREFIX: usize = 4;
 
-/// A watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, an object in its envelope, which is so many
-/// bytes.
-pub(super) fn frame(kind: Kind, object_len: usize, object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+/// Appends a watch frame: its length, big endian in four bytes, then a WatchEvent with the type and, as a RawExtension, an object in its envelope, which is so
+/// many bytes.
+pub(super) fn frame_into(kind: Kind, object_len: usize, out: &mut Vec<u8>, object: impl FnOnce(&mut Vec<u8>)) {
     let kind = kind.as_str().as_bytes();
     let extension_len = proto::field_len(1, object_len);
     let len = proto::field_len(1, kind.len()) + proto::field_len(2, extension_len);
-    let mut out = Vec::with_capacity(LENGTH_PREFIX + len);
+    let end = out.len() + LENGTH_PREFIX + len;
+    out.reserve(LENGTH_PREFIX + len);
     // No object is near 4 GiB: etcd takes 1.5 MiB.
     out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
-    proto::field_into(1, kind, &mut out);
-    proto::field_head_into(2, extension_len, &mut out);
-    proto::field_head_into(1, object_len, &mut out);
-    object(&mut out);
-    debug_assert_eq!(out.len(), LENGTH_PREFIX + len, "the object is as long as it was said to be");
-    Bytes::from(out)
+    proto::field_into(1, kind, out);
+    proto::field_head_into(2, extension_len, out);
+    proto::field_head_into(1, object_len, out);
+    object(out);
+    debug_assert_eq!(out.len(), end, "the object is as long as it was said to be");
 }

@@ -63,6 +63,8 @@ pub(super) struct WatchBody {
     bookmarks: Bookmarks,
     alarm: Pin<Box<Sleep>>,
     out: Vec<Bytes>,
+    /// Of which the events in `out` are the parts, if they are initial ones.
+    whole: Option<Bytes>,
     timer: RequestTimer,
     /// When the request came and what it spans, until the annotated bookmark is written: `apiserver_watch_list_duration_seconds`.
     watch_list: Option<(Instant, Scope)>,
@@ -140,6 +142,7 @@ impl WatchBody {
             bookmarks,
             alarm: Box::pin(tokio::time::sleep_until(deadline)),
             out: Vec::new(),
+            whole: None,
             timer,
             watch_list: times.annotated.then_some((times.began, times.scope)),
             may_rest: Arc::default(),
@@ -184,6 +187,9 @@ impl WatchBody {
         self.out.iter().for_each(|event| requests.watch_events_sizes.observe(event.len() as f64));
         let bytes = if self.out.len() == 1 {
             self.out.pop().expect("one is there")
+        } else if let Some(whole) = self.whole.take().filter(|whole| are_all_of(whole, &self.out)) {
+            self.out = Vec::new();
+            whole
         } else {
             let mut joined = BytesMut::with_capacity(self.out.iter().map(Bytes::len).sum());
             // Taken, not drained: an idle watch keeps no room for the burst it began with.
@@ -318,6 +324,7 @@ impl WatchBody {
         // The revision first, the log after: what the bookmark says was sent, was sent (guarantee Bookmarkable).
         let candidate = if due { subscription.bookmark_candidate() } else { None };
         let step = subscription.step(FRAME_BYTES, &mut this.out, cx.waker());
+        this.whole = subscription.take_whole();
         this.resource.metrics.init_events.inc_by(subscription.take_processed());
         let initial_over = subscription.is_past_initial();
         if initial_over {
@@ -357,6 +364,12 @@ impl WatchBody {
             Step::Unencodable(why) => this.cut(&why),
         }
     }
+}
+
+/// Whether these parts are all of it: no other event is between them, and none was written anew.
+fn are_all_of(whole: &Bytes, parts: &[Bytes]) -> bool {
+    let end = parts.iter().try_fold(whole.as_ptr(), |at, part| (part.as_ptr() == at).then(|| part.as_ptr_range().end));
+    end == Some(whole.as_ptr_range().end)
 }
 
 /// The next due time: after `pause`, or shortly before the deadline if that is earlier; none once that is past.
@@ -427,6 +440,18 @@ mod tests {
             frames.push(String::from_utf8_lossy(&frame.into_data().expect("data")).into_owned());
         }
         frames
+    }
+
+    #[test]
+    fn parts_are_all_of_it_or_joined() {
+        let whole = Bytes::from_static(b"abc");
+        let parts = |ranges: &[(usize, usize)]| ranges.iter().map(|(start, end)| whole.slice(*start..*end)).collect::<Vec<_>>();
+        assert!(are_all_of(&whole, &parts(&[(0, 1), (1, 3)])) && are_all_of(&whole, &parts(&[(0, 3)])));
+        assert!(!are_all_of(&whole, &parts(&[(0, 1), (1, 2)])) && !are_all_of(&whole, &parts(&[(1, 3)])) && !are_all_of(&whole, &[]));
+        let others = [vec![Bytes::from(b"a".to_vec())], parts(&[(1, 3)])].concat();
+        assert!(!are_all_of(&whole, &others), "the first was written anew");
+        let more = [parts(&[(0, 1), (1, 3)]), vec![Bytes::from_static(b"d")]].concat();
+        assert!(!are_all_of(&whole, &more), "one more follows");
     }
 
     /// The client is told nothing, as kube-apiserver tells it nothing.

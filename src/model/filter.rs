@@ -63,8 +63,8 @@ impl Filter {
     /// Whether the object is in scope and selected.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
-        self.name.as_deref().is_none_or(|name| object.is_named(name))
-            && self.namespace.as_deref().is_none_or(|namespace| object.is_in(namespace))
+        self.name.as_deref().is_none_or(|n| n.as_bytes() == object.name_bytes())
+            && self.namespace.as_deref().is_none_or(|n| n.as_bytes() == object.namespace_bytes())
             && self.fields.matches(object)
             && self.labels.matches(object.labels())
             && self.shard.as_ref().is_none_or(|shard| shard.matches(object))

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -30,8 +31,10 @@ pub struct Object {
     keeps_message: AtomicBool,
     /// Bytes of the tail that stand before the type head: members of a custom resource that sort before `apiVersion`. Mostly 0.
     pub head_at: u32,
-    /// Where in the tail the digits of `resourceVersion` stand (start, end), so that a DELETED event can show another one.
-    pub rv_at: (u32, u32),
+    /// Where in the tail the digits of `resourceVersion` stand, and how many there are.
+    rv_at: u32,
+    rv_len: u8,
+    managed_end: u32,
     key_len: u32,
     tail_len: u32,
     labels: u32,
@@ -57,8 +60,10 @@ pub struct Parts<'p> {
     pub tail: &'p [u8],
     /// See [`Object::head_at`].
     pub head_at: u32,
-    /// See [`Object::rv_at`].
+    /// Where in the tail the digits of `resourceVersion` stand: start, end.
     pub rv_at: (u32, u32),
+    /// Where in the tail the value of `metadata.managedFields` ends; 0 when that is not known.
+    pub managed_end: u32,
     /// See [`Object::uid_hash`].
     pub uid_hash: u64,
     /// `metadata.labels`.
@@ -74,7 +79,7 @@ impl Object {
     /// An object of these parts.
     #[must_use]
     pub fn new(parts: &Parts<'_>) -> Self {
-        let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, uid_hash, labels, fields } = parts;
+        let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields } = parts;
         let (len, mut places) = (key.len() + tail.len(), Places::default());
         // What is stored has them in this order, and no text of a valid label is escaped.
         let mut at = memchr::memmem::find(tail, LABELS).filter(|_| labels.len() > 0).map_or(tail.len(), |at| at + LABELS.len());
@@ -109,7 +114,10 @@ impl Object {
             message: Mutex::default(),
             keeps_message: AtomicBool::new(true),
             head_at: *head_at,
-            rv_at: *rv_at,
+            rv_at: rv_at.0,
+            // A revision has 20 digits at most.
+            rv_len: u8::try_from(rv_at.1.saturating_sub(rv_at.0)).unwrap_or(u8::MAX),
+            managed_end: *managed_end,
             key_len: number(key.len()),
             tail_len: number(tail.len()),
             labels: number(labels.len()),
@@ -134,14 +142,120 @@ impl Object {
     /// The object's name, the last part of its key.
     #[must_use]
     pub fn name(&self) -> &str {
-        std::str::from_utf8(&self.key()[usize::from(self.name_at)..]).unwrap_or("")
+        std::str::from_utf8(self.name_bytes()).unwrap_or("")
+    }
+
+    /// The same, as a filter compares it.
+    pub(crate) fn name_bytes(&self) -> &[u8] {
+        &self.key()[usize::from(self.name_at)..]
     }
 
     /// The object's namespace; empty for cluster-scoped resources.
     #[must_use]
     pub fn namespace(&self) -> &str {
+        std::str::from_utf8(self.namespace_bytes()).unwrap_or("")
+    }
+
+    /// The same, as a filter compares it.
+    pub(crate) fn namespace_bytes(&self) -> &[u8] {
         let end = usize::from(self.name_at).saturating_sub(1).max(usize::from(self.scope_at));
-        std::str::from_utf8(&self.key()[usize::from(self.scope_at)..end]).unwrap_or("")
+        &self.key()[usize::from(self.scope_at)..end]
+    }
+
+    /// `metadata.labels`.
+    pub labels: &'p LabelSet,
+    /// Values of the storage's declared fields, in the order of `Storage::fields`; a missing field is `""`.
+    pub fields: &'p [Cow<'p, str>],
+}
+
+/// How the labels stand in the JSON of an object.
+const LABELS: &[u8] = b"\"labels\":{";
+
+impl Object {
+    /// An object of these parts.
+    #[must_use]
+    pub fn new(parts: &Parts<'_>) -> Self {
+        let Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields } = parts;
+        let (len, mut places) = (key.len() + tail.len(), Places::default());
+        // What is stored has them in this order, and no text of a valid label is escaped.
+        let mut at = memchr::memmem::find(tail, LABELS).filter(|_| labels.len() > 0).map_or(tail.len(), |at| at + LABELS.len());
+        for text in labels.words() {
+            if tail.get(at + 1..).is_some_and(|rest| rest.starts_with(text.as_bytes())) {
+                places.at(key.len() + at + 1, text);
+                // The quotes, and a colon or comma.
+                at += text.len() + 3;
+            } else {
+                places.add(len, text);
+            }
+        }
+        let name = key.get(usize::from(*name_at)..).unwrap_or_default();
+        let namespace = key.get(usize::from(*scope_at)..usize::from(*name_at).saturating_sub(1)).unwrap_or_default();
+        for text in *fields {
+            match text.as_bytes() {
+                [] => places.at(0, ""),
+                text_bytes if text_bytes == name => places.at(usize::from(*name_at), text),
+                text_bytes if text_bytes == namespace => places.at(usize::from(*scope_at), text),
+                _ => places.add(len, text),
+            }
+        }
+        let mut bytes = Vec::with_capacity(len + places.len());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(tail);
+        places.into(&mut bytes);
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            bytes: bytes.into(),
+            revision: *revision,
+            uid_hash: *uid_hash,
+            message: Mutex::default(),
+            keeps_message: AtomicBool::new(true),
+            head_at: *head_at,
+            rv_at: rv_at.0,
+            // A revision has 20 digits at most.
+            rv_len: u8::try_from(rv_at.1.saturating_sub(rv_at.0)).unwrap_or(u8::MAX),
+            managed_end: *managed_end,
+            key_len: number(key.len()),
+            tail_len: number(tail.len()),
+            labels: number(labels.len()),
+            fields: u16::try_from(fields.len()).unwrap_or(u16::MAX),
+            scope_at: *scope_at,
+            name_at: *name_at,
+        }
+    }
+
+    /// The full storage key, `/registry/pods/ns/name`.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_len as usize]
+    }
+
+    /// Everything after the type head; starts with a member name, ends with `}`, no newline.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        &self.bytes[self.key_len as usize..][..self.tail_len as usize]
+    }
+
+    /// The object's name, the last part of its key.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        std::str::from_utf8(self.name_bytes()).unwrap_or("")
+    }
+
+    /// The same, as a filter compares it.
+    pub(crate) fn name_bytes(&self) -> &[u8] {
+        &self.key()[usize::from(self.name_at)..]
+    }
+
+    /// The object's namespace; empty for cluster-scoped resources.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        std::str::from_utf8(self.namespace_bytes()).unwrap_or("")
+    }
+
+    /// The same, as a filter compares it.
+    pub(crate) fn namespace_bytes(&self) -> &[u8] {
+        let end = usize::from(self.name_at).saturating_sub(1).max(usize::from(self.scope_at));
+        &self.key()[usize::from(self.scope_at)..end]
     }
 
     /// Whether this is its name: a comparison of bytes alone, because every scan makes it.
@@ -214,7 +328,22 @@ impl Object {
     /// The tail before, and after, the digits of `resourceVersion`: for a body that must show another revision.
     #[must_use]
     pub fn around_revision(&self) -> (&[u8], &[u8]) {
-        (&self.tail()[..self.rv_at.0 as usize], &self.tail()[self.rv_at.1 as usize..])
+        let digits = self.revision_at();
+        (&self.tail()[..digits.start], &self.tail()[digits.end..])
+    }
+
+    /// Where in the tail the digits of `resourceVersion` stand, so that a DELETED event can show another one.
+    #[must_use]
+    pub fn revision_at(&self) -> Range<usize> {
+        let start = self.rv_at as usize;
+        start..start + usize::from(self.rv_len)
+    }
+
+    /// Where in the tail the value of `metadata.managedFields` ends, which is half of many objects and in few answers that are made of parts of one: so it
+    /// can be passed over without a look. `None` when that is not known.
+    #[must_use]
+    pub fn managed_end(&self) -> Option<usize> {
+        (self.managed_end > 0).then_some(self.managed_end as usize)
     }
 
     /// Bytes this object holds, for budgets: the fixed part and its texts.
@@ -300,6 +429,7 @@ pub fn test_object_of(key: &str, revision: u64, labels: &[(&str, &str)], fields:
         tail: tail.as_bytes(),
         head_at: 0,
         rv_at: (at as u32, (at + digits) as u32),
+        managed_end: 0,
         uid_hash: crate::shard::hash(key),
         labels: &labels.into(),
         fields: &fields.iter().map(|field| Cow::Borrowed(*field)).collect::<Vec<_>>(),
@@ -317,7 +447,8 @@ pub fn test_object_with_tail(object: &Object, tail: &str) -> Object {
         revision: object.revision,
         tail: tail.as_bytes(),
         head_at: object.head_at,
-        rv_at: object.rv_at,
+        rv_at: (object.rv_at, object.rv_at + u32::from(object.rv_len)),
+        managed_end: 0,
         uid_hash: object.uid_hash,
         labels: &labels.into(),
         fields: &(0..usize::from(object.fields)).map(|index| Cow::Borrowed(object.field(index))).collect::<Vec<_>>(),
@@ -353,6 +484,7 @@ mod tests {
                 tail: tail.as_bytes(),
                 head_at: 0,
                 rv_at: (0, 0),
+                managed_end: 0,
                 uid_hash: 0,
                 labels: &set.into(),
                 fields: &fields.iter().map(|field| Cow::Borrowed(field.as_str())).collect::<Vec<_>>(),
@@ -384,6 +516,7 @@ mod tests {
             tail: tail.as_bytes(),
             head_at: 0,
             rv_at: (0, 0),
+            managed_end: 0,
             uid_hash: 0,
             labels: &labels[..].into(),
             fields: &["a".into(), "ab".into(), "".into()],

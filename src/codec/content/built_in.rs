@@ -48,6 +48,10 @@ impl Parts for BuiltIn {
         self.tail_into(object, revision, out);
     }
 
+    fn tail<'o>(&self, object: &'o Object) -> Option<&'o [u8]> {
+        self.version.is_none().then(|| object.tail())
+    }
+
     fn item_into(&self, object: &Object, out: &mut Vec<u8>) {
         out.push(b'{');
         self.tail_into(object, object.revision, out);

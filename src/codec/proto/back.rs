@@ -40,9 +40,7 @@ impl Back {
     }
 
     pub(super) fn byte(&mut self, byte: u8) {
-        self.reserve(1);
-        self.start -= 1;
-        self.buffer[self.start] = byte;
+        self.few([byte]);
     }
 
     pub(super) fn varint(&mut self, mut value: u64) {
@@ -65,19 +63,35 @@ impl Back {
 
     /// The length of what was written since [`Self::len`] was `before`, and the tag of a field that has it.
     pub(super) fn close(&mut self, number: u32, before: usize) {
-        self.varint((self.len() - before) as u64);
+        let length = self.len() - before;
+        // Nearly all are a byte each.
+        if number < 0x80 >> 3 && length < 0x80 {
+            return self.few([(number << 3) as u8 | LEN, length as u8]);
+        }
+        self.varint(length as u64);
         self.tag(number, LEN);
+    }
+
+    fn few<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.reserve(N);
+        self.start -= N;
+        self.buffer[self.start..self.start + N].copy_from_slice(&bytes);
     }
 
     /// Makes room in front, twice as much as there is at least.
     fn reserve(&mut self, length: usize) {
         if self.start < length {
-            let more = self.buffer.len().max(length).max(64);
-            let mut buffer = vec![0; self.buffer.len() + more];
-            buffer[self.start + more..].copy_from_slice(self.written());
-            self.buffer = buffer;
-            self.start += more;
+            self.grow(length);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, length: usize) {
+        let more = self.buffer.len().max(length).max(64);
+        let mut buffer = vec![0; self.buffer.len() + more];
+        buffer[self.start + more..].copy_from_slice(self.written());
+        self.buffer = buffer;
+        self.start += more;
     }
 }
 
@@ -95,11 +109,13 @@ mod tests {
             back.varint(i << (i % 50));
             back.bytes(&[7; 3]);
             back.close(1, before);
+            back.close(i as u32 % 40 + 1, back.len());
         }
         let mut forward = Vec::new();
         for i in 0..1000u64 {
             let mut field = vec![7; 3];
             super::super::wire::varint_into(i << (i % 50), &mut field);
+            super::super::wire::field_into(i as u32 % 40 + 1, b"", &mut forward);
             super::super::wire::field_into(1, &field, &mut forward);
         }
         assert_eq!(back.written(), forward);

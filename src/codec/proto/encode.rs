@@ -46,19 +46,19 @@ impl Buffers {
     }
 }
 
-/// The message of a whole object.
-pub(super) fn message(message: MessageRef, json: &[u8]) -> Result<Vec<u8>> {
+/// The message of a whole object; `open`: that is given without its first bracket.
+pub(super) fn message(message: MessageRef, json: &[u8], open: bool) -> Result<Vec<u8>> {
     let mut buffers = BUFFERS.take();
-    let made = write(message, json, &mut buffers).map(|()| buffers.back.written().to_vec());
+    let made = write(message, json, open, &mut buffers).map(|()| buffers.back.written().to_vec());
     if buffers.bytes() <= KEPT_BYTES {
         BUFFERS.set(buffers);
     }
     made
 }
 
-fn write(message: MessageRef, text: &[u8], buffers: &mut Buffers) -> Result<()> {
+fn write(message: MessageRef, text: &[u8], open: bool, buffers: &mut Buffers) -> Result<()> {
     let Buffers { nodes, places, list, back } = buffers;
-    tape::read(text, nodes)?;
+    tape::read(text, open, nodes)?;
     if nodes[0].kind != Kind::Object {
         return Err(ProtoError::Json(0));
     }

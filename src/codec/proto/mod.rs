@@ -71,6 +71,14 @@ impl Message {
     /// # Errors
     /// No JSON, or a member that cannot be what it is in the message.
     pub fn from_json(self, json: &[u8]) -> Result<Vec<u8>, ProtoError> {
-        encode::message(self.0.message, json)
+        encode::message(self.0.message, json, false)
+    }
+
+    /// The same of an object without its first bracket, kind and apiVersion: the tail of a stored one.
+    ///
+    /// # Errors
+    /// As in [`Message::from_json`].
+    pub fn from_tail(self, tail: &[u8]) -> Result<Vec<u8>, ProtoError> {
+        encode::message(self.0.message, tail, true)
     }
 }

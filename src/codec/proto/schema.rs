@@ -304,6 +304,8 @@ mod tests {
             assert!(message.by_number.is_sorted_by_key(|i| fields[usize::from(*i)].number));
             assert!(message.fields.iter().all(|field| field.number < 256), "the index by number is small");
         }
+        let has_type = |of: &KindOf| SCHEMA.message(of.message).members.iter().any(|name| matches!(*name, "kind" | "apiVersion"));
+        assert!(!SCHEMA.kinds.iter().any(has_type), "what an object is stands around its message");
         assert!(SCHEMA.kinds.is_sorted_by(|a, b| (a.kind, a.api_version) < (b.kind, b.api_version)), "no kind twice");
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::encode;
 use go::time;
 
 /// Nanoseconds since 1970-01-01 UTC. Seconds are not enough: ages are truncated, and some times have microseconds.
@@ -34,30 +35,49 @@ impl Moment {
     pub(super) fn until(self, end: Self) -> String {
         human(end.0 - self.0)
     }
+
+    /// Appends the same.
+    pub(super) fn until_into(self, end: Self, out: &mut Vec<u8>) {
+        human_into(end.0 - self.0, out);
+    }
 }
 
 /// Two or three significant figures (spec api-surface §4.2). Go truncates towards zero.
 fn human(nanos: i128) -> String {
+    let mut text = Vec::with_capacity(8);
+    human_into(nanos, &mut text);
+    String::from_utf8(text).expect("digits and letters")
+}
+
+fn human_into(nanos: i128, out: &mut Vec<u8>) {
     // Go's Duration ends at 292 years.
     let nanos = i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
-    let seconds = nanos / 1_000_000_000;
+    if nanos <= -2_000_000_000 {
+        return out.extend_from_slice(b"<invalid>");
+    }
+    let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(0);
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
-    let two = |first: i64, unit: char, second: i64, smaller: char| {
-        if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{smaller}") }
+    let mut one = |count: u64, unit: u8| {
+        encode::revision_into(count, out);
+        out.push(unit);
+    };
+    let mut two = |first: u64, unit: u8, second: u64, smaller: u8| {
+        one(first, unit);
+        if second > 0 {
+            one(second, smaller);
+        }
     };
     match () {
-        () if seconds < -1 => "<invalid>".to_owned(),
-        () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
-        () if hours < 48 => format!("{hours}h"),
-        () if days < 8 => two(days, 'd', hours % 24, 'h'),
-        () if hours < 24 * 365 * 2 => format!("{days}d"),
-        () if years < 8 => two(years, 'y', days % 365, 'd'),
-        () => format!("{years}y"),
+        () if seconds < 120 => one(seconds, b's'),
+        () if minutes < 10 => two(minutes, b'm', seconds % 60, b's'),
+        () if minutes < 180 => one(minutes, b'm'),
+        () if hours < 8 => two(hours, b'h', minutes % 60, b'm'),
+        () if hours < 48 => one(hours, b'h'),
+        () if days < 8 => two(days, b'd', hours % 24, b'h'),
+        () if hours < 24 * 365 * 2 => one(days, b'd'),
+        () if years < 8 => two(years, b'y', days % 365, b'd'),
+        () => one(years, b'y'),
     }
 }
 

@@ -59,7 +59,10 @@ impl<'o> Row<'o> {
     /// An integer.
     pub(super) fn int(&mut self, n: i64) -> &mut Self {
         let out = self.cell();
-        out.extend_from_slice(n.to_string().as_bytes());
+        if n < 0 {
+            out.push(b'-');
+        }
+        encode::revision_into(n.unsigned_abs(), out);
         self
     }
 
@@ -89,13 +92,22 @@ impl<'o> Row<'o> {
 
     /// `metadata.name`.
     pub(super) fn name(&mut self, object: &Node<'_>) -> &mut Self {
-        self.text(object.path("metadata.name").text())
+        self.text(object.at("metadata").at("name").text())
     }
 
     /// How long ago the object was created.
     pub(super) fn age(&mut self, object: &Node<'_>) -> &mut Self {
-        let age = self.since(object.path("metadata.creationTimestamp"));
-        self.text(&age)
+        let (now, created) = (self.now, moment(object.at("metadata").at("creationTimestamp")));
+        let Some(created) = created.filter(|created| *created <= now) else {
+            let age = self.elapsed(created);
+            return self.text(&age);
+        };
+        // Digits and letters alone.
+        let out = self.cell();
+        out.push(b'"');
+        created.until_into(now, out);
+        out.push(b'"');
+        self
     }
 
     /// How long ago a time was; `<unknown>` when there is none.

@@ -132,7 +132,7 @@ impl Table {
     pub(super) fn arrange(&self, page: &mut [Arc<Object>]) {
         if self.storage.resource == "flowschemas" && self.storage.group == "flowcontrol.apiserver.k8s.io" {
             page.sort_by_cached_key(|object| {
-                let node = Node::of_tail(object.tail(), &self.want).unwrap_or_default();
+                let node = Node::of_object(object, &self.want).unwrap_or_default();
                 (node.path("spec.matchingPrecedence").int(), object.name().to_owned())
             });
         }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::{encode, skim};
+use model::Object;
 
 /// One value. What a printer asks for and does not find is the zero value of its Go type, as after decoding in kube-apiserver.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,12 +32,13 @@ impl<'a> Node<'a> {
     /// A whole value, of which `want` is kept. It was checked when it came in; `None` when it is no JSON all the same, or when what is wanted is nested
     /// deeper than [`DEPTH_MAX`], a number beyond a float64, or a text with half a surrogate pair.
     pub(super) fn read(json: &'a [u8], want: &Want) -> Option<Self> {
-        Reader { text: json, at: 0, depth: 0 }.value(want)
+        Reader { text: json, at: 0, depth: 0, managed_end: 0, in_metadata: false }.value(want)
     }
 
-    /// The same of an object without its first bracket: the tail of a stored one.
-    pub(super) fn of_tail(tail: &'a [u8], want: &Want) -> Option<Self> {
-        Reader { text: tail, at: 0, depth: 1 }.members(want).map(Self::Object)
+    /// The same of a stored object, whose tail has no first bracket. Managed fields that are not wanted are passed over without a look.
+    pub(super) fn of_object(object: &'a Object, want: &Want) -> Option<Self> {
+        let managed_end = object.managed_end().unwrap_or(0);
+        Reader { text: object.tail(), at: 0, depth: 1, managed_end, in_metadata: false }.members(want).map(Self::Object)
     }
 
     /// A member of an object.
@@ -49,7 +51,12 @@ impl<'a> Node<'a> {
 
     /// A member of members: `spec.replicas`.
     pub(super) fn path(&self, path: &str) -> &Self {
-        path.split('.').fold(self, |node, name| node.at(name))
+        // A search in a text would cost more than these few bytes.
+        let (mut node, mut rest) = (self, path);
+        while let Some(dot) = rest.bytes().position(|byte| byte == b'.') {
+            (node, rest) = (node.at(&rest[..dot]), &rest[dot + 1..]);
+        }
+        node.at(rest)
     }
 
     /// Whether a Go pointer to this would not be nil.
@@ -234,6 +241,10 @@ struct Reader<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
+    /// Where the value of `metadata.managedFields` ends; 0 when that is not known.
+    managed_end: usize,
+    /// Whether the value of the outermost object's member that is read is its metadata.
+    in_metadata: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -273,18 +284,25 @@ impl<'a> Reader<'a> {
 
     /// The members of an object that is open, and its end.
     fn members(&mut self, want: &Want) -> Option<Vec<(Cow<'a, str>, Node<'a>)>> {
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(want.members.len());
         while self.next()? != b'}' {
             let name = self.string()?;
             if self.next()? != b':' {
                 return None;
             }
             self.at += 1;
+            if self.depth == 1 {
+                self.in_metadata = &*name == b"metadata";
+            }
             if let Some(inner) = want.of(&name) {
                 members.push((text(name)?, self.value(inner)?));
             } else {
                 self.next()?;
-                self.skip()?;
+                if self.depth == 2 && self.in_metadata && self.at < self.managed_end && &*name == b"managedFields" {
+                    self.at = self.managed_end;
+                } else {
+                    self.skip()?;
+                }
                 if want.kept == Kept::Names {
                     members.push((text(name)?, Node::Null));
                 }
@@ -354,6 +372,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::{Form, MetaVersion, ingest};
+    use model::{Revision, Storage};
 
     fn json() -> impl Strategy<Value = Value> {
         let text = "[a-c\"\\\\{}\\[\\]:,é\n ]{0,6}";
@@ -377,6 +397,59 @@ mod tests {
             let shown = read(&text, &Want::whole());
             prop_assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON"), value);
         }
+    }
+
+    /// A ConfigMap with these members of its metadata, and others around it.
+    fn config_map(metadata: &[&str], around: &[&str], before: usize) -> Option<Object> {
+        let metadata = format!(r#""metadata":{{{}}}"#, metadata.join(","));
+        let mut members = around.to_vec();
+        members.insert(before.min(around.len()), &metadata);
+        let text = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1",{}}}"#, members.join(","));
+        ingest(&Storage::test_config_maps(), "/registry/configmaps/".len(), "/registry/configmaps/a/b".into(), text.as_bytes(), Revision(7))
+            .ok()
+    }
+
+    proptest! {
+        /// Wherever managed fields stand, how often, and as what.
+        #[test]
+        fn managed_fields_are_passed_over(
+            metadata in collection::vec(prop_oneof![
+                4 => Just(r#""managedFields":[{"a":"]}","managedFields":[1]}]"#),
+                1 => Just("\"managedFields\" : [ ] "),
+                1 => Just(r#""managed\u0046ields":{"b":[]}"#),
+                4 => Just(r#""name":"n""#),
+                2 => Just(r#""labels":{"managedFields":"l"}"#),
+                1 => Just(r#""resourceVersion":"1""#),
+                1 => Just(r#""x":{"managedFields":[2]}"#),
+            ], 0..6),
+            around in collection::vec(prop_oneof![Just(r#""data":{"managedFields":"d","name":"e"}"#), Just(r#""other":[{"managedFields":[3]}]"#)], 0..3),
+            before in 0usize..3,
+        ) {
+            let object = config_map(&metadata, &around, before).expect("a ConfigMap");
+            let text = [b"{", object.tail()].concat();
+            for want in [Want::unmanaged(), Want::whole(), Want::paths(&["metadata.name", "metadata.labels", "data!", "other"])] {
+                prop_assert_eq!(Node::of_object(&object, &want), Node::read(&text, &want));
+            }
+            let mut shown = Vec::new();
+            Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()).object_into(&object, &mut shown);
+            let metadata = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("JSON")["metadata"].take();
+            prop_assert_eq!(metadata(&shown), metadata(&text));
+        }
+    }
+
+    #[test]
+    fn where_managed_fields_end_is_known() {
+        let end = |metadata: &[&str]| {
+            let object = config_map(metadata, &[], 0).expect("a ConfigMap");
+            object.managed_end().map(|end| String::from_utf8_lossy(&object.tail()[end..]).into_owned())
+        };
+        let (name, managed) = (r#""name":"n""#, r#""managedFields":[{"a":"]"}]"#);
+        assert_eq!(end(&[name, managed]).as_deref(), Some("}}"));
+        assert_eq!(end(&[managed, name]).as_deref(), Some(r#","name":"n"}}"#));
+        let revision = r#""resourceVersion":"12345""#;
+        assert_eq!(end(&[managed, revision]).as_deref(), Some(r#","resourceVersion":"7"}}"#));
+        assert_eq!(end(&[revision, managed]).as_deref(), Some("}}"));
+        assert_eq!((end(&[name]), end(&[managed, name, managed])), (None, None));
     }
 
     fn read(json: &str, want: &Want) -> String {
@@ -404,7 +477,6 @@ mod tests {
     fn what_is_missing_is_zero() {
         let text = br#"{ "a" : null ,"b":{"c":7},"d":18446744073709551615,"e":1,"e":2, "f\u0041":[ ] , "g":-0.5e1 }"#;
         let node = Node::read(text, &Want::whole()).expect("JSON");
-        assert_eq!(Node::of_tail(&text[1..], &Want::whole()).as_ref(), Some(&node));
         assert_eq!((node.at("fA"), node.at("g")), (&Node::Array(Vec::new()), &Node::Float(-5.0)));
         assert_eq!((node.at("a"), node.path("b.c").int(), node.path("b.x.y").int()), (&Node::Null, 7, 0));
         assert_eq!((node.at("d"), node.at("e").int()), (&Node::Float(18_446_744_073_709_551_615.0), 2));

@@ -68,7 +68,7 @@ impl Rows {
                 self.base.event_into(object, revision, &mut json);
                 self.open_into(Node::read(&json, &self.table.want), out);
             }
-            Cells::BuiltIn { .. } => self.open_into(Node::of_tail(object.tail(), &self.table.want), out),
+            Cells::BuiltIn { .. } => self.open_into(Node::of_object(object, &self.table.want), out),
         }
         match self.include {
             Include::Metadata => self.metadata.event_into(object, revision, out),

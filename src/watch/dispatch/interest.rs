@@ -196,6 +196,7 @@ mod tests {
                         tail: b"",
                         head_at: 0,
                         rv_at: (0, 0),
+                        managed_end: 0,
                         uid_hash: hash(&key),
                         labels: &labels.into(),
                         fields: &words,

@@ -22,11 +22,14 @@ use crate::cache::{
     view::{Known, Published},
 };
 use codec::Unencodable;
-use model::{Epoch, Event, Kind, Revision};
+use model::{Epoch, Event, Kind, Object, Revision};
 
 /// How many objects and labels of them one step looks at, matching or not: bounds the time between two yields to a few milliseconds. 2,048 objects of the
 /// usual five labels.
 pub const STEP_LOOKS: usize = 12_288;
+
+/// What stands around an object in an event, about, bytes.
+const EVENT_AROUND: usize = 128;
 
 /// A watch that was accepted. Owns its seat in the group; dropping it leaves.
 pub struct Subscription {
@@ -38,6 +41,8 @@ pub struct Subscription {
     seen: Revision,
     /// A bookmark must be newer than this: where the stream began, then the last bookmark (spec list-watch §4.5, "Delivery filter").
     start: Revision,
+    /// The initial events of the last step in one, if they are that.
+    whole: Option<Bytes>,
     /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
     processed: u64,
 }
@@ -106,7 +111,7 @@ impl Subscription {
             }
             Start::After(seen) => (State::Catching, seen),
         };
-        Self { published, seat, epoch, state, seen, start: seen, processed: 0 }
+        Self { published, seat, epoch, state, seen, start: seen, whole: None, processed: 0 }
     }
 
     /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.
@@ -172,33 +177,49 @@ impl Subscription {
         std::mem::take(&mut self.processed)
     }
 
+    /// Takes the initial events of the last step in one: they were written one after the other, and each is a part of it. `None`: the last step brought
+    /// other events.
+    pub fn take_whole(&mut self) -> Option<Bytes> {
+        self.whole.take()
+    }
+
     /// Shows objects of the snapshot. `None`: look at the state again.
     fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Result<Option<Step>, Unencodable> {
         let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Ok(None) };
         let Some(view) = view.view() else { return Ok(Some(self.late())) };
         let group = self.seat.group();
         let filter = &group.key().filter;
-        let (mut bytes, mut last, mut looks, mut looked, found) = (0, None, 0, 0, out.len());
+        let (mut written, mut ends, mut last, mut looks, mut looked, mut failed) = (Vec::new(), Vec::new(), None, 0, 0, None);
         // A prefix without a slash at its end is one key: looked up, not scanned for.
         let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
         let scanned = if prefix.ends_with(b"/") { Some(view.store.select(filter, prefix, after)) } else { None };
         for object in single.into_iter().chain(scanned.into_iter().flatten()) {
-            if bytes >= budget || looks >= STEP_LOOKS {
+            if written.len() >= budget || looks >= STEP_LOOKS {
                 break;
             }
             looked += 1;
             looks += object.looks();
-            last = Some(object.clone());
+            last = Some(object);
             if filter.matches(object) {
-                let frame = group.form().event(Kind::Added, object, object.revision)?;
-                bytes += frame.len();
-                out.push(frame);
+                if written.is_empty() {
+                    written.reserve(room(object, view.store.len(), budget));
+                }
+                if let Err(why) = group.form().event_into(Kind::Added, object, object.revision, &mut written) {
+                    failed = Some(why);
+                    break;
+                }
+                ends.push(written.len());
             }
         }
+        let next = last.map(|last| [last.key(), b"\0"].concat().into());
         self.processed += looked as u64;
-        self.published.scanned(filter, looked, out.len() - found);
-        if let Some(last) = last {
-            *after = [last.key(), b"\0"].concat().into();
+        self.published.scanned(filter, looked, ends.len());
+        self.whole = parted(written, &ends, out);
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        if let Some(next) = next {
+            *after = next;
             return Ok(Some(Step::More));
         }
         let bookmark = annotated.then(|| group.form().bookmark(*revision, true)).transpose()?;
@@ -273,6 +294,27 @@ impl Subscription {
     }
 }
 
+/// About how many bytes are written of so many objects like this one, up to the budget and the last one that is begun within it.
+fn room(object: &Object, objects: usize, budget: usize) -> usize {
+    let one = object.tail().len() + EVENT_AROUND;
+    one.saturating_mul(objects).min(budget.saturating_add(2 * one))
+}
+
+/// Appends the events that end there to `out`, as parts of what is written of all of them; gives that.
+fn parted(mut written: Vec<u8>, ends: &[usize], out: &mut Vec<Bytes>) -> Option<Bytes> {
+    if written.is_empty() {
+        return None;
+    }
+    // Few objects have matched: what they take stays until it is sent.
+    if written.capacity() - written.len() > written.len() / 4 {
+        written.shrink_to_fit();
+    }
+    let whole = Bytes::from(written);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    out.extend(starts.zip(ends).map(|(start, end)| whole.slice(start..*end)));
+    Some(whole)
+}
+
 /// A watch that begins with so many ConfigMaps, of a resource that nobody changes any more; for tests.
 #[cfg(any(test, feature = "testing"))]
 pub fn test_subscription(objects: usize, annotated: bool) -> Subscription {
@@ -322,6 +364,48 @@ mod tests {
 
     fn protobuf() -> Form {
         json().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it")
+    }
+
+    #[test]
+    fn initial_events_are_parts_of_one() {
+        for form in [json(), protobuf()] {
+            let objects = || (2..9).map(|at| test_object(&format!("o{at}"), at)).collect::<Vec<_>>();
+            let mut watch = test_subscription_of(objects(), form.clone(), true);
+            for budget in [1, usize::MAX] {
+                let mut out = Vec::new();
+                assert_eq!(watch.step(budget, &mut out, Waker::noop()), Step::More);
+                let (whole, left) = (watch.take_whole().expect("initial events"), if budget == 1 { 1 } else { 6 });
+                assert_eq!((out.len(), &whole[..]), (left, &out.concat()[..]));
+                let events = objects().into_iter().map(|object| form.event(Kind::Added, &object, object.revision).expect("a ConfigMap"));
+                let shown: Vec<Bytes> = if budget == 1 { events.take(1).collect() } else { events.skip(1).collect() };
+                assert_eq!(out, shown);
+                assert!(out.windows(2).all(|two| two[0].as_ptr_range().end == two[1].as_ptr()), "one after the other");
+            }
+            let mut out = Vec::new();
+            assert_eq!((watch.step(1, &mut out, Waker::noop()), out.len(), watch.take_whole()), (Step::More, 1, None), "the bookmark");
+        }
+    }
+
+    #[test]
+    fn what_came_before_an_event_that_cannot_be_encoded_is_shown() {
+        let mut watch = test_subscription_of(vec![test_object("a", 2), test_unencodable("b", 3)], protobuf(), false);
+        let mut out = Vec::new();
+        assert!(matches!(watch.step(usize::MAX, &mut out, Waker::noop()), Step::Unencodable(_)));
+        assert_eq!((out.len(), watch.take_whole()), (1, Some(out[0].clone())));
+    }
+
+    #[test]
+    fn room_is_for_what_is_written() {
+        let object = test_object("a", 2);
+        let one = room(&object, 1, 1 << 20);
+        assert!((object.tail().len()..1_000).contains(&one));
+        assert_eq!((room(&object, 3, 1 << 20), room(&object, usize::MAX, 1_000)), (3 * one, 1_000 + 2 * one));
+        let mut written = Vec::with_capacity(1_000);
+        written.extend_from_slice(b"few");
+        let mut out = Vec::new();
+        assert_eq!(parted(written, &[1, 3], &mut out).as_deref(), Some(&b"few"[..]));
+        assert_eq!(out, ["f", "ew"]);
+        assert_eq!(parted(Vec::new(), &[], &mut out), None);
     }
 
     /// Steps until one is not [`Step::More`]: how many frames there were, and that one.
