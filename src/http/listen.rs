@@ -23,6 +23,7 @@ use super::{
     budget::{Account, Budget},
     connection,
     connections::{Connections, Seat},
+    single::Single,
     spoken::Builder,
     tls::Tls,
 };
@@ -331,7 +332,7 @@ where
     // Boxed: when it is over, nothing of it takes room.
     let handshake = Box::pin(async {
         tokio::select! {
-            handshake = tls.acceptor(local.ip()).accept(stream) => Some(handshake),
+            handshake = tls.acceptor(local.ip()).accept(Single(stream)) => Some(handshake),
             _ = stop.wait_for(|stopped| *stopped) => None,
         }
     });

@@ -36,6 +36,7 @@ mod request_info;
 pub mod resource;
 pub mod respond;
 mod reviews;
+mod single;
 mod spoken;
 pub mod status;
 mod tickets;

@@ -108,6 +108,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Answer<B> {
     }
 }
 
+/// A stream as hyper wants it.
+type Io<IO> = TokioIo<Gather<IO>>;
+
 /// One connection.
 pub(super) struct Spoken<'a, IO, S, B>
 where
@@ -131,8 +134,8 @@ where
 {
     /// The first bytes come.
     Begins(Vec<u8>, S),
-    Http1(Box<http1::Connection<TokioIo<Gather<IO>>, S>>),
-    Http2(Pin<Box<http2::Connection<TokioIo<Gather<IO>>, S, Streams>>>),
+    Http1(Box<http1::Connection<Io<IO>, S>>),
+    Http2(Pin<Box<http2::Connection<Io<IO>, S, Streams>>>),
     Watch(Box<Chunks<B>>, S),
     Over,
 }
@@ -167,7 +170,7 @@ where
     }
 
     /// hyper is let go. What it has read and not looked at is read again.
-    fn take_back(&mut self, connection: http1::Connection<TokioIo<Gather<IO>>, S>) -> S {
+    fn take_back(&mut self, connection: http1::Connection<Io<IO>, S>) -> S {
         let parts = connection.into_parts();
         self.io.unread(&parts.read_buf);
         parts.service
