@@ -16,6 +16,9 @@ use super::gather::Gather;
 /// What is read at a time of the requests that a client sends before the answer is over, bytes. They wait until then.
 const READ_BYTES: usize = 512;
 
+/// Frames that are written before others have their turn: as many as hyper writes.
+const FRAMES_AT_ONCE: usize = 16;
+
 /// What stands before a chunk: its length in hexadecimal digits, and the end of the line.
 type Size = Cursor<[u8; 18]>;
 
@@ -53,7 +56,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Box<dyn Error + Send + Sync>>> {
         hear(io, cx)?;
-        loop {
+        for _ in 0..FRAMES_AT_ONCE {
             ready!(self.poll_written(io, cx))?;
             if self.is_last {
                 return Poll::Ready(Ok(()));
@@ -68,6 +71,8 @@ where
                 self.begin(data);
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn begin(&mut self, data: Bytes) {
@@ -183,6 +188,18 @@ mod tests {
             let (text, _client) = read.await.expect("no panic");
             assert_eq!(String::from_utf8_lossy(&text), "3\r\none\r\nD\r\na longer text\r\n0\r\n\r\n", "{room} bytes at a time");
         }
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_in_a_long_answer() {
+        let (mut io, _client) = pair(1_000);
+        let mut long = chunks(&["event"; 2 * FRAMES_AT_ONCE]);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut pauses = 0;
+        while long.poll(&mut io, &mut cx).is_pending() {
+            pauses += 1;
+        }
+        assert_eq!(pauses, 2);
     }
 
     #[tokio::test]

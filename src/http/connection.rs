@@ -162,7 +162,7 @@ where
             }
             let leaves = leaves.filter(|_| long.is_some());
             let body = |body| Sent::new(Counted::new(body, &unread, made, long.clone(), place), open, long);
-            Ok::<_, Infallible>(answer.map(body).map(|body| Answer::new(body, leaves)))
+            Ok::<_, Infallible>(Answer::of(answer.map(body), leaves))
         }
     });
     let connection = pin!(Spoken::new(builder, io.clone(), pulse, handover.clone(), service));

@@ -13,7 +13,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, Version, header::CONNECTION};
+use http::{
+    HeaderMap, Request, Response, Version,
+    header::{CONNECTION, CONTENT_LENGTH},
+};
 use http_body::{Body, Frame, SizeHint};
 use hyper::{
     body::Incoming,
@@ -70,12 +73,15 @@ pub(super) enum Answer<B> {
 }
 
 impl<B: Body> Answer<B> {
-    /// A body, which leaves hyper by this way if there is one, and if it has anything to show.
-    pub(super) fn new(body: B, leaves: Option<Handover<B>>) -> Self {
-        match leaves.filter(|_| !body.is_end_stream() && body.size_hint().exact().is_none()) {
+    /// An answer whose body leaves hyper by this way, if there is one: it has something to show, chunks for that, and a connection that goes on after it.
+    pub(super) fn of(answer: Response<B>, leaves: Option<Handover<B>>) -> Response<Self> {
+        let (headers, body) = (answer.headers(), answer.body());
+        let has_length = headers.contains_key(CONTENT_LENGTH) || body.size_hint().exact().is_some();
+        let leaves = leaves.filter(|_| !has_length && !body.is_end_stream() && !says_close(headers));
+        answer.map(|body| match leaves {
             Some(handover) => Self::Head(Some(body), handover),
             None => Self::Whole(body),
-        }
+        })
     }
 }
 

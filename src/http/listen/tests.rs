@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use http::{HeaderValue, header};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -108,7 +109,8 @@ impl Papers {
 }
 
 /// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked, to `/never` not at all, to `/large` with [`LARGE`]
-/// bytes, to `/faulty` with a body that panics after its first frame, to `/events` with a watch of two events. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
+/// bytes, to `/faulty` with a body that panics after its first frame, to `/events` with a watch of two events, to `/told` with one that
+/// has a length. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
 struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -181,6 +183,11 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
                 "/livez" => info.seat.probed(),
                 "/faulty" => return Response::new(faulty()),
                 "/events" => return events(),
+                "/told" => {
+                    let mut answer = events();
+                    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("6"));
+                    return answer;
+                }
                 "/large" => body = "a".repeat(LARGE),
                 "/body" => {
                     let read = Whole::read(request.into_body(), &info, Instant::now() + BODY_TIME).await;

@@ -75,6 +75,18 @@ async fn a_client_that_wants_no_more_is_told_so() {
     assert!(is_a_watch(&read_until(&mut stream, "0\r\n\r\n").await));
 }
 
+/// An error of the API server behind a replica comes as the answer to a watch, and says how long it is.
+#[tokio::test]
+async fn an_answer_with_a_length_has_no_chunks() {
+    let server = plain(limits());
+    let mut stream = connect(&server).await;
+    for _ in 0..2 {
+        stream.write_all(REQUEST.replace("/events", "/told").as_bytes()).await.expect("sent");
+        let answer = read_until(&mut stream, "two").await;
+        assert!(answer.contains("content-length: 6\r\n") && answer.ends_with("\r\n\r\nonetwo"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn a_stop_waits_for_the_end_of_a_watch_and_then_closes() {
     let server = plain(limits());
