@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What requests cost one build of the server and another: GET and lists in JSON and in protobuf, and PUT, over HTTP/1.1 without TLS.
+"""What requests cost one build of the server and another: GET and lists in JSON and in protobuf, Tables, gzip, initial events, and PUT, over HTTP/1.1 without TLS.
 
     python3 benches/builds.py OLD/watchcache NEW/watchcache [--objects 4000] [--gets 4000] [--lists 20] [--puts 1000] [--rounds 6]
 
@@ -18,6 +18,8 @@ import time
 PORT = 26820
 MAPS = "/api/v1/namespaces/default/configmaps"
 FORMS = {"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf"}
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+INITIAL = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=60"
 
 
 class Server:
@@ -44,8 +46,8 @@ class Server:
         answer = client.getresponse()
         assert answer.read() and answer.status in (200, 201), answer.status
 
-    def ask(self, client, path, accept="application/json"):
-        client.request("GET", path, headers={"Accept": accept, "Accept-Encoding": "identity"})
+    def ask(self, client, path, accept="application/json", encoding="identity"):
+        client.request("GET", path, headers={"Accept": accept, "Accept-Encoding": encoding})
         answer = client.getresponse()
         while answer.read(1 << 20):
             pass
@@ -64,10 +66,36 @@ class Server:
                 assert self.ask(client, f"{MAPS}/m{nth % self.objects}?resourceVersion=0", accept) == 200
         return self.cost(work, count)
 
-    def list(self, count, accept):
+    def list(self, count, accept, encoding="identity"):
         def work(client):
             for _ in range(count):
-                assert self.ask(client, f"{MAPS}?resourceVersion=0", accept) == 200
+                assert self.ask(client, f"{MAPS}?resourceVersion=0", accept, encoding) == 200
+        return self.cost(work, count * self.objects / 1000)
+
+    def tables(self, count):
+        """All pages, as kubectl asks for them."""
+        def work(client):
+            for _ in range(count):
+                rows, token = 0, ""
+                while token is not None:
+                    client.request("GET", f"{MAPS}?limit=500&continue={token}", headers={"Accept": TABLE, "Accept-Encoding": "identity"})
+                    table = json.loads(client.getresponse().read())
+                    rows, token = rows + len(table["rows"]), table["metadata"].get("continue")
+                assert rows == self.objects, rows
+        return self.cost(work, count * self.objects / 1000)
+
+    def initial_events(self, count, accept):
+        def work(_):
+            for _ in range(count):
+                client, read = self.client(), b""
+                client.request("GET", f"{MAPS}?{INITIAL}", headers={"Accept": accept})
+                answer = client.getresponse()
+                while b"k8s.io/initial-events-end" not in read:
+                    # The mark may come in two pieces.
+                    piece = answer.read1(1 << 20)
+                    assert piece, "the watch ended"
+                    read = read[-64:] + piece
+                client.close()
         return self.cost(work, count * self.objects / 1000)
 
     def put(self, count, turn):
@@ -92,13 +120,17 @@ def main():
                 for form, accept in FORMS.items():
                     found[f"GET in {form}"] = server.get(options.gets, accept)
                     # What a write left to be made is made once.
-                    server.list(1, accept)
+                    found[f"first LIST of 1,000 after PUT, {form}"] = server.list(1, accept)
                     found[f"LIST of 1,000 objects in {form}"] = server.list(options.lists, accept)
+                    server.list(1, accept, "gzip")
+                    found[f"LIST of 1,000, gzip again, {form}"] = server.list(options.lists, accept, "gzip")
+                    found[f"initial events of 1,000, {form}"] = server.initial_events(options.lists, accept)
+                found["Tables of 1,000, pages of 500"] = server.tables(options.lists)
                 for unit, cost in found.items():
                     # The first turn warms them up.
                     costs.setdefault((unit, server.name), []).extend([cost] if turn > 0 else [])
         for (unit, name), all_of_them in sorted(costs.items()):
-            print(f"{unit:34} {statistics.median(all_of_them):8.1f} µs  {[round(cost, 1) for cost in all_of_them]}  {name}")
+            print(f"{unit:38} {statistics.median(all_of_them):8.1f} µs  {[round(cost, 1) for cost in all_of_them]}  {name}")
         for server in servers:
             server.process.terminate()
             server.process.wait(20)
