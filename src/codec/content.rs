@@ -13,7 +13,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{encode, stored::shown, table::Rows, versions::type_head};
+use super::{append, encode, stored::shown, table::Rows, versions::type_head};
 use model::{Object, Revision};
 
 pub(super) use built_in::BuiltIn;
@@ -202,12 +202,12 @@ fn annotations(members: &[u8], annotated: bool) -> Option<Vec<u8>> {
 /// Appends what a stored object has after its head, under a revision.
 fn stored_tail_into(object: &Object, revision: Revision, out: &mut Vec<u8>) {
     if revision == object.revision {
-        out.extend_from_slice(object.tail());
+        append(object.tail(), out);
     } else {
         let (before, after) = object.around_revision();
-        out.extend_from_slice(before);
+        append(before, out);
         encode::revision_into(revision.0, out);
-        out.extend_from_slice(after);
+        append(after, out);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
+    append,
     content::{Content, ListMeta, Parts},
     encode,
     media::Media,
@@ -109,7 +110,8 @@ impl Encoding {
             Self::Json => content.item_into(object, out),
             Self::Protobuf(wire) => {
                 let message = message.map_or_else(|| wire.message(content, object), Ok)?;
-                proto::field_into(ITEMS, &message, out);
+                proto::field_head_into(ITEMS, message.len(), out);
+                append(&message, out);
             }
         }
         Ok(())

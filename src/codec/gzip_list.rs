@@ -5,6 +5,7 @@ use std::{mem, sync::Arc};
 use flate2::Crc;
 
 use super::{
+    append,
     blocks::{Block, Blocks, Making, Stretch},
     content::ListMeta,
     encoding::Around,
@@ -194,7 +195,7 @@ impl Found {
     }
 
     fn append(&mut self, stretch: &Stretch, block: &Block, out: &mut Vec<u8>) {
-        out.extend_from_slice(&block.deflate);
+        append(&block.deflate, out);
         self.track.goes_on(self.name.map(|_| stretch.name), stretch.objects, block);
     }
 
@@ -212,7 +213,7 @@ impl Kept {
         if !is_first {
             stored_into(self.separator, out);
         }
-        out.extend_from_slice(&block.deflate);
+        append(&block.deflate, out);
         Wrote::Shared
     }
 }

@@ -9,6 +9,7 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+pub mod append;
 mod autoscaler_v1;
 pub mod blocks;
 mod content;
@@ -44,6 +45,7 @@ mod wire;
 #[cfg(test)]
 mod golden;
 
+pub use append::append;
 pub use autoscaler_v1::drop_carriers;
 pub use blocks::Blocks;
 pub use content::ListMeta;

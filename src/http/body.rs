@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
@@ -21,7 +21,7 @@ use crate::access::{Permission, Refused};
 use crate::read::{failure::ReadError, serve::List};
 use crate::registry::Resource;
 use crate::telemetry::{RequestTimer, Scope};
-use codec::{Form, Unencodable};
+use codec::{Form, Unencodable, append};
 use model::Revision;
 use watch::dispatch::{Step, Subscription};
 
@@ -191,10 +191,10 @@ impl WatchBody {
             self.out = Vec::new();
             whole
         } else {
-            let mut joined = BytesMut::with_capacity(self.out.iter().map(Bytes::len).sum());
+            let mut joined = Vec::with_capacity(self.out.iter().map(Bytes::len).sum());
             // Taken, not drained: an idle watch keeps no room for the burst it began with.
-            std::mem::take(&mut self.out).iter().for_each(|event| joined.extend_from_slice(event));
-            joined.freeze()
+            std::mem::take(&mut self.out).iter().for_each(|event| append(event, &mut joined));
+            joined.into()
         };
         self.timer.add_bytes(bytes.len());
         Frame::data(bytes)

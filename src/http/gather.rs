@@ -8,6 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use codec::append;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::budget::{Account, Hold};
@@ -108,7 +109,7 @@ impl<IO: AsyncWrite + Unpin> Gathered<IO> {
         if self.buffer.is_empty() {
             self.buffer = SPARE.take();
         }
-        bufs.iter().for_each(|buf| self.buffer.extend_from_slice(buf));
+        bufs.iter().for_each(|buf| append(buf, &mut self.buffer));
         Poll::Ready(Ok(bytes))
     }
 

@@ -25,6 +25,7 @@ use super::{
     connections::{Connections, Seat},
     single::Single,
     spoken::Builder,
+    stepped::Stepped,
     tls::Tls,
 };
 use crate::{
@@ -351,7 +352,7 @@ where
         seat.certified(&user.name);
     }
     let info = shared.info(ends, ListenerKind::Secure, presented, seat);
-    connection::serve(stream, builder, limits, info, service).await;
+    connection::serve(Stepped(stream), builder, limits, info, service).await;
 }
 
 #[cfg(test)]

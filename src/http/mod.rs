@@ -39,6 +39,7 @@ mod reviews;
 mod single;
 mod spoken;
 pub mod status;
+mod stepped;
 mod tickets;
 pub mod tls;
 mod token_request;

@@ -4,7 +4,7 @@ use super::{
     error::{ProtoError, Result},
     wire::{LEN, Reader, field_head_into, field_into, field_len, varint_into},
 };
-use crate::{ListMeta, encode::revision_into};
+use crate::{ListMeta, append, encode::revision_into};
 
 /// The first bytes of everything that Kubernetes writes as protobuf (spec api-surface §10.3).
 pub const PREFIX: &[u8] = b"k8s\0";
@@ -30,7 +30,7 @@ pub struct Unknown<'a> {
 /// Appends a message in its envelope.
 pub fn envelope_into(api_version: &str, kind: &str, raw: &[u8], out: &mut Vec<u8>) {
     envelope_head_into(api_version, kind, raw.len(), out);
-    out.extend_from_slice(raw);
+    append(raw, out);
     out.extend_from_slice(ENVELOPE_TAIL);
 }
 
