@@ -148,7 +148,7 @@ pub struct Connections {
     pub goaway_chance: f64,
     /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
     pub streams_max: u32,
-    /// Longest pause between two wakes of watches that ask for the same, at most a second. Default 20 ms: a thousand watches take them ([`Pause`]).
+    /// Longest pause between two wakes of watches that ask for the same, at most a second. Default 40 ms: a thousand watches take them ([`Pause`]).
     ///
     /// [`Pause`]: watch::dispatch::Pause
     pub watch_gather: Duration,

@@ -338,9 +338,9 @@ pub(super) struct ServeArgs {
     /// Most requests and watches open at once on one HTTP/2 connection; for more, clients open another connection
     #[arg(long, default_value_t = 250, value_name = "COUNT", help_heading = "Connections")]
     pub(super) http2_max_streams_per_connection: u32,
-    /// How long watches that were just sent an event may wait at most for more, which then go out together: 20 us for each watch of the same, so few do not
+    /// How long watches that were just sent an event may wait at most for more, which then go out together: 40 us for each watch of the same, so few do not
     /// wait, and the first event after a rest never does (Go duration, 0s = do not wait)
-    #[arg(long, default_value = "20ms", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
+    #[arg(long, default_value = "40ms", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
     pub(super) watch_gather: Duration,
     /// Longest time until a client of the TLS listener is authenticated, for the head of a request, and between two pieces of its body (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Connections")]
