@@ -3,7 +3,7 @@
 //
 //	go run . --etcd PATH --mode shared --watches 500 BEFORE AFTER [BEFORE]
 //
-// It prints the CPU of each server for an event that a watch is told, and fails when an event is lost. The order counts: of two equal servers the second one,
+// It prints the CPU of each server for an event that a watch is told, and the time from when the write was sent until the watch had its event, and fails when an event is lost. The order counts: of two equal servers the second one,
 // whose memory the first has driven out of the caches, takes some 3 % more. Measure both orders, or give the first one again at the end.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,11 +44,40 @@ var (
 	base    = flag.Int("base-port", 24000, "first port")
 )
 
+// sent tells when each write was sent, by its number.
+var sent [1 << 16]atomic.Int64
+
 type server struct {
-	name string
-	port int
-	pid  int
-	told atomic.Int64
+	name   string
+	port   int
+	pid    int
+	told   atomic.Int64
+	guard  sync.Mutex
+	delays []time.Duration
+}
+
+// tell counts an event, whose line names the number of its write.
+func (s *server) tell(line []byte) {
+	if _, rest, found := bytes.Cut(line, []byte(`"n":"`)); found {
+		text, _, _ := bytes.Cut(rest, []byte(`"`))
+		if n, err := strconv.Atoi(string(text)); err == nil {
+			delay := time.Duration(time.Now().UnixNano() - sent[n%len(sent)].Load())
+			s.guard.Lock()
+			s.delays = append(s.delays, delay)
+			s.guard.Unlock()
+		}
+	}
+	s.told.Add(1)
+}
+
+// between returns the delays since the last call, in order.
+func (s *server) between() []time.Duration {
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	delays := s.delays
+	s.delays = nil
+	slices.Sort(delays)
+	return delays
 }
 
 func main() {
@@ -117,11 +147,13 @@ func run() error {
 		before := make([]float64, len(subjects))
 		for i, s := range subjects {
 			s.told.Store(0)
+			s.between()
 			before[i] = cpu(s.pid)
 		}
 		writes, began := int(*rate*float64(*seconds)), time.Now()
 		for i := range writes {
 			written++
+			sent[written%len(sent)].Store(time.Now().UnixNano())
 			if err := write(writer, servers[0], http.MethodPut, "/a", written); err != nil {
 				return err
 			}
@@ -139,7 +171,10 @@ func run() error {
 					return fmt.Errorf("%s told %d events of %d", s.name, s.told.Load(), all)
 				}
 			}
-			fmt.Printf("%-6s %-20s %6.2f us an event\n", *mode, s.name, (cpu(s.pid)-before[i])*1e6/float64(all))
+			used, delays := cpu(s.pid)-before[i], s.between()
+			at := func(share float64) float64 { return delays[int(share*float64(len(delays)-1))].Seconds() * 1e3 }
+			fmt.Printf("%-6s %-20s %6.2f us an event; sent to told, p10, p50, p90, p99, most: %.2f, %.2f, %.2f, %.2f, %.2f ms\n",
+				*mode, s.name, used*1e6/float64(all), at(0.1), at(0.5), at(0.9), at(0.99), at(1))
 		}
 	}
 	return nil
@@ -229,9 +264,9 @@ func open(s *server, failed chan error) error {
 				return
 			}
 			defer answer.Body.Close()
-			lines, first := bufio.NewReader(answer.Body), true
+			lines, first := bufio.NewReaderSize(answer.Body, *size+4096), true
 			for {
-				_, err := lines.ReadSlice('\n')
+				line, err := lines.ReadSlice('\n')
 				switch {
 				case errors.Is(err, bufio.ErrBufferFull):
 				case err != nil:
@@ -241,7 +276,7 @@ func open(s *server, failed chan error) error {
 					first = false
 					begun.Done()
 				default:
-					s.told.Add(1)
+					s.tell(line)
 				}
 			}
 		}
