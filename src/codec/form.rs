@@ -117,6 +117,11 @@ impl Form {
         self.encoding.item_into(&self.content, object, message, out)
     }
 
+    /// What is written of an object after its head, if that is its text as it is.
+    pub(super) fn text<'o>(&self, object: &'o Object) -> Option<&'o [u8]> {
+        if self.media() == Media::Json { self.content.tail(object) } else { None }
+    }
+
     /// One watch frame; one of JSON ends with its newline. The body shows `revision`: the object's own, but for DELETED that of the deletion
     /// (spec list-watch §5.1).
     ///

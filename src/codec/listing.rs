@@ -2,12 +2,19 @@
 //!
 //! What is not written yet costs the pointers of a list; so a client that does not read holds no answer, however large that is.
 
-use std::{sync::Arc, vec::IntoIter};
+use std::{hint::black_box, sync::Arc, vec::IntoIter};
 
 use bytes::Bytes;
 
 use super::{blocks::Stretch, content::ListMeta, encoding::Around, form::Form, unencodable::Unencodable};
 use model::{Epoch, Object};
+
+/// Objects whose text is asked for at once: writing a list is mostly waiting for memory, and what is asked for together comes together.
+const AHEAD: usize = 8;
+/// Bytes of each that are asked for.
+const AHEAD_BYTES: usize = 4 << 10;
+/// Bytes that memory brings at once.
+const LINE: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,6 +31,8 @@ pub struct Listing {
     messages: IntoIter<Bytes>,
     /// Whether an item is written.
     begun: bool,
+    /// How many of the next objects are asked for.
+    ahead: usize,
 }
 
 impl Listing {
@@ -34,7 +43,7 @@ impl Listing {
     pub fn new(form: Arc<Form>, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Result<Self, Unencodable> {
         let Around { open, close, messages } = form.around(meta, &objects)?;
         let pointers = objects.capacity() * size_of::<Arc<Object>>();
-        Ok(Self { form, open, close, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false })
+        Ok(Self { form, open, close, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false, ahead: 0 })
     }
 
     /// Whether everything is written.
@@ -88,13 +97,28 @@ impl Listing {
 
     /// Appends the next so many items, with what stands between them.
     pub(crate) fn items_into(&mut self, count: usize, out: &mut Vec<u8>) -> Result<(), Unencodable> {
-        for (nth, object) in self.objects.by_ref().take(count).enumerate() {
+        for nth in 0..count {
+            self.ask_ahead();
+            let Some(object) = self.objects.next() else { break };
             if nth > 0 {
                 out.extend_from_slice(self.form.separator());
             }
             self.form.encoded_item_into(&object, self.messages.next(), out)?;
         }
         Ok(())
+    }
+}
+
+impl Listing {
+    /// Has the processor fetch the text of the next objects, where that is what is written.
+    fn ask_ahead(&mut self) {
+        if self.ahead == 0 {
+            let lines = |text: &[u8]| text.iter().take(AHEAD_BYTES).step_by(LINE).fold(0, |all, byte| all ^ byte);
+            let texts = self.objects.as_slice().iter().take(AHEAD).filter_map(|object| self.form.text(object));
+            black_box(texts.fold(0, |all, text| all ^ lines(text)));
+            self.ahead = AHEAD;
+        }
+        self.ahead -= 1;
     }
 }
 
