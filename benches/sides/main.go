@@ -3,8 +3,9 @@
 //
 //	go run . --etcd PATH --mode shared --watches 500 BEFORE AFTER [BEFORE]
 //
-// It prints the CPU of each server for an event that a watch is told, and the time from when the write was sent until the watch had its event, and fails when an event is lost. The order counts: of two equal servers the second one,
-// whose memory the first has driven out of the caches, takes some 3 % more. Measure both orders, or give the first one again at the end.
+// It prints the CPU of each server for an event that a watch is told, and the time from when the write was sent until the watch had its event, and fails when
+// an event is lost. The order counts: of two equal servers the second one, whose memory the first has driven out of the caches, takes some 3 % more. Measure
+// both orders, or give the first one again at the end.
 package main
 
 import (
@@ -48,30 +49,37 @@ var (
 var sent [1 << 16]atomic.Int64
 
 type server struct {
-	name   string
-	port   int
-	pid    int
-	told   atomic.Int64
-	guard  sync.Mutex
+	name  string
+	port  int
+	pid   int
+	guard sync.Mutex
+	// Of each event that was told, from when its write was sent.
 	delays []time.Duration
 }
 
-// tell counts an event, whose line names the number of its write.
+// tell takes an event, whose line names the number of its write. Another is none of ours, and will be missed.
 func (s *server) tell(line []byte) {
-	if _, rest, found := bytes.Cut(line, []byte(`"n":"`)); found {
-		text, _, _ := bytes.Cut(rest, []byte(`"`))
-		if n, err := strconv.Atoi(string(text)); err == nil {
-			delay := time.Duration(time.Now().UnixNano() - sent[n%len(sent)].Load())
-			s.guard.Lock()
-			s.delays = append(s.delays, delay)
-			s.guard.Unlock()
-		}
+	_, rest, _ := bytes.Cut(line, []byte(`"n":"`))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return
 	}
-	s.told.Add(1)
+	delay := time.Duration(time.Now().UnixNano() - sent[n%len(sent)].Load())
+	s.guard.Lock()
+	s.delays = append(s.delays, delay)
+	s.guard.Unlock()
 }
 
-// between returns the delays since the last call, in order.
-func (s *server) between() []time.Duration {
+// told counts the events since they were taken.
+func (s *server) told() int {
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	return len(s.delays)
+}
+
+// taken returns the delays since the last call, in order.
+func (s *server) taken() []time.Duration {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	delays := s.delays
@@ -146,8 +154,7 @@ func run() error {
 	for range *rounds {
 		before := make([]float64, len(subjects))
 		for i, s := range subjects {
-			s.told.Store(0)
-			s.between()
+			s.taken()
 			before[i] = cpu(s.pid)
 		}
 		writes, began := int(*rate*float64(*seconds)), time.Now()
@@ -159,19 +166,19 @@ func run() error {
 			}
 			time.Sleep(time.Until(began.Add(time.Duration(float64(i+1) / *rate * float64(time.Second)))))
 		}
-		all := int64(writes * *watches)
+		all := writes * *watches
 		for i, s := range subjects {
-			for end := time.Now().Add(patience); s.told.Load() < all; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(patience); s.told() < all; time.Sleep(10 * time.Millisecond) {
 				select {
 				case err := <-failed:
 					return err
 				default:
 				}
 				if time.Now().After(end) {
-					return fmt.Errorf("%s told %d events of %d", s.name, s.told.Load(), all)
+					return fmt.Errorf("%s told %d events of %d", s.name, s.told(), all)
 				}
 			}
-			used, delays := cpu(s.pid)-before[i], s.between()
+			used, delays := cpu(s.pid)-before[i], s.taken()
 			at := func(share float64) float64 { return delays[int(share*float64(len(delays)-1))].Seconds() * 1e3 }
 			fmt.Printf("%-6s %-20s %6.2f us an event; sent to told, p10, p50, p90, p99, most: %.2f, %.2f, %.2f, %.2f, %.2f ms\n",
 				*mode, s.name, used*1e6/float64(all), at(0.1), at(0.5), at(0.9), at(0.99), at(1))

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    append,
     content::{Content, ListMeta, Parts},
     encode,
     media::Media,
@@ -110,8 +109,7 @@ impl Encoding {
             Self::Json => content.item_into(object, out),
             Self::Protobuf(wire) => {
                 let message = message.map_or_else(|| wire.message(content, object), Ok)?;
-                proto::field_head_into(ITEMS, message.len(), out);
-                append(&message, out);
+                proto::field_into(ITEMS, &message, out);
             }
         }
         Ok(())

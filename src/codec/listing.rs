@@ -31,8 +31,6 @@ pub struct Listing {
     messages: IntoIter<Bytes>,
     /// Whether an item is written.
     begun: bool,
-    /// How many of the next objects are asked for.
-    ahead: usize,
 }
 
 impl Listing {
@@ -43,7 +41,7 @@ impl Listing {
     pub fn new(form: Arc<Form>, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Result<Self, Unencodable> {
         let Around { open, close, messages } = form.around(meta, &objects)?;
         let pointers = objects.capacity() * size_of::<Arc<Object>>();
-        Ok(Self { form, open, close, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false, ahead: 0 })
+        Ok(Self { form, open, close, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false })
     }
 
     /// Whether everything is written.
@@ -107,18 +105,15 @@ impl Listing {
         }
         Ok(())
     }
-}
 
-impl Listing {
     /// Has the processor fetch the text of the next objects, where that is what is written.
-    fn ask_ahead(&mut self) {
-        if self.ahead == 0 {
+    fn ask_ahead(&self) {
+        let left = self.objects.as_slice();
+        if left.len().is_multiple_of(AHEAD) {
             let lines = |text: &[u8]| text.iter().take(AHEAD_BYTES).step_by(LINE).fold(0, |all, byte| all ^ byte);
-            let texts = self.objects.as_slice().iter().take(AHEAD).filter_map(|object| self.form.text(object));
+            let texts = left.iter().take(AHEAD).filter_map(|object| self.form.text(object));
             black_box(texts.fold(0, |all, text| all ^ lines(text)));
-            self.ahead = AHEAD;
         }
-        self.ahead -= 1;
     }
 }
 

@@ -23,9 +23,8 @@ use super::{
     budget::{Account, Budget},
     connection,
     connections::{Connections, Seat},
-    single::Single,
+    slices::{Single, Stepped},
     spoken::Builder,
-    stepped::Stepped,
     tls::Tls,
 };
 use crate::{
@@ -333,7 +332,7 @@ where
     // Boxed: when it is over, nothing of it takes room.
     let handshake = Box::pin(async {
         tokio::select! {
-            handshake = tls.acceptor(local.ip()).accept(Single(stream)) => Some(handshake),
+            handshake = tls.acceptor(local.ip()).accept(Single::new(stream)) => Some(handshake),
             _ = stop.wait_for(|stopped| *stopped) => None,
         }
     });
@@ -352,7 +351,7 @@ where
         seat.certified(&user.name);
     }
     let info = shared.info(ends, ListenerKind::Secure, presented, seat);
-    connection::serve(Stepped(stream), builder, limits, info, service).await;
+    connection::serve(Stepped::new(stream), builder, limits, info, service).await;
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The wire form of protobuf, read forwards: tags, numbers, lengths, and what is skipped. Knows no message.
 
 use super::error::{ProtoError, Result};
+use crate::append;
 
 /// Wire type of integers and booleans.
 pub(super) const VARINT: u8 = 0;
@@ -127,7 +128,7 @@ pub fn field_len(number: u32, len: usize) -> usize {
 /// Appends a field that has a length: tag, length, bytes. A list has its [`super::list_meta_into`] as field 1 and its items as field 2.
 pub fn field_into(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     field_head_into(number, bytes.len(), out);
-    out.extend_from_slice(bytes);
+    append(bytes, out);
 }
 
 /// Appends what stands before so many bytes of a field: tag and length.
