@@ -49,6 +49,7 @@ use crate::http::{
     inflight::Inflight,
     last_use::LastUses,
     listen::{ListenerError, Listeners},
+    received::Received,
 };
 use crate::providers::{Providers, ProvidersError, Sources};
 use crate::read::serve::Reader;
@@ -288,7 +289,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         tracing::info!(?listener, %address, "serving");
     }
     let router = router(api.clone());
-    let service = move |request: hyper::Request<hyper::body::Incoming>, conn| {
+    let service = move |request: hyper::Request<Received>, conn| {
         let router = router.clone();
         // Boxed: hyper keeps room for this future as long as the connection lives, and most of them are idle watches.
         Box::pin(async move {

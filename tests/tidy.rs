@@ -25,6 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("remote", &["go"]),
     ("audit", &["auth", "go", "model", "remote"]),
     ("handon", &["auth", "remote"]),
+    ("http2", &[]),
     ("config", &["audit", "auth", "go"]),
     ("telemetry", &["config"]),
     // A cacher is known to the feed by its inbox.
@@ -50,6 +51,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "go",
             "handon",
             "host",
+            "http2",
             "kube",
             "model",
             "providers",
@@ -103,6 +105,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("remote", "src/remote", false),
     ("audit", "src/audit", false),
     ("handon", "src/handon", false),
+    ("http2", "src/http2", true),
 ];
 
 /// What is generated has the form that its generator gives it.
@@ -122,6 +125,7 @@ const QUIET: &[&str] = &[
     "handon/headers.rs",
     "handon/identity.rs",
     "go/",
+    "http2/",
     "model/",
     "codec/",
     "kube/",

@@ -3,7 +3,7 @@
 //
 //	go run . --etcd PATH --mode shared --watches 500 BEFORE AFTER [BEFORE]
 //
-// It prints the CPU of each server for an event that a watch is told, and the time from when the write was sent until the watch had its event, and fails when
+// It prints the memory of each server for a watch at rest, its CPU for an event that a watch is told, and the time from when the write was sent until the watch had its event, and fails when
 // an event is lost. The order counts: of two equal servers the second one, whose memory the first has driven out of the caches, takes some 3 % more. Measure
 // both orders, or give the first one again at the end.
 package main
@@ -145,11 +145,13 @@ func run() error {
 	}
 	failed := make(chan error, len(subjects)**watches)
 	for _, s := range subjects {
+		before := resident(s.pid)
 		if err := open(s, failed); err != nil {
 			return err
 		}
+		time.Sleep(2 * time.Second)
+		fmt.Printf("%-6s %-20s %6.2f KB RSS an idle watch\n", *mode, s.name, (resident(s.pid)-before)/float64(*watches))
 	}
-	time.Sleep(2 * time.Second)
 	written := 0
 	for range *rounds {
 		before := make([]float64, len(subjects))
@@ -299,6 +301,14 @@ func open(s *server, failed chan error) error {
 	default:
 		return nil
 	}
+}
+
+// resident is the memory of a process that is in use, in KB.
+func resident(pid int) float64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	kilobytes, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
+	return kilobytes
 }
 
 // cpu is what all threads of a process have used so far, in seconds.

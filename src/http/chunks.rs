@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes, buf::Chain};
 use http_body::Body;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::gather::Gather;
+use super::rewind::Rewind;
 
 /// What is read at a time of the requests that a client sends before the answer is over, bytes. They wait until then.
 const READ_BYTES: usize = 512;
@@ -52,7 +52,7 @@ where
     /// The client is gone, or the body has failed: then the end is not written, and the connection must go.
     pub(super) fn poll<IO: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
-        io: &mut Gather<IO>,
+        io: &mut Rewind<IO>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Box<dyn Error + Send + Sync>>> {
         hear(io, cx)?;
@@ -80,7 +80,7 @@ where
         self.is_flushed = false;
     }
 
-    fn poll_written<IO: AsyncWrite + Unpin>(&mut self, io: &mut Gather<IO>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_written<IO: AsyncWrite + Unpin>(&mut self, io: &mut Rewind<IO>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.chunk.has_remaining() {
             let mut parts = [IoSlice::new(&[]); 3];
             let count = self.chunk.chunks_vectored(&mut parts);
@@ -102,7 +102,7 @@ where
 }
 
 /// Notices that the client is gone. What else it sends is kept; when there is some, nothing more is read.
-fn hear<IO: AsyncRead + AsyncWrite + Unpin>(io: &mut Gather<IO>, cx: &mut Context<'_>) -> io::Result<()> {
+fn hear<IO: AsyncRead + AsyncWrite + Unpin>(io: &mut Rewind<IO>, cx: &mut Context<'_>) -> io::Result<()> {
     if io.has_unread() {
         return Ok(());
     }
@@ -147,7 +147,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::http::budget::Account;
 
     type Failure = Box<dyn Error + Send + Sync>;
 
@@ -156,12 +155,12 @@ mod tests {
         Chunks::new(StreamBody::new(stream::iter(frames)))
     }
 
-    fn pair(bytes: usize) -> (Gather<DuplexStream>, DuplexStream) {
+    fn pair(bytes: usize) -> (Rewind<DuplexStream>, DuplexStream) {
         let (io, client) = duplex(bytes);
-        (Gather::new(io, &Account::of_a_test()), client)
+        (Rewind::new(io), client)
     }
 
-    async fn run<B: Body<Data = Bytes> + Unpin>(chunks: &mut Chunks<B>, io: &mut Gather<DuplexStream>) -> Result<(), Failure>
+    async fn run<B: Body<Data = Bytes> + Unpin>(chunks: &mut Chunks<B>, io: &mut Rewind<DuplexStream>) -> Result<(), Failure>
     where
         B::Error: Into<Failure>,
     {

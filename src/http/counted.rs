@@ -1,4 +1,4 @@
-//! A body on its way to a client: its bytes are counted until they are written, and what nobody reads is noticed. Knows no resource.
+//! A body on its way to a client: its bytes are counted until they are written. Knows no resource.
 
 use std::{
     pin::Pin,
@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use super::{
     budget::{Account, Hold},
     inflight::Place,
-    progress::Answering,
 };
 
 /// Put into the extensions of a watch: it may stand still once it has shown what was there when it began, until its time is over.
@@ -41,19 +40,16 @@ pub(super) struct Counted<B> {
     account: Arc<Account>,
     /// Of a body that was made before it is sent. Other bodies are made when there is room.
     made: Option<Arc<Hold>>,
-    answering: Option<Answering>,
-    long: Option<LongRunning>,
     /// Among the requests that are under way, until the body is gone.
     _place: Option<Place>,
 }
 
 impl<B: Body<Data = Bytes>> Counted<B> {
     /// A body for the connection of this account; `made` has what the body holds already.
-    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, long: Option<LongRunning>, place: Option<Place>) -> Self {
+    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, place: Option<Place>) -> Self {
         let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
         let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
-        let answering = Answering::begin(long.as_ref().map(|long| long.until));
-        Self { body, account: account.clone(), made, answering, long, _place: place }
+        Self { body, account: account.clone(), made, _place: place }
     }
 }
 
@@ -66,13 +62,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
         if this.made.is_none() {
             ready!(this.account.poll_frame(cx.waker()));
         }
-        let frame = Pin::new(&mut this.body).poll_frame(cx);
-        if this.long.as_ref().is_some_and(LongRunning::may_rest) {
-            this.answering.iter().for_each(Answering::rest);
-            this.long = None;
-        }
-        let frame = ready!(frame);
-        this.answering.iter().for_each(Answering::went_on);
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.sending(data)))))
     }
 

@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-/// What every HTTP/2 connection begins with (RFC 9113 §3.4).
-pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use http2::PREFACE;
 
 /// Bytes of a frame's head.
 const HEAD: usize = 9;
@@ -154,7 +153,7 @@ impl Frames {
     fn count(&mut self, head: [u8; HEAD]) {
         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
         match head[3] {
-            // DATA: that which has some is bounded by its windows, and by h2 where it is small.
+            // DATA: that which has some is bounded by its windows, and what comes in small pieces is put together.
             0 if length > 0 => {}
             // HEADERS.
             1 => self.tokens.add(OF_REQUEST),

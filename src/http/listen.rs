@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
@@ -23,8 +22,9 @@ use super::{
     budget::{Account, Budget},
     connection,
     connections::{Connections, Seat},
+    received::Received,
     slices::{Single, Stepped},
-    spoken::Builder,
+    spoken::Speech,
     tls::Tls,
 };
 use crate::{
@@ -161,13 +161,13 @@ impl Listeners {
         stop: watch::Receiver<bool>,
     ) -> io::Result<usize>
     where
-        F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
+        F: Fn(Request<Received>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let shared = Arc::new(Shared {
-            builder: connection::builder(&limits),
+            speech: connection::speech(&limits),
             connections: Connections::new(limits.count_max, limits.header_timeout, &self.metrics),
             unread: Budget::new(limits.unread_bytes_max, self.metrics.unread_bytes.clone()),
             bodies: Budget::new(limits.bodies_bytes_max, self.metrics.body_bytes.clone()),
@@ -216,7 +216,7 @@ impl Listener {
 
 /// What all connections share.
 struct Shared<F> {
-    builder: Builder,
+    speech: Speech,
     connections: Arc<Connections>,
     limits: config::Connections,
     unread: Arc<Budget>,
@@ -239,7 +239,7 @@ impl<F> Shared<F> {
 /// The accept loop of one socket, and then its drain.
 async fn accept<F, Fut, B>(socket: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared<F>>, shutdown: Duration) -> usize
 where
-    F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Request<Received>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -309,7 +309,7 @@ struct Ends {
 /// is a stranger's whose time is over.
 async fn welcome<F, Fut, B>(stream: TcpStream, peer: SocketAddr, tls: Option<Arc<Tls>>, shared: Arc<Shared<F>>, seat: Arc<Seat>)
 where
-    F: Fn(Request<Incoming>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Request<Received>, Arc<ConnInfo>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -322,11 +322,11 @@ where
     }
     let Ok(local) = stream.set_nodelay(true).and_then(|()| stream.local_addr()) else { return };
     let ends = Ends { peer, local };
-    let Shared { builder, limits, authenticator, service, stop, .. } = &*shared;
+    let Shared { speech, limits, authenticator, service, stop, .. } = &*shared;
     let service = service.clone();
     let Some(tls) = tls else {
         let info = shared.info(ends, ListenerKind::Plain, Presented::none(), seat);
-        return connection::serve(stream, builder, limits, info, service).await;
+        return connection::serve(stream, speech, limits, info, service).await;
     };
     let mut stop = stop.clone();
     // Boxed: when it is over, nothing of it takes room.
@@ -351,7 +351,7 @@ where
         seat.certified(&user.name);
     }
     let info = shared.info(ends, ListenerKind::Secure, presented, seat);
-    connection::serve(Stepped::new(stream), builder, limits, info, service).await;
+    connection::serve(Stepped::new(stream), speech, limits, info, service).await;
 }
 
 #[cfg(test)]

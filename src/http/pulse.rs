@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -23,15 +23,14 @@ use super::{
     connections::{Reason, Seat},
     counted::LongRunning,
     frames::Frames,
-    progress::Times,
 };
 
 /// Bytes that must be written within `--request-timeout` for an answer to go on: answers to pings, which any client can have, are fewer.
 const STEP_BYTES: usize = 16 << 10;
 
-/// An HTTP/2 connection is given up when its answers have stood still for so many times the limit: a stream that is not read is given up by then
-/// ([`super::progress`]).
-const STREAMS_FIRST: u32 = 3;
+/// An answer ends after so many times the limit, however it goes on: what it is made of may be long gone from the cache. (kube-apiserver ends every one after
+/// one time.)
+pub(super) const LIMITS_MAX: u32 = 10;
 
 /// What a connection is doing, as its stream and its requests see it.
 #[derive(Debug, Default)]
@@ -50,8 +49,6 @@ pub(super) struct Pulse {
     speaks_h2: AtomicBool,
     /// The last write had to wait for the client.
     is_blocked: AtomicBool,
-    /// A stream was given up: no new ones are taken.
-    gave_up: AtomicBool,
     /// Told when `open` returns to 0.
     emptied: Notify,
     /// Told when an answer begins.
@@ -70,8 +67,13 @@ impl Pulse {
         self.is_blocked.load(Ordering::Acquire)
     }
 
+    /// Requests whose answer is not written whole.
+    pub(super) fn open(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
     pub(super) fn has_open(&self) -> bool {
-        self.open.load(Ordering::Acquire) > 0
+        self.open() > 0
     }
 
     /// Requests that came so far.
@@ -91,12 +93,11 @@ impl Pulse {
         }
     }
 
-    /// Returns when answers stand still: nothing of them was written for this long. Also those that hyper has whole, which no body can tell of.
+    /// Returns when answers stand still: nothing of them was written for this long. Also those that hyper has whole, which no body can tell of. Of an HTTP/2
+    /// connection: when its client takes nothing at all; single streams are ended by [`super::streams`].
     pub(super) async fn stalls(&self, limit: Duration) {
-        let mut still = 0;
         loop {
             while self.answers.load(Ordering::Acquire) == 0 {
-                still = 0;
                 match self.watch_until() {
                     // Nobody polls a watch that is not read, so it cannot end itself.
                     Some(until) => {
@@ -110,20 +111,9 @@ impl Pulse {
             }
             let seen = self.steps.load(Ordering::Acquire);
             sleep(limit).await;
-            if self.answers.load(Ordering::Acquire) == 0 || self.steps.load(Ordering::Acquire) != seen {
-                still = 0;
-                if !self.speaks_h2() && self.is_late(limit) {
-                    return;
-                }
-                continue;
-            }
-            still += 1;
-            if !self.speaks_h2() || self.is_blocked() {
-                return;
-            }
-            // Other streams go on, be they watches.
-            let is_alone = self.open.load(Ordering::Acquire) == self.answers.load(Ordering::Acquire);
-            if is_alone && (still >= STREAMS_FIRST || self.gave_up.load(Ordering::Acquire)) {
+            let stands_still = self.answers.load(Ordering::Acquire) > 0 && self.steps.load(Ordering::Acquire) == seen;
+            let must_end = if self.speaks_h2() { stands_still && self.is_blocked() } else { stands_still || self.is_late(limit) };
+            if must_end {
                 return;
             }
         }
@@ -139,13 +129,38 @@ impl Pulse {
         self.answers.load(Ordering::Acquire) > 0 && self.times.is_late(limit)
     }
 
-    /// A stream was given up: what is left of it goes with the connection, when the others have ended.
-    pub(super) fn gave_up(&self) {
-        self.gave_up.store(true, Ordering::Release);
-    }
-
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// When the answer under way began, and when it is over if it is a watch.
+#[derive(Debug, Default)]
+struct Times(Mutex<(Option<Instant>, Option<Instant>)>);
+
+impl Times {
+    /// An answer begins now; a watch is over at `until`.
+    fn begin(&self, until: Option<Instant>) {
+        *self.lock() = (Some(Instant::now()), until);
+    }
+
+    /// When the watch is over.
+    fn until(&self) -> Option<Instant> {
+        self.lock().1
+    }
+
+    /// The watch has ended.
+    fn end(&self) {
+        self.lock().1 = None;
+    }
+
+    /// Whether the answer takes longer than any may.
+    fn is_late(&self, limit: Duration) -> bool {
+        self.lock().0.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Option<Instant>, Option<Instant>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -347,7 +362,6 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::http::progress::LIMITS_MAX;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -403,21 +417,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn streams_are_reset_before_their_connection_goes() {
+    async fn an_http2_connection_ends_when_its_client_takes_nothing() {
         let pulse = Arc::new(Pulse::default());
         pulse.speaks_h2.store(true, Ordering::Release);
+        pulse.is_blocked.store(true, Ordering::Release);
         let watch = Open::new(&pulse).answered(None);
         watch.rest();
         assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "a watch may stand still");
         let answer = Open::new(&pulse).answered(None);
-        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "beside an answer, too");
-        drop(watch);
+        pulse.is_blocked.store(false, Ordering::Release);
+        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "it waits for a window, which is for the streams to end");
+        pulse.is_blocked.store(true, Ordering::Release);
         let began = Instant::now();
         pulse.stalls(LIMIT).await;
-        assert_eq!(began.elapsed(), STREAMS_FIRST * LIMIT);
-        pulse.is_blocked.store(true, Ordering::Release);
-        pulse.stalls(LIMIT).await;
-        assert_eq!(began.elapsed(), (STREAMS_FIRST + 1) * LIMIT, "nothing passes at all");
-        drop(answer);
+        assert_eq!(began.elapsed(), LIMIT);
+        drop((watch, answer));
     }
 }

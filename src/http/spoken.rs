@@ -1,4 +1,4 @@
-//! What a connection speaks: HTTP/2 when it begins with that preface, else HTTP/1.1, both by hyper; and while an HTTP/1.1 watch lasts, its chunks alone.
+//! What a connection speaks: HTTP/2 when it begins with that preface, else HTTP/1.1 by hyper; and while an HTTP/1.1 watch lasts, its chunks alone.
 //!
 //! Such a watch has its connection to itself. When hyper has written the head of the answer, hyper is let go with its buffers, and an event goes from the body
 //! to the socket without it. When the watch has ended, hyper comes back for the next request (decision 0029). Knows no request and no event.
@@ -10,6 +10,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -18,20 +19,19 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH},
 };
 use http_body::{Body, Frame, SizeHint};
-use hyper::{
-    body::Incoming,
-    server::conn::{http1, http2},
-    service::Service,
-};
+use http2::PREFACE;
+use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{chunks::Chunks, frames::PREFACE, gather::Gather, progress::Streams, pulse::Pulse};
+use super::{budget::Account, chunks::Chunks, pulse::Pulse, received::Received, rewind::Rewind, streams::Streams};
 
-/// hyper's builders; made once, shared by all connections.
-pub(super) struct Builder {
+/// How both protocols are spoken; the same for all connections.
+pub(super) struct Speech {
     pub(super) http1: http1::Builder,
-    pub(super) http2: http2::Builder<Streams>,
+    pub(super) http2: http2::Limits,
+    /// How long an answer over HTTP/2 may stand still.
+    pub(super) answers_stand_max: Duration,
 }
 
 /// Where the body of a watch waits when the head of its answer is made.
@@ -115,48 +115,76 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Answer<B> {
 }
 
 /// A stream as hyper wants it.
-type Io<IO> = TokioIo<Gather<IO>>;
+type Io<IO> = TokioIo<Rewind<IO>>;
+
+/// The service, as hyper wants it.
+pub(super) struct ForHyper<S>(S);
+
+impl<S, Fut, B> Service<Request<Incoming>> for ForHyper<S>
+where
+    S: Fn(Request<Received>) -> Fut,
+    Fut: Future<Output = Result<Response<B>, Infallible>>,
+{
+    type Response = Response<B>;
+    type Error = Infallible;
+    type Future = Fut;
+
+    fn call(&self, request: Request<Incoming>) -> Fut {
+        (self.0)(request.map(Received::Incoming))
+    }
+}
 
 /// One connection.
-pub(super) struct Spoken<'a, IO, S, B>
+pub(super) struct Spoken<'a, IO, S, Fut, B>
 where
-    S: Service<Request<Incoming>, Response = Response<Answer<B>>, Error = Infallible>,
+    S: Fn(Request<Received>) -> Fut,
+    Fut: Future<Output = Result<Response<Answer<B>>, Infallible>>,
     B: Body<Data = Bytes> + Unpin + 'static,
 {
-    builder: &'a Builder,
-    io: Gather<IO>,
-    pulse: &'a Pulse,
+    speech: &'a Speech,
+    io: Rewind<IO>,
+    pulse: &'a Arc<Pulse>,
+    account: &'a Arc<Account>,
     handover: Handover<B>,
-    state: State<IO, S, B>,
+    state: State<IO, S, Fut, B>,
     /// After the answer under way it ends.
     is_last: bool,
 }
 
 /// Boxed: what is over takes no room.
-enum State<IO, S, B>
+enum State<IO, S, Fut, B>
 where
-    S: Service<Request<Incoming>, Response = Response<Answer<B>>, Error = Infallible>,
+    S: Fn(Request<Received>) -> Fut,
+    Fut: Future<Output = Result<Response<Answer<B>>, Infallible>>,
     B: Body<Data = Bytes> + Unpin + 'static,
 {
     /// The first bytes come.
     Begins(Vec<u8>, S),
-    Http1(Box<http1::Connection<Io<IO>, S>>),
-    Http2(Pin<Box<http2::Connection<Io<IO>, S, Streams>>>),
+    Http1(Box<http1::Connection<Io<IO>, ForHyper<S>>>),
+    Http2(Box<Streams<IO, S, Answer<B>>>),
     Watch(Box<Chunks<B>>, S),
     Over,
 }
 
-impl<'a, IO, S, B> Spoken<'a, IO, S, B>
+impl<'a, IO, S, Fut, B> Spoken<'a, IO, S, Fut, B>
 where
     IO: AsyncRead + AsyncWrite + Unpin + 'static,
-    S: Service<Request<Incoming>, Response = Response<Answer<B>>, Error = Infallible> + Unpin,
-    S::Future: Send + 'static,
+    S: Fn(Request<Received>) -> Fut + Unpin,
+    Fut: Future<Output = Result<Response<Answer<B>>, Infallible>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Answers the requests of a connection by `service`, which puts watches that [may leave](may_leave) into `handover`.
-    pub(super) fn new(builder: &'a Builder, io: Gather<IO>, pulse: &'a Pulse, handover: Handover<B>, service: S) -> Self {
-        Self { builder, io, pulse, handover, state: State::Begins(Vec::new(), service), is_last: false }
+    /// Answers the requests of a connection by `service`, which puts watches that [may leave](may_leave) into `handover`. What the client has not read counts in
+    /// this account.
+    pub(super) fn new(
+        speech: &'a Speech,
+        io: Rewind<IO>,
+        pulse: &'a Arc<Pulse>,
+        account: &'a Arc<Account>,
+        handover: Handover<B>,
+        service: S,
+    ) -> Self {
+        Self { speech, io, pulse, account, handover, state: State::Begins(Vec::new(), service), is_last: false }
     }
 
     /// Takes no more requests. What is being answered goes on.
@@ -166,20 +194,30 @@ where
             // Who has asked nothing is waiting for nothing.
             State::Begins(..) => self.state = State::Over,
             State::Http1(connection) => Pin::new(&mut **connection).graceful_shutdown(),
-            State::Http2(connection) => connection.as_mut().graceful_shutdown(),
+            State::Http2(streams) => streams.goodbye(),
             State::Watch(..) | State::Over => {}
         }
     }
 
-    fn http1(&self, service: S) -> State<IO, S, B> {
-        State::Http1(Box::new(self.builder.http1.serve_connection(TokioIo::new(self.io.clone()), service)))
+    /// Whether something is written that waits for the client. hyper does not tell.
+    pub(super) fn has_unwritten(&self) -> bool {
+        matches!(&self.state, State::Http2(streams) if streams.has_unwritten())
+    }
+
+    fn http1(&self, service: S) -> State<IO, S, Fut, B> {
+        State::Http1(Box::new(self.speech.http1.serve_connection(TokioIo::new(self.io.clone()), ForHyper(service))))
+    }
+
+    fn http2(&self, service: S) -> State<IO, S, Fut, B> {
+        let Speech { http2, answers_stand_max, .. } = self.speech;
+        State::Http2(Box::new(Streams::new(self.io.clone(), self.pulse, self.account, *http2, *answers_stand_max, service)))
     }
 
     /// hyper is let go. What it has read and not looked at is read again.
-    fn take_back(&mut self, connection: http1::Connection<Io<IO>, S>) -> S {
+    fn take_back(&mut self, connection: http1::Connection<Io<IO>, ForHyper<S>>) -> S {
         let parts = connection.into_parts();
         self.io.unread(&parts.read_buf);
-        parts.service
+        parts.service.0
     }
 
     /// Reads until it is clear what is spoken.
@@ -199,22 +237,18 @@ where
             let is_http1 = is_end || !PREFACE.starts_with(&begun);
             if is_http1 || begun.len() == PREFACE.len() {
                 self.io.unread(&begun);
-                self.state = if is_http1 {
-                    self.http1(service)
-                } else {
-                    State::Http2(Box::pin(self.builder.http2.serve_connection(TokioIo::new(self.io.clone()), service)))
-                };
+                self.state = if is_http1 { self.http1(service) } else { self.http2(service) };
                 return Poll::Ready(Ok(()));
             }
         }
     }
 }
 
-impl<IO, S, B> Future for Spoken<'_, IO, S, B>
+impl<IO, S, Fut, B> Future for Spoken<'_, IO, S, Fut, B>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<Answer<B>>, Error = Infallible> + Unpin,
-    S::Future: Send + 'static,
+    S: Fn(Request<Received>) -> Fut + Unpin,
+    Fut: Future<Output = Result<Response<Answer<B>>, Infallible>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -240,10 +274,10 @@ where
                     let service = this.take_back(*connection);
                     this.state = State::Watch(Box::new(Chunks::new(body)), service);
                 }
-                State::Http2(mut connection) => {
-                    let ended = connection.as_mut().poll(cx);
-                    this.state = State::Http2(connection);
-                    return ended.map_err(Into::into);
+                State::Http2(mut streams) => {
+                    let ended = streams.poll(cx);
+                    this.state = State::Http2(streams);
+                    return ended;
                 }
                 State::Watch(mut chunks, service) => match chunks.poll(&mut this.io, cx) {
                     Poll::Pending => {

@@ -154,7 +154,7 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
     let metrics = Metrics::new();
     let listeners =
         Listeners { listeners: vec![listener], tls: None, authenticator: Arc::clone(&authenticator), metrics: Arc::clone(&metrics) };
-    let service = move |request: Request<Incoming>, info: Arc<ConnInfo>| {
+    let service = move |request: Request<Received>, info: Arc<ConnInfo>| {
         let identity = match info.listener {
             ListenerKind::Plain => Identity::Local,
             ListenerKind::Secure => {

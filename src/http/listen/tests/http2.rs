@@ -2,9 +2,11 @@
 
 use super::*;
 
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
@@ -23,11 +25,11 @@ pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 fn window_update(stream: u32) -> Vec<u8> {
-    frame(8, 0, stream, &[0, 0, 0, 1])
+    frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1])
 }
 
 fn reset(stream: u32) -> Vec<u8> {
-    frame(3, 0, stream, &[0, 0, 0, 8])
+    frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])
 }
 
 /// Reads frames until one of this kind; `None` at the end of the connection.
@@ -84,16 +86,18 @@ async fn thousands_of_cancelled_requests_and_window_updates_are_no_flood() {
     assert_eq!(server.metrics.connections_closed.with_label_values(&["flood"]).get(), 0);
 }
 
-/// An answer whose last frame h2 has, and whose window is one byte, is no body any more: nothing but the idle limit ended it.
+/// The window is one byte, so the rest of the answer can never be sent.
 #[tokio::test]
-async fn answers_that_h2_has_whole_and_cannot_send_end_their_connection() {
+async fn answers_that_cannot_be_sent_end_and_others_go_on() {
     let server = plain(Connections { unread_max: SHORT, ..limits() });
     let mut stream = connect(&server).await;
     // SETTINGS_INITIAL_WINDOW_SIZE of 1.
     stream.write_all(&[opened(&[0, 4, 0, 0, 0, 1]), get(1, "/")].concat()).await.expect("sent");
     assert_eq!(next(&mut stream, 0).await.as_deref(), Some(&b"l"[..]));
-    assert_eq!(next(&mut stream, 0).await, None, "the connection ends");
-    assert_eq!(server.metrics.connections_closed.with_label_values(&["unread"]).get(), 1);
+    assert_eq!(next(&mut stream, RST_STREAM).await.as_deref(), Some(&[0, 0, 0, 8][..]), "cancelled");
+    let more = frame(WINDOW_UPDATE, 0, 3, &100_u32.to_be_bytes());
+    stream.write_all(&[get(3, "/"), more].concat()).await.expect("sent");
+    assert_eq!(next(&mut stream, 0).await.as_deref(), Some(&b"local"[..]));
 }
 
 /// The others of its connection, which a client has for everything, go on.
@@ -129,6 +133,10 @@ async fn clients_are_sent_to_other_servers_gently() {
     stream.write_all(&[opened(&[]), get(1, "/slow")].concat()).await.expect("sent");
     let goodbye = next(&mut stream, GOAWAY).await.expect("it is told");
     assert_eq!(goodbye[4..8], [0; 4], "without a fault");
+    let ping = next(&mut stream, PING).await.expect("it is asked whether it has heard");
+    stream.write_all(&frame(PING, 1, 0, &ping)).await.expect("sent");
+    let last = next(&mut stream, GOAWAY).await.expect("it is told again");
+    assert_eq!(last, [0, 0, 0, 1, 0, 0, 0, 0], "which request is the last one");
     assert_eq!(next(&mut stream, 0).await.as_deref(), Some(&b"local"[..]), "the answer comes nevertheless");
     assert_eq!(next(&mut stream, 0).await, None, "then the connection ends");
     let other = ask(connect(&plain(limits())).await, "/", "").await;

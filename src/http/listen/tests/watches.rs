@@ -95,7 +95,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
     let (_stop, stop) = watch::channel(false);
     let (mut source, (heard, mut hear)) = (Source::new(), watch::channel(0));
     let group = source.group.clone();
-    let service = move |_: Request<Incoming>, _: Arc<ConnInfo>| {
+    let service = move |_: Request<Received>, _: Arc<ConnInfo>| {
         let seat = group.sit();
         assert!(seat.join(Revision(1)));
         async move {
@@ -106,7 +106,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
         }
     };
     let shared = Arc::new(Shared {
-        builder: connection::builder(&limits),
+        speech: connection::speech(&limits),
         connections: super::super::Connections::new(limits.count_max, limits.header_timeout, &metrics),
         unread: Budget::new(limits.unread_bytes_max, metrics.unread_bytes.clone()),
         bodies: Budget::new(limits.bodies_bytes_max, metrics.body_bytes.clone()),
@@ -121,7 +121,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
         let seat = shared.connections.admit(address.ip(), true).expect("there is room");
         let info = shared.info(Ends { peer: address, local: address }, ListenerKind::Plain, Presented::none(), seat);
         let (io, of) = (Counting(server, writes.clone()), shared.clone());
-        tokio::spawn(async move { connection::serve(io, &of.builder, &of.limits, info, of.service.clone()).await });
+        tokio::spawn(async move { connection::serve(io, &of.speech, &of.limits, info, of.service.clone()).await });
         let (sender, connection) = h2::client::handshake(client).await.expect("HTTP/2");
         tokio::spawn(connection);
         for _ in 0..watches {
