@@ -5,6 +5,7 @@ mod client;
 mod conformance;
 mod etcd_tls;
 mod guarantees;
+mod h2spec;
 mod live;
 mod manifests;
 mod power;

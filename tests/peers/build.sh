@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy (default: all of these); kube-scheduler, kubemark, e2e.test
+# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec (default: all of these); kube-scheduler, kubemark, e2e.test
 # (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
 # Debian or Ubuntu that this runs on: its packages are unpacked, not installed.
 set -euo pipefail
@@ -10,6 +10,8 @@ etcd_version=v3.7.3
 kube_version=1.36.3
 oidc_version=v3.51.17
 helm_version=v4.3.1
+# That is 2.6.0: its tags are not of its module path.
+h2spec_version=v0.0.0-20200804131034-70ac22940108
 
 [ $# -ge 1 ] || { echo "usage: build.sh OUT [part…]" >&2; exit 2; }
 sources=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +19,7 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy)
+[ ${#parts[@]} -gt 0 ] || parts=(etcd kube-apiserver kube-controller-manager kubectl oidc-provider helm haproxy h2spec)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,6 +30,7 @@ wanted() {
   etcd) echo "$etcd_version" ;;
   oidc-provider) echo "$oidc_version" ;;
   helm) echo "$helm_version" ;;
+  h2spec) echo "$h2spec_version" ;;
   haproxy) echo "of the system" ;;
   *) echo "v$kube_version" ;;
   esac
@@ -80,6 +83,12 @@ build_helm() {
   echo "$helm_version" > "$out/.helm.version"
 }
 
+build_h2spec() {
+  cd "$work"
+  GOBIN=$out quietly go install -ldflags "-s -w" "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
+  echo "$h2spec_version" > "$out/.h2spec.version"
+}
+
 # What apt would install for it, unpacked beside the program.
 unpack_haproxy() {
   local packages root=$out/haproxy.root
@@ -124,6 +133,7 @@ for part in "${parts[@]}"; do
   etcd) build_etcd; echo "$part $etcd_version built" ;;
   oidc-provider) build_oidc_provider; echo "$part $oidc_version built" ;;
   helm) build_helm; echo "$part $helm_version built" ;;
+  h2spec) build_h2spec; echo "$part $h2spec_version built" ;;
   haproxy) unpack_haproxy; echo "$part $("$out/haproxy" -v | head -1 | cut -d' ' -f3) unpacked" ;;
   kube-apiserver) program kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver/app 'app.NewAPIServerCommand()' && kubernetes+=("$part") ;;
   kube-controller-manager)
