@@ -15,7 +15,7 @@ use std::{
     error::Error,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -28,6 +28,7 @@ use http_body::Body;
 use http2::{Code, Event, Fault, Limits, Server};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::unconstrained,
     time::{Instant, Sleep, sleep_until},
 };
 
@@ -75,6 +76,8 @@ pub(super) struct Streams<IO, S, B> {
     output: Output,
     /// Streams that are to be polled, in the order of their marks.
     due: VecDeque<u32>,
+    /// Streams that wait for room in the windows, in the order in which they began to.
+    waiting: VecDeque<u32>,
     /// Those that a client may have at once.
     streams_max: usize,
     /// How long an answer may stand still.
@@ -118,8 +121,8 @@ where
         let mut output = Output::new(account);
         let server = Server::new(limits, output.bytes());
         let (pulse, streams_max) = (pulse.clone(), limits.streams_max as usize);
-        let (marks, due, alarm, ending) = (Arc::default(), VecDeque::new(), None, None);
-        Self { io, service, pulse, server, marks, output, due, streams_max, limit, alarm, ending }
+        let (marks, due, waiting, alarm, ending) = (Arc::default(), VecDeque::new(), VecDeque::new(), None, None);
+        Self { io, service, pulse, server, marks, output, due, waiting, streams_max, limit, alarm, ending }
     }
 
     /// Takes no more requests. What is being answered goes on.
@@ -140,7 +143,7 @@ where
         let began = Instant::now();
         let (server, output, due) = (&mut self.server, &mut self.output, &mut self.due);
         self.marks.collect(cx.waker(), |stream| due.push_back(stream), |(stream, bytes)| server.taken(stream, bytes, output.bytes()));
-        let heard = if self.ending.is_none() { self.hear(cx)? } else { Heard::All };
+        let heard = if self.ending.is_none() { self.hear(began, cx)? } else { Heard::All };
         if heard == Heard::End {
             return Poll::Ready(Ok(()));
         }
@@ -148,7 +151,8 @@ where
         loop {
             let is_whole = self.ending.is_some() || self.poll_due(began);
             if self.output.poll_written(&mut self.io, cx)?.is_pending() {
-                // It is marked as readable if there is more.
+                self.set_alarm();
+                self.look_at_the_time(began, cx)?;
                 if heard == Heard::More && !self.output.is_too_much() {
                     cx.waker().wake_by_ref();
                 }
@@ -169,17 +173,17 @@ where
     }
 
     /// Takes what the client has sent.
-    fn hear(&mut self, cx: &mut Context<'_>) -> Result<Heard, Failure> {
+    fn hear(&mut self, began: Instant, cx: &mut Context<'_>) -> Result<Heard, Failure> {
         let mut room = SPARE.take();
         room.resize(READ_BYTES, 0);
-        let heard = self.hear_with(&mut room, cx);
+        let heard = self.hear_with(&mut room, began, cx);
         SPARE.set(room);
         heard
     }
 
-    fn hear_with(&mut self, room: &mut [u8], cx: &mut Context<'_>) -> Result<Heard, Failure> {
+    fn hear_with(&mut self, room: &mut [u8], began: Instant, cx: &mut Context<'_>) -> Result<Heard, Failure> {
         for _ in 0..READS_AT_ONCE {
-            if self.output.is_too_much() {
+            if self.output.is_too_much() || began.elapsed() >= TURN_MAX {
                 break;
             }
             let mut read = ReadBuf::new(room);
@@ -192,7 +196,7 @@ where
             }
             loop {
                 match self.server.next(&mut bytes, self.output.bytes()) {
-                    Ok(Some(event)) => self.happened(event),
+                    Ok(Some(event)) => self.happened(event, began),
                     Ok(None) => break,
                     Err(fault) => {
                         self.server.fail(fault, self.output.bytes());
@@ -205,9 +209,9 @@ where
         Ok(Heard::More)
     }
 
-    fn happened(&mut self, event: Event<Stream<B>>) {
+    fn happened(&mut self, event: Event<Stream<B>>, began: Instant) {
         match event {
-            Event::Request { stream, request, is_end } => self.begin(stream, request, is_end),
+            Event::Request { stream, request, is_end } => self.begin(stream, request, is_end, began),
             Event::Data { stream, data, is_end } => {
                 let inbox = self.server.get(stream).and_then(|own| own.inbox());
                 if !inbox.is_some_and(|inbox| inbox.push(&data, is_end)) {
@@ -219,19 +223,24 @@ where
                     inbox.finish(trailers);
                 }
             }
-            Event::Gone { own } => drop(own),
+            Event::Gone { own } => {
+                tracing::debug!("a client has cancelled a stream, or broken it");
+                let_go(own);
+            }
             Event::Room(Some(stream)) => {
                 if self.server.get(stream).is_some_and(Stream::has_room) {
+                    self.waiting.retain(|waiting| *waiting != stream);
                     self.due.push_back(stream);
                 }
             }
             Event::Room(None) => {
-                self.due.extend(self.server.streams().filter_map(|(stream, own)| own.has_room().then_some(stream)));
+                let server = &mut self.server;
+                self.due.extend(self.waiting.drain(..).filter(|stream| server.get(*stream).is_some_and(Stream::has_room)));
             }
         }
     }
 
-    fn begin(&mut self, stream: u32, request: Request<()>, is_end: bool) {
+    fn begin(&mut self, stream: u32, request: Request<()>, is_end: bool, began: Instant) {
         if self.pulse.open() >= self.streams_max * (1 + LEFT_BEHIND) {
             self.server.reset(stream, Code::REFUSED_STREAM, self.output.bytes());
             return;
@@ -244,8 +253,12 @@ where
             (Some(inbox), Received::Stream(body))
         };
         let mut work = contained((self.service)(request.map(|()| body)));
-        // Most requests without a body are answered from memory, and need no task.
-        let polled = if is_end { caught(|| Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop()))) } else { Ok(Poll::Pending) };
+        // Most requests without a body are answered from memory, and need no task. Of a crowd of them others have their turn.
+        let polled = if is_end && began.elapsed() < TURN_MAX {
+            caught(|| Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())))
+        } else {
+            Ok(Poll::Pending)
+        };
         let state = match polled {
             Ok(Poll::Ready(Ok(response))) => State::Answered(Box::new(response)),
             Ok(Poll::Pending) => State::Works(Work(tokio::spawn(work))),
@@ -289,17 +302,17 @@ where
                 Next::Head { status, headers, is_end } => {
                     self.server.answer(stream, status, &headers, is_end, self.output.bytes());
                     if is_end {
-                        self.server.end(stream, self.output.bytes());
+                        let_go(self.server.end(stream, self.output.bytes()));
                     }
                 }
                 Next::Data if self.output.room() == 0 => return true,
                 Next::Data => self.put_part(stream),
                 Next::Trailers(trailers) => {
                     self.server.trailers(stream, &trailers, self.output.bytes());
-                    self.server.end(stream, self.output.bytes());
+                    let_go(self.server.end(stream, self.output.bytes()));
                 }
                 Next::End => self.put(stream, &[], true),
-                Next::Failed => drop(self.server.reset(stream, Code::INTERNAL_ERROR, self.output.bytes())),
+                Next::Failed => let_go(self.server.reset(stream, Code::INTERNAL_ERROR, self.output.bytes())),
             }
         }
         false
@@ -308,8 +321,9 @@ where
     /// Puts a frame of what a stream has into the output, if the windows have room for it.
     fn put_part(&mut self, stream: u32) {
         let room = self.server.room(stream).unwrap_or(0).min(self.output.room());
-        if let Some((part, is_end)) = self.server.get(stream).and_then(|own| own.part(room)) {
-            self.put(stream, &part, is_end);
+        match self.server.get(stream).and_then(|own| own.part(room)) {
+            Some((part, is_end)) => self.put(stream, &part, is_end),
+            None => self.waiting.push_back(stream),
         }
     }
 
@@ -318,7 +332,7 @@ where
         self.server.data_head(stream, part.len(), is_end, out);
         append(part, out);
         if is_end {
-            self.server.end(stream, out);
+            let_go(self.server.end(stream, out));
         }
     }
 
@@ -344,7 +358,8 @@ where
     fn look_at_the_time(&mut self, now: Instant, cx: &mut Context<'_>) -> Result<(), Failure> {
         let Some(mut alarm) = self.alarm.take() else { return Ok(()) };
         while !alarm.is_set || now >= alarm.sleep.deadline() {
-            if alarm.sleep.as_mut().poll(cx).is_pending() {
+            // It is to ring however much this task has done in its turn.
+            if pin!(unconstrained(alarm.sleep.as_mut())).poll(cx).is_pending() {
                 alarm.is_set = true;
                 break;
             }
@@ -354,6 +369,9 @@ where
             if alarm.asked == Some(now) {
                 self.server.ask(self.output.bytes());
             }
+            if self.is_unread(now) {
+                return Err("the client takes nothing of what is written".into());
+            }
             let Some(next) = self.give_up(now) else { return Ok(()) };
             let ping = alarm.asked.map_or(alarm.heard.0 + PING_INTERVAL, |asked| asked + PING_TIMEOUT);
             alarm.set(next.min(ping));
@@ -362,9 +380,16 @@ where
         Ok(())
     }
 
+    /// Whether the client takes nothing for too long, and has no watch that may stand still.
+    fn is_unread(&mut self, now: Instant) -> bool {
+        let Some(since) = self.output.waits_since() else { return false };
+        let limit = self.limit;
+        now >= since + limit && !self.server.streams().any(|(_, own)| own.rests_until(limit).is_some_and(|until| until > now))
+    }
+
     /// Ends streams that stand still for too long. When to look at the others again; `None`: there are none.
     fn give_up(&mut self, now: Instant) -> Option<Instant> {
-        // A connection whose client takes nothing ends as a whole (see `pulse`).
+        // A connection whose client takes nothing ends as a whole.
         let is_read = self.output.is_empty();
         let (mut next, mut late) = (now + PING_INTERVAL, Vec::new());
         let soon = now + self.limit / 2;
@@ -377,7 +402,10 @@ where
         }
         for stream in late {
             tracing::debug!(stream, "an answer is not read");
-            drop(self.server.reset(stream, Code::CANCEL, self.output.bytes()));
+            let_go(self.server.reset(stream, Code::CANCEL, self.output.bytes()));
+        }
+        if !is_read {
+            return Some(next.min(soon));
         }
         self.server.streams().next().map(|_| next)
     }
@@ -402,6 +430,12 @@ impl Alarm {
             }
         }
     }
+}
+
+/// What is kept of a stream goes. A panic of that ends nothing else.
+fn let_go<T>(own: Option<T>) {
+    // It is told in the log.
+    let _ = caught(|| drop(own));
 }
 
 /// A panic ends a stream alone.

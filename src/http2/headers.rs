@@ -144,17 +144,24 @@ fn is_of_connection(name: &HeaderName) -> bool {
     [&CONNECTION, &TRANSFER_ENCODING, &UPGRADE].contains(&name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
 }
 
-/// Writes the block of an answer; without the fields that have no place here.
-pub(crate) fn write_answer(stream: u32, status: StatusCode, headers: &HeaderMap, is_end: bool, out: &mut Vec<u8>) {
+/// Tells that our table has no room, at the beginning of a block (RFC 7541 §6.3).
+const NO_TABLE: u8 = 0x20;
+
+/// Writes the block of an answer; without the fields that have no place here. `tells`: that we use no table.
+pub(crate) fn write_answer(stream: u32, status: StatusCode, headers: &HeaderMap, is_end: bool, tells: bool, out: &mut Vec<u8>) {
     write(stream, is_end, out, |out| {
+        out.extend(tells.then_some(NO_TABLE));
         encode_status(status.as_u16(), out);
         fields(headers, out);
     });
 }
 
-/// Writes the block after an answer's body.
-pub(crate) fn write_trailers(stream: u32, headers: &HeaderMap, out: &mut Vec<u8>) {
-    write(stream, true, out, |out| fields(headers, out));
+/// Writes the block after an answer's body. `tells`: that we use no table.
+pub(crate) fn write_trailers(stream: u32, headers: &HeaderMap, tells: bool, out: &mut Vec<u8>) {
+    write(stream, true, out, |out| {
+        out.extend(tells.then_some(NO_TABLE));
+        fields(headers, out);
+    });
 }
 
 fn fields(headers: &HeaderMap, out: &mut Vec<u8>) {

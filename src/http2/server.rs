@@ -8,13 +8,10 @@ use crate::{
     frame::{self, Frames, Head, flag, kind},
     headers::{self, Block},
     hpack::Decoder,
-    peer::{self, FRAME_BYTES_MAX},
+    peer::{self, FRAME_BYTES_MAX, Peer, TABLE_BYTES},
     recent::{By, Recent},
     window::{self, Allowance, Room},
 };
-
-/// The table of headers that a client may use: what is so without a word (RFC 9113 §6.5.2), bytes.
-const TABLE_BYTES: usize = 4_096;
 
 /// What a block may have beside the fields that are announced: it is sent compressed, so it is shorter as a rule, bytes.
 const BLOCK_BYTES_MORE: usize = frame::PAYLOAD_BYTES_MAX;
@@ -27,6 +24,8 @@ const GOODBYE: &[u8; 8] = b"goodbye!";
 
 /// What our other PINGs say.
 const ALIVE: &[u8; 8] = b"alive???";
+
+const TOO_MUCH: Fault = Fault::new(Code::FLOW_CONTROL_ERROR, "more came than the connection's window has room for");
 
 /// A goodbye names no stream until it is known which one is the last (RFC 9113 §6.8).
 const ANY_STREAM: u32 = 0x7fff_ffff;
@@ -41,8 +40,9 @@ pub struct Server<T> {
     /// What has come of a block of several frames.
     block: Option<Part>,
     decoder: Decoder,
-    /// What we may send on each stream that begins.
-    first_window: u32,
+    peer: Peer,
+    /// The client knows that our blocks use no table, if it waits for that.
+    has_told: bool,
     room: Room,
     allowance: Allowance,
     /// By their numbers.
@@ -109,8 +109,9 @@ impl<T> Server<T> {
             frames: Frames::default(),
             is_greeted: false,
             block: None,
-            decoder: Decoder::new(TABLE_BYTES),
-            first_window: window::FIRST,
+            decoder: Decoder::new(TABLE_BYTES as usize),
+            peer: Peer::default(),
+            has_told: false,
             room: Room::new(window::FIRST),
             allowance: Allowance::new(limits.connection_window.max(window::FIRST)),
             streams: Vec::new(),
@@ -152,6 +153,9 @@ impl<T> Server<T> {
         if !is_of_any && is_of_connection != (head.stream == 0) {
             return Err(Fault::protocol("a frame of the connection on a stream, or of a stream on none"));
         }
+        if self.goodbye == Goodbye::Heard && head.stream > self.last && !matches!(head.kind, kind::HEADERS | kind::CONTINUATION) {
+            return self.unheard(head, payload, out);
+        }
         match head.kind {
             kind::DATA => self.data(head, payload, out),
             kind::HEADERS => self.headers(head, payload, out),
@@ -170,6 +174,17 @@ impl<T> Server<T> {
             // Of some extension that was not agreed on (RFC 9113 §5.5).
             _ => Ok(None),
         }
+    }
+
+    /// A frame for a stream that was begun after the last one that is looked at (RFC 9113 §6.8). Its data count for the connection nevertheless.
+    fn unheard(&mut self, head: Head, payload: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<T>>, Fault> {
+        if head.kind == kind::DATA {
+            if !self.allowance.spend(payload.len()) {
+                return Err(TOO_MUCH);
+            }
+            self.taken(0, payload.len(), out);
+        }
+        Ok(None)
     }
 
     fn headers(&mut self, head: Head, payload: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<T>>, Fault> {
@@ -240,7 +255,7 @@ impl<T> Server<T> {
             Block::Good(request) => request,
             Block::Malformed => return self.broken(stream, Code::PROTOCOL_ERROR, out),
             Block::TooLarge => {
-                headers::write_answer(stream, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &HeaderMap::new(), true, out);
+                headers::write_answer(stream, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &HeaderMap::new(), true, self.tells(), out);
                 self.ended(stream, !is_end, out);
                 return Ok(None);
             }
@@ -250,7 +265,7 @@ impl<T> Server<T> {
         if left.is_none() && request.headers().contains_key(CONTENT_LENGTH) || is_end && left.is_some_and(|left| left > 0) {
             return self.broken(stream, Code::PROTOCOL_ERROR, out);
         }
-        let (room, allowance) = (Room::new(self.first_window), Allowance::new(self.limits.stream_window));
+        let (room, allowance) = (Room::new(self.peer.first_window), Allowance::new(self.limits.stream_window));
         self.streams.push((stream, Box::new(Stream { room, allowance, is_open: !is_end, left, own: Own::Unknown })));
         Ok(Some(Event::Request { stream, request, is_end }))
     }
@@ -258,7 +273,7 @@ impl<T> Server<T> {
     fn data(&mut self, head: Head, payload: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<T>>, Fault> {
         let data = frame::unpadded(head, payload)?;
         if !self.allowance.spend(payload.len()) {
-            return Err(Fault::new(Code::FLOW_CONTROL_ERROR, "more came than the connection's window has room for"));
+            return Err(TOO_MUCH);
         }
         let (stream, is_end) = (head.stream, head.has(flag::END_STREAM));
         let Some(found) = self.find(stream) else {
@@ -320,9 +335,9 @@ impl<T> Server<T> {
                 Err(Fault::new(Code::FRAME_SIZE_ERROR, "an answer to SETTINGS has nothing"))
             };
         }
-        let first_window = peer::first_window(payload, self.first_window)?;
-        let by = i64::from(first_window) - i64::from(self.first_window);
-        self.first_window = first_window;
+        let after = self.peer.after(payload)?;
+        let before = std::mem::replace(&mut self.peer, after);
+        let by = i64::from(self.peer.first_window) - i64::from(before.first_window);
         if !self.streams.iter_mut().all(|(_, stream)| stream.room.change(by)) {
             return Err(Fault::new(Code::FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE makes a window too large"));
         }
@@ -395,9 +410,9 @@ impl<T> Server<T> {
     }
 
     /// Writes the head of an answer; `is_end`: it has no body, and its stream is then to be [ended](Self::end).
-    pub fn answer(&self, stream: u32, status: StatusCode, headers: &HeaderMap, is_end: bool, out: &mut Vec<u8>) {
+    pub fn answer(&mut self, stream: u32, status: StatusCode, headers: &HeaderMap, is_end: bool, out: &mut Vec<u8>) {
         if self.find(stream).is_some() {
-            headers::write_answer(stream, status, headers, is_end, out);
+            headers::write_answer(stream, status, headers, is_end, self.tells(), out);
         }
     }
 
@@ -415,9 +430,9 @@ impl<T> Server<T> {
     }
 
     /// Writes what comes after an answer's body. The stream is then to be [ended](Self::end).
-    pub fn trailers(&self, stream: u32, trailers: &HeaderMap, out: &mut Vec<u8>) {
+    pub fn trailers(&mut self, stream: u32, trailers: &HeaderMap, out: &mut Vec<u8>) {
         if self.find(stream).is_some() {
-            headers::write_trailers(stream, trailers, out);
+            headers::write_trailers(stream, trailers, self.tells(), out);
         }
     }
 
@@ -427,11 +442,11 @@ impl<T> Server<T> {
     /// so it may send the rest of it, within the stream's window.
     pub fn end(&mut self, stream: u32, out: &mut Vec<u8>) -> Option<T> {
         let found = self.find(stream)?;
-        let answered = self.streams.iter().filter(|(_, known)| matches!(known.own, Own::Answered)).count();
-        let known = &mut self.streams[found].1;
-        let own = std::mem::replace(&mut known.own, Own::Answered);
-        if !known.is_open || answered >= ANSWERED_MAX {
-            let is_open = known.is_open;
+        let is_open = self.streams[found].1.is_open;
+        let answered = || self.streams.iter().filter(|(_, known)| matches!(known.own, Own::Answered)).count();
+        let is_over = !is_open || answered() >= ANSWERED_MAX;
+        let own = std::mem::replace(&mut self.streams[found].1.own, Own::Answered);
+        if is_over {
             self.remove(stream);
             self.ended(stream, is_open, out);
         }
@@ -472,16 +487,22 @@ impl<T> Server<T> {
         }
     }
 
-    /// Tells the client why its connection ends now.
-    pub fn fail(&self, fault: Fault, out: &mut Vec<u8>) {
+    /// Tells the client why its connection ends now. No stream goes on.
+    pub fn fail(&mut self, fault: Fault, out: &mut Vec<u8>) {
         self.write_goaway(self.last, fault.code, out);
+        self.streams = Vec::new();
     }
 
     /// Whether no stream goes on, and none will begin.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let all_answered = self.streams.iter().all(|(_, known)| matches!(known.own, Own::Answered));
-        all_answered && (self.is_left || self.goodbye == Goodbye::Heard)
+        let begins_none = self.is_left || self.goodbye == Goodbye::Heard;
+        begins_none && self.streams.iter().all(|(_, known)| matches!(known.own, Own::Answered))
+    }
+
+    /// Whether the next block has to tell that we use no table; it will.
+    fn tells(&mut self) -> bool {
+        self.peer.has_small_table && !std::mem::replace(&mut self.has_told, true)
     }
 
     fn find(&self, stream: u32) -> Option<usize> {

@@ -155,13 +155,19 @@ where
         if let State::Answers(answer) = &mut self.state { std::mem::take(&mut answer.waits) } else { false }
     }
 
+    /// Until when it may stand still because it is a watch that has shown what was there.
+    pub(super) fn rests_until(&self, limit: Duration) -> Option<Instant> {
+        let State::Answers(answer) = &self.state else { return None };
+        answer.long.as_ref().filter(|long| long.may_rest()).map(|long| long.until + limit)
+    }
+
     /// Until when it may stand still; `None`: it may as long as it likes, for it has no answer yet. An answer is to go on within the limit, and to end after some
     /// limits. A watch that has shown what was there may stand still until its time is over.
     pub(super) fn patience(&mut self, now: Instant, limit: Duration) -> Option<Instant> {
-        let State::Answers(answer) = &mut self.state else { return None };
-        if let Some(long) = answer.long.as_ref().filter(|long| long.may_rest()) {
-            return Some(long.until + limit);
+        if let Some(until) = self.rests_until(limit) {
+            return Some(until);
         }
+        let State::Answers(answer) = &mut self.state else { return None };
         if std::mem::take(&mut answer.has_moved) {
             answer.still_since = now;
         }

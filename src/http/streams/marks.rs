@@ -80,7 +80,7 @@ impl Bell {
 
     /// It is about to be polled.
     pub(super) fn take(&self) {
-        self.is_due.store(false, Ordering::Release);
+        self.is_due.swap(false, Ordering::AcqRel);
     }
 }
 

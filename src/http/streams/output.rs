@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::io::AsyncWrite;
+use tokio::{io::AsyncWrite, time::Instant};
 
 use crate::http::budget::{Account, Hold};
 
@@ -33,6 +33,8 @@ pub(super) struct Output {
     /// How many of them are written.
     written: usize,
     is_flushed: bool,
+    /// Since when the client takes nothing.
+    waits_since: Option<Instant>,
     /// Counts what a client that does not read leaves here.
     account: Arc<Account>,
     held: Option<Hold>,
@@ -40,7 +42,7 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(account: &Arc<Account>) -> Self {
-        Self { bytes: Vec::new(), written: 0, is_flushed: true, account: account.clone(), held: None }
+        Self { bytes: Vec::new(), written: 0, is_flushed: true, waits_since: None, account: account.clone(), held: None }
     }
 
     /// Where more is put.
@@ -66,6 +68,11 @@ impl Output {
         self.bytes.len() - self.written >= UNREAD_MAX
     }
 
+    /// Since when the client takes nothing of it.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.waits_since
+    }
+
     /// Writes all of it. Pending: the client has to read first, and what it leaves is counted.
     ///
     /// # Errors
@@ -74,7 +81,7 @@ impl Output {
         while self.written < self.bytes.len() {
             match Pin::new(&mut *io).poll_write(cx, &self.bytes[self.written..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(bytes)) => (self.written, self.is_flushed) = (self.written + bytes, false),
+                Poll::Ready(Ok(bytes)) => (self.written, self.is_flushed, self.waits_since) = (self.written + bytes, false, None),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
                     self.wait_for_client();
@@ -90,14 +97,20 @@ impl Output {
         }
         if !self.is_flushed {
             // Of TLS: what the socket has not taken of the last record.
-            ready!(Pin::new(io).poll_flush(cx))?;
+            let flushed = Pin::new(io).poll_flush(cx)?;
+            if flushed.is_pending() {
+                self.waits_since.get_or_insert_with(Instant::now);
+            }
+            ready!(flushed);
             self.is_flushed = true;
         }
+        self.waits_since = None;
         Poll::Ready(Ok(()))
     }
 
     /// What is left is kept in no more room than it needs.
     fn wait_for_client(&mut self) {
+        self.waits_since.get_or_insert_with(Instant::now);
         self.bytes.drain(..self.written);
         self.written = 0;
         self.bytes.shrink_to_fit();

@@ -136,6 +136,19 @@ fn a_request_is_answered() {
     assert_eq!(said[1..], [(kind::DATA, flag::END_STREAM, 1, b"ok".to_vec())]);
 }
 
+/// nghttp2 waits for it, and takes no answer before.
+#[test]
+fn a_client_with_a_small_table_is_told_that_none_is_used() {
+    let mut pair = Pair::open();
+    pair.say(&[frame(kind::SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]), get(1), get(3)].concat()).expect("requests");
+    pair.said();
+    for stream in [1, 3] {
+        pair.server.answer(stream, StatusCode::OK, &HeaderMap::new(), true, &mut pair.out);
+    }
+    let blocks: Vec<_> = pair.said().into_iter().map(|(.., block)| block).collect();
+    assert_eq!(blocks, [vec![0x20, 0x88], vec![0x88]]);
+}
+
 #[test]
 fn headers_that_are_larger_than_a_frame_are_continued() {
     let mut pair = Pair::open();
@@ -363,7 +376,8 @@ fn a_goodbye_waits_until_the_client_has_heard_it() {
     assert_eq!(pair.say(&get(3)), texts(&["3 GET https://a/x"]), "it was on its way");
     assert_eq!(pair.say(&frame(kind::PING, flag::ACK, 0, &said[1].3)), texts(&[]));
     assert_eq!(pair.said(), [(kind::GOAWAY, 0, 0, vec![0, 0, 0, 3, 0, 0, 0, 0])]);
-    assert_eq!(pair.say(&get(5)), texts(&[]), "nobody looks at it");
+    let unheard = [get(5), post(7, &[]), data(7, 10, 0), update(7, 1), frame(kind::RST_STREAM, 0, 5, &[0; 4])].concat();
+    assert_eq!((pair.say(&unheard), pair.said()), (texts(&[]), vec![]), "nobody looks at it");
     assert!(!pair.server.is_over());
     pair.server.end(1, &mut pair.out);
     pair.server.end(3, &mut pair.out);

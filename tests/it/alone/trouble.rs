@@ -16,8 +16,10 @@ use super::{Alone, Failure, Outcome, asked};
 
 /// How long an end, or a line in the log, may take on a busy machine; each takes well under a second on an idle one.
 const SOON: Duration = Duration::from_secs(20);
-/// Pings of HTTP/2 that must fill a pipe and the queue before it with lines of a verbose log.
-const PINGS_MAX: usize = 200_000;
+/// Cancelled requests over HTTP/2 that must fill a pipe and the queue before it with lines of a verbose log.
+const CANCELLED_MAX: u32 = 200_000;
+/// So many of them on one connection.
+const CANCELLED: u32 = 400;
 /// Bytes of a ConfigMap's data: a disk of a few MiB is full soon.
 const LARGE: usize = 500_000;
 /// So many of them do not fit.
@@ -81,13 +83,17 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() -> Outc
     let mut server = Alone::start_under(dir.path(), fifo, &["--log-level", "debug"]).await?;
     let (client, mut count, mut open) = (server.client(), 0, Vec::new());
     while server.metric(LEFT_FOR_FULL).await? == 0 {
-        // Each is some lines; more of them on one connection are a flood.
-        let mut pings = TcpStream::connect(server.address)?;
-        pings.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
-        pings.write_all(&b"\0\0\x08\x06\0\0\0\0\0pingping".repeat(200))?;
-        open.push(pings);
-        count += 200;
-        assert!(count < PINGS_MAX, "the log has taken everything");
+        // Each is a line. The header block says `GET`, `http`, `/`, and nobody as the authority.
+        let mut requests = TcpStream::connect(server.address)?;
+        requests.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+        let cancelled = |stream: u32| {
+            let stream = stream.to_be_bytes();
+            [&b"\0\0\x03\x01\x05"[..], &stream, b"\x82\x86\x84", b"\0\0\x04\x03\0", &stream, b"\0\0\0\x08"].concat()
+        };
+        requests.write_all(&(0..CANCELLED).flat_map(|n| cancelled(2 * n + 1)).collect::<Vec<_>>())?;
+        open.push(requests);
+        count += CANCELLED;
+        assert!(count < CANCELLED_MAX, "the log has taken everything");
         asked(&client, ("GET", "/api/v1/namespaces/default"), None, 200).await?;
     }
     asked(&client, ("POST", "/api/v1/namespaces/default/configmaps"), Some(&json!({"metadata": {"name": "a"}})), 201).await?;
