@@ -82,6 +82,8 @@ pub(super) struct Streams<IO, S, B> {
     streams_max: usize,
     /// How long an answer may stand still.
     limit: Duration,
+    /// Bytes that the client has sent.
+    heard: u64,
     /// When to look whether answers go on and the client is there; none while there are no streams.
     alarm: Option<Alarm>,
     /// The last bytes are in the output, and then it is over.
@@ -121,8 +123,8 @@ where
         let mut output = Output::new(account);
         let server = Server::new(limits, output.bytes());
         let (pulse, streams_max) = (pulse.clone(), limits.streams_max as usize);
-        let (marks, due, waiting, alarm, ending) = (Arc::default(), VecDeque::new(), VecDeque::new(), None, None);
-        Self { io, service, pulse, server, marks, output, due, waiting, streams_max, limit, alarm, ending }
+        let (marks, due, waiting, heard, alarm, ending) = (Arc::default(), VecDeque::new(), VecDeque::new(), 0, None, None);
+        Self { io, service, pulse, server, marks, output, due, waiting, streams_max, limit, heard, alarm, ending }
     }
 
     /// Takes no more requests. What is being answered goes on.
@@ -191,6 +193,7 @@ where
                 return Ok(Heard::All);
             }
             let mut bytes = read.filled();
+            self.heard += bytes.len() as u64;
             if bytes.is_empty() {
                 return Ok(Heard::End);
             }
@@ -228,7 +231,9 @@ where
                 let_go(own);
             }
             Event::Room(Some(stream)) => {
-                if self.server.get(stream).is_some_and(Stream::has_room) {
+                // If there is none on the connection, it keeps its place.
+                let has_room = self.server.room(stream).is_some_and(|room| room > 0);
+                if has_room && self.server.get(stream).is_some_and(Stream::has_room) {
                     self.waiting.retain(|waiting| *waiting != stream);
                     self.due.push_back(stream);
                 }
@@ -343,7 +348,7 @@ where
         let alarm = self.alarm.get_or_insert_with(|| Alarm {
             sleep: Box::pin(sleep_until(at)),
             is_set: false,
-            heard: (now, self.pulse.bytes()),
+            heard: (now, self.heard),
             asked: None,
         });
         if alarm.sleep.deadline() > at {
@@ -363,7 +368,7 @@ where
                 alarm.is_set = true;
                 break;
             }
-            if alarm.is_gone(now, self.pulse.bytes()) {
+            if alarm.is_gone(now, self.heard) {
                 return Err("the client has not answered a PING".into());
             }
             if alarm.asked == Some(now) {
@@ -444,3 +449,6 @@ struct Panicked;
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
+
+#[cfg(test)]
+mod tests;
