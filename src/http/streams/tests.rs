@@ -1,3 +1,5 @@
+//! A connection over a pipe, with a client by hand.
+
 use std::{
     future::{poll_fn, ready},
     sync::atomic::AtomicBool,

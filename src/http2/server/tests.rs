@@ -1,3 +1,5 @@
+//! What each frame of a client comes to, and what is written for it.
+
 use proptest::prelude::*;
 
 use super::*;
