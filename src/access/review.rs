@@ -129,14 +129,14 @@ impl Subject {
     pub fn read(user: User, spec: &Value) -> Self {
         let Some(resource) = member(spec, "resourceAttributes") else {
             let path = &spec["nonResourceAttributes"];
-            let info = RequestInfo { path: text(path, "path").to_owned(), verb: text(path, "verb").to_owned(), ..RequestInfo::default() };
+            let info = RequestInfo { path: text(path, "path").into(), verb: text(path, "verb").to_owned(), ..RequestInfo::default() };
             return Self { user, info, ignored: None };
         };
         let own = |name: &str| text(resource, name).to_owned();
         let version = Some(own("version")).filter(|version| !version.is_empty()).unwrap_or_else(|| "*".to_owned());
         let (selectors, ignored) = selectors(resource);
         let info = RequestInfo {
-            path: String::new(),
+            path: Box::default(),
             verb: own("verb"),
             is_resource: true,
             group: own("group"),

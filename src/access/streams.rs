@@ -196,7 +196,7 @@ mod tests {
         let streams = Arc::new(Streams::default());
         let open = |name: &str| {
             let user = Arc::new(User { name: name.to_owned(), ..User::default() });
-            streams.open(user, Arc::new(RequestInfo { path: "/x".to_owned(), ..RequestInfo::default() }), None, Arc::default())
+            streams.open(user, Arc::new(RequestInfo { path: "/x".into(), ..RequestInfo::default() }), None, Arc::default())
         };
         let (jane, joe) = (open("jane"), open("joe"));
         let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());

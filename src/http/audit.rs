@@ -336,6 +336,6 @@ mod tests {
             ..RequestInfo::default()
         };
         assert!(is_long(&info("watch", "")) && is_long(&info("get", "log")) && !is_long(&info("get", "status")));
-        assert!(is_long(&RequestInfo { path: "/debug/pprof/heap".to_owned(), ..RequestInfo::default() }));
+        assert!(is_long(&RequestInfo { path: "/debug/pprof/heap".into(), ..RequestInfo::default() }));
     }
 }

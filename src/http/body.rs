@@ -1,6 +1,7 @@
 //! The body of a watch, event by event, and how large a list may be that is made at once.
 
 use std::{
+    cell::Cell,
     convert::Infallible,
     future::{Future, poll_fn},
     pin::Pin,
@@ -30,6 +31,9 @@ const LAST_STEPS: usize = 4;
 
 /// Bytes joined into one frame: what is pending for a watcher goes out in one write (design §8), and a list flows in pieces of this size.
 pub(super) const FRAME_BYTES: usize = 128 << 10;
+
+/// Events that a thread keeps room for between two watches.
+const ROOM_MAX: usize = 1 << 10;
 
 /// A bookmark is due this often (spec list-watch §4.5).
 pub(super) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -62,9 +66,6 @@ pub(super) struct WatchBody {
     deadline: Instant,
     bookmarks: Bookmarks,
     alarm: Pin<Box<Sleep>>,
-    out: Vec<Bytes>,
-    /// Of which the events in `out` are the parts, if they are initial ones.
-    whole: Option<Bytes>,
     timer: RequestTimer,
     /// When the request came and what it spans, until the annotated bookmark is written: `apiserver_watch_list_duration_seconds`.
     watch_list: Option<(Instant, Scope)>,
@@ -74,6 +75,19 @@ pub(super) struct WatchBody {
     permission: Option<Permission>,
     /// Whether the deadline is when what proves who asks counts no more.
     expires: bool,
+}
+
+/// Events to send.
+#[derive(Default)]
+struct Pending {
+    events: Vec<Bytes>,
+    /// Of which they are the parts, if they are initial ones.
+    whole: Option<Bytes>,
+}
+
+thread_local! {
+    /// Room for the events of whatever watch is polled on this thread: a watch has none while nothing is pending.
+    static ROOM: Cell<Vec<Bytes>> = const { Cell::new(Vec::new()) };
 }
 
 enum WatchSource {
@@ -141,8 +155,6 @@ impl WatchBody {
             deadline,
             bookmarks,
             alarm: Box::pin(tokio::time::sleep_until(deadline)),
-            out: Vec::new(),
-            whole: None,
             timer,
             watch_list: times.annotated.then_some((times.began, times.scope)),
             may_rest: Arc::default(),
@@ -181,19 +193,18 @@ impl WatchBody {
     }
 
     /// Joins what is pending into one frame. A single event is passed on as it is shared.
-    fn frame(&mut self) -> Frame<Bytes> {
+    fn frame(&mut self, pending: &mut Pending) -> Frame<Bytes> {
         let requests = &self.resource.requests;
-        requests.watch_events.inc_by(self.out.len() as u64);
-        self.out.iter().for_each(|event| requests.watch_events_sizes.observe(event.len() as f64));
-        let bytes = if self.out.len() == 1 {
-            self.out.pop().expect("one is there")
-        } else if let Some(whole) = self.whole.take().filter(|whole| are_all_of(whole, &self.out)) {
-            self.out = Vec::new();
+        let Pending { events, whole } = pending;
+        requests.watch_events.inc_by(events.len() as u64);
+        events.iter().for_each(|event| requests.watch_events_sizes.observe(event.len() as f64));
+        let bytes = if events.len() == 1 {
+            events.pop().expect("one is there")
+        } else if let Some(whole) = whole.take().filter(|whole| are_all_of(whole, events)) {
             whole
         } else {
-            let mut joined = Vec::with_capacity(self.out.iter().map(Bytes::len).sum());
-            // Taken, not drained: an idle watch keeps no room for the burst it began with.
-            std::mem::take(&mut self.out).iter().for_each(|event| append(event, &mut joined));
+            let mut joined = Vec::with_capacity(events.iter().map(Bytes::len).sum());
+            events.iter().for_each(|event| append(event, &mut joined));
             joined.into()
         };
         self.timer.add_bytes(bytes.len());
@@ -201,52 +212,52 @@ impl WatchBody {
     }
 
     /// Whether what is pending may be sent.
-    fn send(&mut self) -> Poll<bool> {
+    fn send(&mut self, pending: &mut Pending) -> Poll<bool> {
         if self.mute {
             self.source = WatchSource::Over;
-            self.out.clear();
+            pending.events.clear();
         }
-        self.tell_columns();
+        self.tell_columns(pending);
         Poll::Ready(!self.mute)
     }
 
-    fn fail(&mut self, error: ReadError) -> Poll<bool> {
-        self.end_with(&Status::from(error))
+    fn fail(&mut self, error: ReadError, pending: &mut Pending) -> Poll<bool> {
+        self.end_with(&Status::from(error), pending)
     }
 
     /// A last event that says why there are no more.
-    fn end_with(&mut self, status: &Status) -> Poll<bool> {
+    fn end_with(&mut self, status: &Status, pending: &mut Pending) -> Poll<bool> {
         match self.form.error(&status.to_json()) {
             Ok(frame) => {
                 self.source = WatchSource::Over;
-                self.out.push(frame);
-                self.tell_columns();
+                pending.events.push(frame);
+                self.tell_columns(pending);
                 Poll::Ready(true)
             }
-            Err(why) => self.cut(&why),
+            Err(why) => self.cut(&why, pending),
         }
     }
 
     /// What cannot be encoded ends the stream cleanly, after what came before it: kube-apiserver tells its log, and not the client.
-    fn cut(&mut self, why: &Unencodable) -> Poll<bool> {
+    fn cut(&mut self, why: &Unencodable, pending: &mut Pending) -> Poll<bool> {
         self.resource.forms.tell(why);
-        self.end()
+        self.end(pending)
     }
 
     /// The end, after what is pending.
-    fn end(&mut self) -> Poll<bool> {
+    fn end(&mut self, pending: &mut Pending) -> Poll<bool> {
         self.source = WatchSource::Over;
-        if self.out.is_empty() { Poll::Ready(false) } else { self.send() }
+        if pending.events.is_empty() { Poll::Ready(false) } else { self.send(pending) }
     }
 
-    fn expire(&mut self, seen: Revision, floor: Revision) -> Poll<bool> {
+    fn expire(&mut self, seen: Revision, floor: Revision, pending: &mut Pending) -> Poll<bool> {
         self.resource.metrics.terminated_watchers.inc();
-        self.fail(ReadError::WatchExpired { asked: seen, floor })
+        self.fail(ReadError::WatchExpired { asked: seen, floor }, pending)
     }
 
     /// A Table's columns are in the first event of a stream only; the frames, which are shared, have none.
-    fn tell_columns(&mut self) {
-        if let Some(first) = self.out.first_mut().filter(|_| !self.begun) {
+    fn tell_columns(&mut self, pending: &mut Pending) {
+        if let Some(first) = pending.events.first_mut().filter(|_| !self.begun) {
             *first = self.form.first_event(first);
             self.begun = true;
         }
@@ -270,26 +281,26 @@ impl WatchBody {
 
     /// The time is over: a last frame of what is pending, however late this is called. So a server that had no time for a short watch until now shows
     /// what was there all the while; kube-apiserver leaves that to chance.
-    fn last(&mut self) -> Poll<bool> {
+    fn last(&mut self, pending: &mut Pending) -> Poll<bool> {
         let WatchSource::Stream(mut subscription) = std::mem::replace(&mut self.source, WatchSource::Over) else {
             return Poll::Ready(false);
         };
         for _ in 0..LAST_STEPS {
-            let step = subscription.step(FRAME_BYTES, &mut self.out, Waker::noop());
+            let step = subscription.step(FRAME_BYTES, &mut pending.events, Waker::noop());
             self.resource.metrics.init_events.inc_by(subscription.take_processed());
             match step {
-                Step::Expired { seen, floor } => return self.expire(seen, floor),
-                Step::Unencodable(why) => return self.cut(&why),
-                Step::More if self.out.iter().map(Bytes::len).sum::<usize>() < FRAME_BYTES => {}
+                Step::Expired { seen, floor } => return self.expire(seen, floor, pending),
+                Step::Unencodable(why) => return self.cut(&why, pending),
+                Step::More if pending.events.iter().map(Bytes::len).sum::<usize>() < FRAME_BYTES => {}
                 Step::More | Step::Pending | Step::Ended => break,
             }
         }
         self.wrote(subscription.is_past_initial());
-        self.end()
+        self.end(pending)
     }
 
-    /// Waits for events; they are in `out` then. `false` at the end of the stream.
-    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    /// Waits for events; they are pending then. `false` at the end of the stream.
+    fn poll_pending(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<bool> {
         let this = self;
         let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
         let refused = refused.map(|(user, info, why)| match why {
@@ -298,9 +309,9 @@ impl WatchBody {
             Refused::Moved => None,
         });
         match (refused, matches!(this.source, WatchSource::Over)) {
-            (Some(Some(status)), false) => return this.end_with(&status),
+            (Some(Some(status)), false) => return this.end_with(&status, pending),
             // As if its time were over.
-            (Some(None), false) => return this.last(),
+            (Some(None), false) => return this.last(pending),
             _ => {}
         }
         let subscription = match &mut this.source {
@@ -308,37 +319,37 @@ impl WatchBody {
             WatchSource::Over => return Poll::Ready(false),
             WatchSource::Failed(_) => {
                 let WatchSource::Failed(error) = std::mem::replace(&mut this.source, WatchSource::Over) else { unreachable!("just seen") };
-                return this.fail(error);
+                return this.fail(error, pending);
             }
         };
         let mut due = false;
         if this.alarm.as_mut().poll(cx).is_ready() {
             if Instant::now() >= this.deadline {
                 if this.expires {
-                    return this.end_with(&Status::unauthorized());
+                    return this.end_with(&Status::unauthorized(), pending);
                 }
-                return this.last();
+                return this.last(pending);
             }
             due = true;
         }
         // The revision first, the log after: what the bookmark says was sent, was sent (guarantee Bookmarkable).
         let candidate = if due { subscription.bookmark_candidate() } else { None };
-        let step = subscription.step(FRAME_BYTES, &mut this.out, cx.waker());
-        this.whole = subscription.take_whole();
+        let step = subscription.step(FRAME_BYTES, &mut pending.events, cx.waker());
+        pending.whole = subscription.take_whole();
         this.resource.metrics.init_events.inc_by(subscription.take_processed());
         let initial_over = subscription.is_past_initial();
         if initial_over {
             this.may_rest.store(true, Ordering::Relaxed);
         }
         match step {
-            Step::More if this.out.is_empty() => {
+            Step::More if pending.events.is_empty() => {
                 // Much was looked at and nothing matched: let others run.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
             Step::More => {
                 this.wrote(initial_over);
-                this.send()
+                this.send(pending)
             }
             Step::Pending => {
                 if due {
@@ -347,10 +358,10 @@ impl WatchBody {
                     this.set_alarm();
                     match send.map(|revision| this.form.bookmark(revision, false)) {
                         Some(Ok(bookmark)) => {
-                            this.out.push(bookmark);
-                            return this.send();
+                            pending.events.push(bookmark);
+                            return this.send(pending);
                         }
-                        Some(Err(why)) => return this.cut(&why),
+                        Some(Err(why)) => return this.cut(&why, pending),
                         None => {}
                     }
                     // The alarm was set anew and must know our waker.
@@ -359,9 +370,9 @@ impl WatchBody {
                 this.wrote(initial_over);
                 Poll::Pending
             }
-            Step::Ended => this.end(),
-            Step::Expired { seen, floor } => this.expire(seen, floor),
-            Step::Unencodable(why) => this.cut(&why),
+            Step::Ended => this.end(pending),
+            Step::Expired { seen, floor } => this.expire(seen, floor, pending),
+            Step::Unencodable(why) => this.cut(&why, pending),
         }
     }
 }
@@ -383,11 +394,18 @@ impl Body for WatchBody {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.poll_out(cx).map(|more| more.then(|| Ok(self.frame())))
+        let mut pending = Pending { events: ROOM.take(), whole: None };
+        let polled = self.poll_pending(&mut pending, cx).map(|more| more.then(|| Ok(self.frame(&mut pending))));
+        debug_assert!(polled.is_ready() || pending.events.is_empty(), "what is pending is sent");
+        pending.events.clear();
+        if pending.events.capacity() <= ROOM_MAX {
+            ROOM.set(pending.events);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.source, WatchSource::Over) && self.out.is_empty()
+        matches!(self.source, WatchSource::Over)
     }
 }
 
@@ -412,7 +430,8 @@ impl Events {
 
     /// What is pending, at least one event as it is shared; `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Vec<Bytes>> {
-        poll_fn(|cx| self.0.poll_out(cx)).await.then(|| std::mem::take(&mut self.0.out))
+        let mut pending = Pending::default();
+        poll_fn(|cx| self.0.poll_pending(&mut pending, cx)).await.then_some(pending.events)
     }
 }
 

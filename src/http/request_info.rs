@@ -20,7 +20,7 @@ pub(super) fn request_info(method: &Method, raw_path: &str, query: &Query) -> Re
     if let Some(rest) = reader.read_prefix(&path) {
         reader.read_resource(method, &rest, query);
     }
-    RequestInfo { path, ..reader.0 }
+    RequestInfo { path: path.into(), ..reader.0 }
 }
 
 /// What is known so far.

@@ -73,7 +73,7 @@ fn resource(verb: &str, of: &str) -> RequestInfo {
 }
 
 fn path(path: &str) -> RequestInfo {
-    RequestInfo { verb: "get".to_owned(), path: path.to_owned(), ..RequestInfo::default() }
+    RequestInfo { verb: "get".to_owned(), path: path.into(), ..RequestInfo::default() }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::user::User;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The path, decoded.
-    pub path: String,
+    pub path: Box<str>,
     /// `get`, `list`, `watch`, …; of a path that is no resource the lower-case method.
     pub verb: String,
     /// Whether it is about a resource; else only path and verb count.

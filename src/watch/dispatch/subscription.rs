@@ -48,19 +48,22 @@ pub struct Subscription {
 }
 
 enum State {
-    /// Objects of the snapshot with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
-    Initial {
-        view: Arc<Lent>,
-        prefix: Bytes,
-        after: Bytes,
-        annotated: bool,
-        revision: Revision,
-    },
+    /// Boxed: most are past it.
+    Initial(Box<Initial>),
     /// Events after `seen` come from the ring.
     Catching,
     /// Events after `seen` come from the group's log.
     Live,
     Ended,
+}
+
+/// Objects of the snapshot with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
+struct Initial {
+    view: Arc<Lent>,
+    prefix: Bytes,
+    after: Bytes,
+    annotated: bool,
+    revision: Revision,
 }
 
 /// Where a watch starts (spec list-watch §4.1).
@@ -107,7 +110,7 @@ impl Subscription {
             Start::Initial { known, prefix, annotated } => {
                 let revision = known.revision;
                 let view = published.lend(known.view, revision);
-                (State::Initial { view, after: Bytes::new(), prefix, annotated, revision }, revision)
+                (State::Initial(Box::new(Initial { view, after: Bytes::new(), prefix, annotated, revision })), revision)
             }
             Start::After(seen) => (State::Catching, seen),
         };
@@ -125,7 +128,7 @@ impl Subscription {
     fn advance(&mut self, budget: usize, out: &mut Vec<Bytes>, waker: &Waker) -> Result<Step, Unencodable> {
         loop {
             match &mut self.state {
-                State::Initial { .. } => {
+                State::Initial(_) => {
                     if let Some(step) = self.initial(budget, out)? {
                         return Ok(step);
                     }
@@ -169,7 +172,7 @@ impl Subscription {
     /// Whether the initial objects, and the annotated bookmark if one was due, have been handed out.
     #[must_use]
     pub fn is_past_initial(&self) -> bool {
-        !matches!(self.state, State::Initial { .. })
+        !matches!(self.state, State::Initial(_))
     }
 
     /// Takes the count of objects and events looked at since the last call.
@@ -185,7 +188,8 @@ impl Subscription {
 
     /// Shows objects of the snapshot. `None`: look at the state again.
     fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Result<Option<Step>, Unencodable> {
-        let State::Initial { view, prefix, after, annotated, revision } = &mut self.state else { return Ok(None) };
+        let State::Initial(initial) = &mut self.state else { return Ok(None) };
+        let Initial { view, prefix, after, annotated, revision } = &mut **initial;
         let Some(view) = view.view() else { return Ok(Some(self.late())) };
         let group = self.seat.group();
         let filter = &group.key().filter;

@@ -24,7 +24,12 @@ pub fn fields(text: &str) -> Result<Vec<FieldClause>, String> {
     };
     let clauses = terms.into_iter().filter(|term| !term.is_empty()).map(clause);
     // An operator with nothing on either side asks for nothing.
-    clauses.filter(|clause| !matches!(clause, Ok(c) if c.label.is_empty() && c.value.is_empty())).collect()
+    let clauses = clauses.filter(|clause| !matches!(clause, Ok(c) if c.label.is_empty() && c.value.is_empty()));
+    // A watch keeps them, and has one as a rule; they are collected into room for four.
+    clauses.collect::<Result<Vec<_>, _>>().map(|mut clauses| {
+        clauses.shrink_to_fit();
+        clauses
+    })
 }
 
 /// The text between commas; a backslash takes the next character with it.
