@@ -117,9 +117,9 @@ impl Form {
         self.encoding.item_into(&self.content, object, message, out)
     }
 
-    /// What is written of an object after its head, if that is its text as it is.
-    pub(super) fn text<'o>(&self, object: &'o Object) -> Option<&'o [u8]> {
-        if self.media() == Media::Json { self.content.tail(object) } else { None }
+    /// Whether an object's text is read when it is written; messages are kept beside it.
+    pub(super) fn reads_text(&self) -> bool {
+        self.media() == Media::Json
     }
 
     /// One watch frame; one of JSON ends with its newline. The body shows `revision`: the object's own, but for DELETED that of the deletion

@@ -9,6 +9,7 @@
 //! tree       → stored → etcd value, answer to the writer       a built-in as Go prints it (`printed`)
 //! ```
 
+mod ahead;
 pub mod append;
 mod autoscaler_v1;
 pub mod blocks;

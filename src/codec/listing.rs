@@ -2,19 +2,19 @@
 //!
 //! What is not written yet costs the pointers of a list; so a client that does not read holds no answer, however large that is.
 
-use std::{hint::black_box, sync::Arc, vec::IntoIter};
+use std::{sync::Arc, vec::IntoIter};
 
 use bytes::Bytes;
 
-use super::{blocks::Stretch, content::ListMeta, encoding::Around, form::Form, unencodable::Unencodable};
+use super::{
+    ahead::{self, AHEAD},
+    blocks::Stretch,
+    content::ListMeta,
+    encoding::Around,
+    form::Form,
+    unencodable::Unencodable,
+};
 use model::{Epoch, Object};
-
-/// Objects whose text is asked for at once: writing a list is mostly waiting for memory, and what is asked for together comes together.
-const AHEAD: usize = 8;
-/// Bytes of each that are asked for.
-const AHEAD_BYTES: usize = 4 << 10;
-/// Bytes that memory brings at once.
-const LINE: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -106,13 +106,10 @@ impl Listing {
         Ok(())
     }
 
-    /// Has the processor fetch the text of the next objects, where that is what is written.
     fn ask_ahead(&self) {
         let left = self.objects.as_slice();
-        if left.len().is_multiple_of(AHEAD) {
-            let lines = |text: &[u8]| text.iter().take(AHEAD_BYTES).step_by(LINE).fold(0, |all, byte| all ^ byte);
-            let texts = left.iter().take(AHEAD).filter_map(|object| self.form.text(object));
-            black_box(texts.fold(0, |all, text| all ^ lines(text)));
+        if left.len().is_multiple_of(AHEAD) && self.form.reads_text() {
+            ahead::ask(left.iter());
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
+    ahead::{self, AHEAD},
     content::{Content, ListMeta, Parts},
     proto::{self, Message, ProtoError},
     unencodable::Unencodable,
@@ -50,12 +51,18 @@ impl Wire {
     /// The messages of a list's first objects that stay with no object, and how many bytes all of them are as items.
     pub(super) fn messages(&self, content: &Content, objects: &[Arc<Object>]) -> Result<(Vec<Bytes>, usize), Unencodable> {
         let (mut kept, mut kept_bytes, mut bytes) = (Vec::new(), 0, 0);
-        for object in objects {
-            let message = self.message(content, object)?;
-            bytes += proto::field_len(ITEMS, message.len());
-            kept_bytes += message.len();
-            if !self.kept && kept_bytes <= KEPT_BYTES {
-                kept.push(message);
+        for few in objects.chunks(AHEAD) {
+            // Where one is made, those beside it are as a rule.
+            if !self.kept || few[0].message().is_none() {
+                ahead::ask(few.iter());
+            }
+            for object in few {
+                let message = self.message(content, object)?;
+                bytes += proto::field_len(ITEMS, message.len());
+                kept_bytes += message.len();
+                if !self.kept && kept_bytes <= KEPT_BYTES {
+                    kept.push(message);
+                }
             }
         }
         Ok((kept, bytes))
