@@ -68,9 +68,9 @@ pub(super) struct WatchBody {
     alarm: Pin<Box<Sleep>>,
     timer: RequestTimer,
     /// When the request came and what it spans, until the annotated bookmark is written: `apiserver_watch_list_duration_seconds`.
-    watch_list: Option<(Instant, Scope)>,
-    /// Whether what was there at the beginning is shown.
-    may_rest: Arc<AtomicBool>,
+    watch_list: Option<Box<(Instant, Scope)>>,
+    /// Told when what was there at the beginning is shown.
+    may_rest: Option<Arc<AtomicBool>>,
     /// Its right to go on; none where nobody can take it away.
     permission: Option<Permission>,
     /// Whether the deadline is when what proves who asks counts no more.
@@ -156,8 +156,8 @@ impl WatchBody {
             bookmarks,
             alarm: Box::pin(tokio::time::sleep_until(deadline)),
             timer,
-            watch_list: times.annotated.then_some((times.began, times.scope)),
-            may_rest: Arc::default(),
+            watch_list: times.annotated.then(|| Box::new((times.began, times.scope))),
+            may_rest: Some(Arc::default()),
             permission: None,
             expires: false,
         };
@@ -179,7 +179,7 @@ impl WatchBody {
 
     /// How long it lasts, and from when on it may stand still.
     pub(super) fn long_running(&self) -> LongRunning {
-        LongRunning { until: self.deadline, may_rest: self.may_rest.clone() }
+        LongRunning { until: self.deadline, may_rest: self.may_rest.clone().unwrap_or_default() }
     }
 
     fn set_alarm(&mut self) {
@@ -269,7 +269,7 @@ impl WatchBody {
             return;
         }
         let now = Instant::now();
-        if let Some((began, scope)) = self.watch_list.take() {
+        if let Some((began, scope)) = self.watch_list.take().map(|begun| *begun) {
             self.resource.requests.watch_list_duration(scope).observe((now - began).as_secs_f64());
         }
         if self.bookmarks == Bookmarks::AfterAnnotated {
@@ -287,7 +287,7 @@ impl WatchBody {
         };
         for _ in 0..LAST_STEPS {
             let step = subscription.step(FRAME_BYTES, &mut pending.events, Waker::noop());
-            self.resource.metrics.init_events.inc_by(subscription.take_processed());
+            count_looks(&self.resource, &mut subscription);
             match step {
                 Step::Expired { seen, floor } => return self.expire(seen, floor, pending),
                 Step::Unencodable(why) => return self.cut(&why, pending),
@@ -336,10 +336,10 @@ impl WatchBody {
         let candidate = if due { subscription.bookmark_candidate() } else { None };
         let step = subscription.step(FRAME_BYTES, &mut pending.events, cx.waker());
         pending.whole = subscription.take_whole();
-        this.resource.metrics.init_events.inc_by(subscription.take_processed());
+        count_looks(&this.resource, subscription);
         let initial_over = subscription.is_past_initial();
-        if initial_over {
-            this.may_rest.store(true, Ordering::Relaxed);
+        if let Some(may_rest) = this.may_rest.take_if(|_| initial_over) {
+            may_rest.store(true, Ordering::Relaxed);
         }
         match step {
             Step::More if pending.events.is_empty() => {
@@ -374,6 +374,14 @@ impl WatchBody {
             Step::Expired { seen, floor } => this.expire(seen, floor, pending),
             Step::Unencodable(why) => this.cut(&why, pending),
         }
+    }
+}
+
+/// Counts the objects and events that were looked at. A watch that is live looks at none, and all threads count in the same place.
+fn count_looks(resource: &Resource, subscription: &mut Subscription) {
+    let looked_at = subscription.take_processed();
+    if looked_at > 0 {
+        resource.metrics.init_events.inc_by(looked_at);
     }
 }
 
@@ -438,6 +446,7 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::registry::test_resource;
@@ -496,6 +505,18 @@ mod tests {
         let frames = frames_of_a_late_watch(2, true).await;
         let kinds: Vec<&str> = frames.concat().lines().map(|line| if line.contains("BOOKMARK") { "BOOKMARK" } else { "ADDED" }).collect();
         assert_eq!((frames.len(), &kinds[..]), (1, &["ADDED", "ADDED", "BOOKMARK"][..]), "{frames:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_rests_is_woken_when_its_time_is_over() {
+        let resource = Arc::new(test_resource("", "configmaps"));
+        let (scope, form, began) = (Scope::Namespace, resource.forms.whole().form.clone(), Instant::now());
+        let length = 2 * BOOKMARK_EVERY;
+        let times = WatchTimes { began, length, bookmarks: true, annotated: true, scope, form, mute: false };
+        let timer = resource.requests.request(Verb::Watch, scope);
+        let body = WatchBody::stream(Box::new(test_subscription(2, true)), resource, &times, timer);
+        let bytes = timeout(2 * length, BodyExt::collect(body)).await.expect("it ends").expect("infallible").to_bytes();
+        assert_eq!((began.elapsed(), bytes.iter().filter(|byte| **byte == b'\n').count()), (length, 3), "two objects and one bookmark");
     }
 
     #[tokio::test(start_paused = true)]
