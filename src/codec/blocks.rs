@@ -16,9 +16,11 @@ use flate2::{Compress, Compression, Crc, FlushCompress};
 use super::run::{Run, RunName, Track};
 use model::{Epoch, Filter, Object, Revision};
 
-/// A block ends after about one object of this many, whichever is listed: by its uid, which never changes. A power of two. With 16 objects of 1.5 KB a list is
-/// 4 % longer than with 64 (docs/performance.md, Forms), and a change costs a quarter.
-const ONE_IN: u64 = 16;
+/// A block has this many objects at least, and then ends with the next of about one in so many, by its uid, which never changes: fifteen as a rule, and seldom
+/// more than thirty. With 16 objects of 1.5 KB a list is 4 % longer than with 64 (docs/performance.md, Forms), and a change costs a quarter. Blocks that end with
+/// one of sixteen and have no least size are as long; but what changes is in a long one as a rule, of thirty.
+const LEAST_OBJECTS: usize = 8;
+const ONE_IN: u64 = 8;
 /// A block has this many objects at most.
 const MOST_OBJECTS: usize = 64;
 /// A block ends with the object that makes it this large, bytes before compression.
@@ -58,7 +60,8 @@ impl Salt {
             (object.key(), object.revision.0).hash(&mut keyed);
             other = (other.rotate_left(5) ^ object.uid_hash ^ object.revision.0).wrapping_mul(ODD);
             (count, bytes) = (count + 1, bytes + weight(object));
-            if object.uid_hash % ONE_IN == 0 || bytes >= ENOUGH_BYTES {
+            let is_end = count >= LEAST_OBJECTS && object.uid_hash.is_multiple_of(ONE_IN);
+            if is_end || bytes >= ENOUGH_BYTES {
                 break;
             }
         }
@@ -376,8 +379,11 @@ pub(super) mod tests {
         assert_eq!(name(&salt.clone(), 1, &[("a", 1), ("b", 2)]), names[0], "of the same form");
     }
 
+    /// Objects after which two lists that begin at different ones have met.
+    const SOON: usize = 150;
+
     #[test]
-    fn blocks_end_at_the_same_objects_wherever_a_list_begins() {
+    fn blocks_soon_end_at_the_same_objects_wherever_a_list_begins() {
         let salt = Salt::default();
         let all: Vec<_> = (0..2_000).map(|at| object(&format!("o-{at:04}"), at, 10)).collect();
         let ends = |from: usize| {
@@ -390,10 +396,14 @@ pub(super) mod tests {
         };
         let whole = ends(0);
         assert!((60..240).contains(&whole.len()), "{whole:?}");
-        for from in [1, 500, 777, 1_999] {
-            let common: Vec<_> = whole.iter().copied().filter(|end| *end > from).collect();
-            assert!(ends(from).ends_with(&common[usize::from(common.len() > 1)..]), "{from}");
+        for from in [1, 2, 3, 500, 777, 1_500, 1_999] {
+            let common: Vec<_> = whole.iter().copied().filter(|end| *end > from + SOON).collect();
+            assert!(ends(from).ends_with(&common), "{from}");
         }
+        // What a change costs: one object of a hundred, in blocks of these lengths.
+        let lengths = [0].iter().chain(&whole).zip(&whole).map(|(start, end)| end - start);
+        let (objects, squares) = lengths.fold((0, 0), |(sum, squares), length| (sum + length, squares + length * length));
+        assert!((10..25).contains(&(squares / objects)), "{} objects are in the block of one that has changed", squares / objects);
         // Large objects end a block earlier, and none has more than the most.
         let large: Vec<_> = (0..50).map(|at| object(&format!("l-{at}"), at, ENOUGH_BYTES / 4)).collect();
         assert!(salt.stretch(Epoch(1), &large, |object| object.tail().len()).objects <= 4);
