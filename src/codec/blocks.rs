@@ -1,7 +1,8 @@
 //! Stretches of a list, compressed once and shared by all who list the same objects (design §3, "Compressed blocks"). Knows no form and no request.
 //!
 //! A block holds no object. It has a name made of what is in it: the form that wrote it, the epoch, each object's key and revision. So a block is never
-//! wrong, only unused; where one ends depends on the objects alone, so that pages, namespaces and the next list after a change find the others again.
+//! wrong, only unused; where one ends depends on the objects and, after the first few, not on where a list begins, so that pages, namespaces and the next list
+//! after a change find the others again.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -400,7 +401,7 @@ pub(super) mod tests {
             let common: Vec<_> = whole.iter().copied().filter(|end| *end > from + SOON).collect();
             assert!(ends(from).ends_with(&common), "{from}");
         }
-        // What a change costs: one object of a hundred, in blocks of these lengths.
+        // The objects in the block of one that has changed, on average: those of large blocks change more often.
         let lengths = [0].iter().chain(&whole).zip(&whole).map(|(start, end)| end - start);
         let (objects, squares) = lengths.fold((0, 0), |(sum, squares), length| (sum + length, squares + length * length));
         assert!((10..25).contains(&(squares / objects)), "{} objects are in the block of one that has changed", squares / objects);

@@ -68,9 +68,9 @@ pub(super) struct WatchBody {
     alarm: Pin<Box<Sleep>>,
     timer: RequestTimer,
     /// When the request came and what it spans, until the annotated bookmark is written: `apiserver_watch_list_duration_seconds`.
-    watch_list: Option<Box<(Instant, Scope)>>,
-    /// Told when what was there at the beginning is shown.
-    may_rest: Option<Arc<AtomicBool>>,
+    watch_list: Option<(Instant, Scope)>,
+    /// Whether what was there at the beginning is shown.
+    may_rest: Arc<AtomicBool>,
     /// Its right to go on; none where nobody can take it away.
     permission: Option<Permission>,
     /// Whether the deadline is when what proves who asks counts no more.
@@ -156,8 +156,8 @@ impl WatchBody {
             bookmarks,
             alarm: Box::pin(tokio::time::sleep_until(deadline)),
             timer,
-            watch_list: times.annotated.then(|| Box::new((times.began, times.scope))),
-            may_rest: Some(Arc::default()),
+            watch_list: times.annotated.then_some((times.began, times.scope)),
+            may_rest: Arc::default(),
             permission: None,
             expires: false,
         };
@@ -179,7 +179,7 @@ impl WatchBody {
 
     /// How long it lasts, and from when on it may stand still.
     pub(super) fn long_running(&self) -> LongRunning {
-        LongRunning { until: self.deadline, may_rest: self.may_rest.clone().unwrap_or_default() }
+        LongRunning { until: self.deadline, may_rest: self.may_rest.clone() }
     }
 
     fn set_alarm(&mut self) {
@@ -269,7 +269,7 @@ impl WatchBody {
             return;
         }
         let now = Instant::now();
-        if let Some((began, scope)) = self.watch_list.take().map(|begun| *begun) {
+        if let Some((began, scope)) = self.watch_list.take() {
             self.resource.requests.watch_list_duration(scope).observe((now - began).as_secs_f64());
         }
         if self.bookmarks == Bookmarks::AfterAnnotated {
@@ -338,8 +338,8 @@ impl WatchBody {
         pending.whole = subscription.take_whole();
         count_looks(&this.resource, subscription);
         let initial_over = subscription.is_past_initial();
-        if let Some(may_rest) = this.may_rest.take_if(|_| initial_over) {
-            may_rest.store(true, Ordering::Relaxed);
+        if initial_over {
+            this.may_rest.store(true, Ordering::Relaxed);
         }
         match step {
             Step::More if pending.events.is_empty() => {

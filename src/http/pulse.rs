@@ -196,6 +196,10 @@ impl Open {
             self.pulse.step();
         }
     }
+
+    fn is_answer(&self) -> bool {
+        self.is_answer.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Open {
@@ -214,14 +218,12 @@ pub(super) struct Sent<B> {
     body: B,
     open: Arc<Open>,
     long: Option<LongRunning>,
-    /// It is a watch that may stand still: nobody asks what of it is written.
-    rests: bool,
 }
 
 impl<B> Sent<B> {
     /// The answer begins.
     pub(super) fn new(body: B, open: Open, long: Option<LongRunning>) -> Self {
-        Self { body, open: Arc::new(open.answered(long.as_ref().map(|long| long.until))), long, rests: false }
+        Self { body, open: Arc::new(open.answered(long.as_ref().map(|long| long.until))), long }
     }
 }
 
@@ -234,9 +236,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
         let frame = Pin::new(&mut this.body).poll_frame(cx);
         if this.long.as_ref().is_some_and(LongRunning::may_rest) {
             this.open.rest();
-            (this.long, this.rests) = (None, true);
+            this.long = None;
         }
-        if this.rests {
+        // A watch that may stand still: nobody asks what of it is written.
+        if !this.open.is_answer() {
             return frame;
         }
         this.open.pulse.step();

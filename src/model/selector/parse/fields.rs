@@ -18,18 +18,17 @@ pub struct FieldClause {
 pub fn fields(text: &str) -> Result<Vec<FieldClause>, String> {
     let mut terms = terms(text);
     terms.sort_unstable();
-    let clause = |term: &str| {
+    let clause = |term: &str| -> Result<FieldClause, String> {
         let (label, equal, value) = split(term).ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
         Ok(FieldClause { label: label.to_owned(), equal, value: unescaped(value)? })
     };
     let clauses = terms.into_iter().filter(|term| !term.is_empty()).map(clause);
     // An operator with nothing on either side asks for nothing.
     let clauses = clauses.filter(|clause| !matches!(clause, Ok(c) if c.label.is_empty() && c.value.is_empty()));
-    // A watch keeps them, and has one as a rule; they are collected into room for four.
-    clauses.collect::<Result<Vec<_>, _>>().map(|mut clauses| {
-        clauses.shrink_to_fit();
-        clauses
-    })
+    let mut clauses: Vec<_> = clauses.collect::<Result<_, _>>()?;
+    // A watch keeps them, and has one as a rule; they were collected into room for four.
+    clauses.shrink_to_fit();
+    Ok(clauses)
 }
 
 /// The text between commas; a backslash takes the next character with it.
