@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last: its protocols with our limits, and what ends connections that ask for nothing or read nothing. Knows no route.
+//! One connection from its first byte to its last: its protocols with our limits, and what ends connections that ask for nothing or read nothing.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{HeaderValue, Request, Response, Version, header::CONNECTION};
 use http_body::Body;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
@@ -21,6 +21,7 @@ use super::{
     connections::{Reason, STRANGER_REQUESTS_MAX},
     counted::{Counted, LongRunning},
     inflight::Place,
+    linger::linger,
     listen::ConnInfo,
     pulse::{Felt, Open, Pulse, Sent},
     received::Received,
@@ -92,11 +93,18 @@ where
     let io = Rewind::new(Felt::new(io, Arc::clone(&pulse), Arc::clone(&info.seat)));
     let served = Served { io, pulse, followed, info };
     async move {
-        let is_whole = requests(&served, speech, limits, service).await;
-        let handshake = served.followed.lock().expect("no holder panics").take().filter(|_| is_whole);
+        let ended = requests(&served, speech, limits, service).await;
+        let handshake = served.followed.lock().expect("no holder panics").take().filter(|_| ended == Ended::Written);
         if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
             // Boxed: few connections need room for it.
             Box::pin(followed.run(served.io.clone(), &served.info)).await;
+        }
+        if ended != Ended::Cut {
+            let lingering = Box::pin(linger(served.io));
+            tokio::select! {
+                () = lingering => {}
+                _ = served.info.seat.left() => {}
+            }
         }
     }
 }
@@ -112,8 +120,19 @@ struct Served<IO> {
     info: Arc<ConnInfo>,
 }
 
-/// Whether all that was to be written is: then another protocol may follow.
-async fn requests<IO, F, Fut, B>(served: &Served<IO>, speech: &Speech, limits: &Connections, service: F) -> bool
+/// How the requests of a connection have ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// All that was to be written is: another protocol may follow.
+    Written,
+    /// One side has broken a rule, or the client is gone. What was written may say why.
+    Failed,
+    /// The client has had its time.
+    Cut,
+}
+
+/// Answers the requests of a connection.
+async fn requests<IO, F, Fut, B>(served: &Served<IO>, speech: &Speech, limits: &Connections, service: F) -> Ended
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<Received>, Arc<ConnInfo>) -> Fut,
@@ -130,6 +149,7 @@ where
         if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {
             info.seat.leave(Reason::Requests);
         }
+        let remains = request.body().remains();
         let answer = service(request, Arc::clone(info));
         let (followed, unread) = (Arc::clone(followed), Arc::clone(&info.unread));
         if is_h2 && limits.goaway_chance > 0.0 && rand::rng().random::<f64>() < limits.goaway_chance {
@@ -137,6 +157,12 @@ where
         }
         async move {
             let mut answer = answer.await;
+            if let Some(remains) = remains
+                && !Box::pin(remains.drain()).await
+            {
+                // hyper closes the connection, but would say so too late.
+                answer.headers_mut().entry(CONNECTION).or_insert(HeaderValue::from_static("close"));
+            }
             let long = answer.extensions().get::<LongRunning>().cloned();
             let made = answer.extensions_mut().remove::<Arc<Hold>>();
             let place = answer.extensions_mut().remove::<Place>();
@@ -194,7 +220,7 @@ where
         match turns.run(chores).await {
             Turned::Over(result) => return ended(info, result),
             Turned::Chores(Chore::Unread) => return unread(info),
-            Turned::Chores(_) if must_end || !(pulse.has_open() || turns.connection().has_unwritten()) => return false,
+            Turned::Chores(_) if must_end || !(pulse.has_open() || turns.connection().has_unwritten()) => return Ended::Cut,
             Turned::Chores(_) => {}
         }
     }
@@ -211,17 +237,16 @@ enum Chore {
     Unread,
 }
 
-fn unread(info: &ConnInfo) -> bool {
+fn unread(info: &ConnInfo) -> Ended {
     info.seat.leave(Reason::Unread);
     tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
-    false
+    Ended::Cut
 }
 
-fn ended(info: &ConnInfo, result: Result<(), Box<dyn Error + Send + Sync>>) -> bool {
-    if let Err(error) = &result {
-        tracing::debug!(peer = %info.peer, error, "connection ended");
-    }
-    result.is_ok()
+fn ended(info: &ConnInfo, result: Result<(), Box<dyn Error + Send + Sync>>) -> Ended {
+    let Err(error) = result else { return Ended::Written };
+    tracing::debug!(peer = %info.peer, error, "connection ended");
+    Ended::Failed
 }
 
 /// Returns when a connection should be closed: no whole head in time, or nothing asked for too long.

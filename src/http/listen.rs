@@ -22,6 +22,7 @@ use super::{
     budget::{Account, Budget},
     connection,
     connections::{Connections, Seat},
+    linger::linger,
     received::Received,
     slices::{Single, Stepped},
     spoken::Speech,
@@ -332,13 +333,17 @@ where
     // Boxed: when it is over, nothing of it takes room.
     let handshake = Box::pin(async {
         tokio::select! {
-            handshake = tls.acceptor(local.ip()).accept(Single::new(stream)) => Some(handshake),
+            handshake = tls.acceptor(local.ip()).accept(Single::new(stream)).into_fallible() => Some(handshake),
             _ = stop.wait_for(|stopped| *stopped) => None,
         }
     });
     let stream = match handshake.await {
         Some(Ok(stream)) => stream,
-        Some(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
+        Some(Err((error, stream))) => {
+            tracing::debug!(%peer, %error, "TLS handshake failed");
+            // The alert says why.
+            return linger(stream).await;
+        }
         None => return,
     };
     let now = SystemTime::now();

@@ -22,6 +22,7 @@ mod incoming;
 pub mod inflight;
 pub mod last_use;
 mod line;
+mod linger;
 pub mod listen;
 mod mutate;
 mod offload;

@@ -130,7 +130,7 @@ where
     type Future = Fut;
 
     fn call(&self, request: Request<Incoming>) -> Fut {
-        (self.0)(request.map(Received::Incoming))
+        (self.0)(Received::http1(request))
     }
 }
 

@@ -10,6 +10,7 @@ mod admin;
 mod aggregated;
 mod audit;
 mod backlog;
+mod bodies;
 mod counters;
 mod definitions;
 mod forms;
@@ -125,6 +126,12 @@ impl Alone {
     /// Where it listens.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Asks it to stop.
+    fn terminate(&self) -> Outcome {
+        crate::live::peers::send(self.child.id(), "TERM")?;
+        Ok(())
     }
 
     /// `kill -9`, and waits until it is gone.

@@ -15,6 +15,7 @@ use rustls::{
     client::WantsClientCert,
     pki_types::{CertificateDer, PrivateKeyDer},
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(crate) use socket::{Frame as SocketFrame, Handshake, Socket};
 pub(crate) use watch::{Frame, Watch, item_of};
@@ -156,6 +157,11 @@ impl Client {
         let mut request = head.into_bytes();
         request.extend_from_slice(body);
         Whole::read(&self.connect().await?.until_close(&request).await?)
+    }
+
+    /// A new connection, for what no client of HTTP does.
+    pub(crate) async fn raw(&self) -> io::Result<impl AsyncRead + AsyncWrite + Send + use<>> {
+        Ok(self.connect().await?.into_stream())
     }
 
     async fn connect(&self) -> io::Result<Connection> {
