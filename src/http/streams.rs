@@ -46,6 +46,9 @@ pub(super) const TURN_MAX: Duration = Duration::from_millis(1);
 /// Streams that are polled between two looks at the clock.
 const STREAMS_BETWEEN: usize = 8;
 
+/// Events of what was read that are handled between two looks at the clock.
+const EVENTS_BETWEEN: usize = 8;
+
 /// What is read at a time, bytes: a TLS record. The room for it is the thread's.
 const READ_BYTES: usize = 16 << 10;
 
@@ -76,7 +79,7 @@ pub(super) struct Streams<IO, S, B> {
     output: Output,
     /// Streams that are to be polled, in the order of their marks.
     due: VecDeque<u32>,
-    /// Streams that wait for room in the windows, in the order in which they began to.
+    /// Streams that wait for room in the windows, in the order in which they began to; none that has ended.
     waiting: VecDeque<u32>,
     /// Those that a client may have at once.
     streams_max: usize,
@@ -197,7 +200,13 @@ where
             if bytes.is_empty() {
                 return Ok(Heard::End);
             }
-            loop {
+            for happened in 1.. {
+                // What was read is worth much time to a client that begins and ends streams.
+                if happened % EVENTS_BETWEEN == 0 && began.elapsed() >= TURN_MAX {
+                    self.heard -= bytes.len() as u64;
+                    self.io.unread(bytes);
+                    return Ok(Heard::More);
+                }
                 match self.server.next(&mut bytes, self.output.bytes()) {
                     Ok(Some(event)) => self.happened(event, began),
                     Ok(None) => break,
@@ -226,8 +235,9 @@ where
                     inbox.finish(trailers);
                 }
             }
-            Event::Gone { own } => {
-                tracing::debug!("a client has cancelled a stream, or broken it");
+            Event::Gone { stream, own } => {
+                tracing::debug!(stream, "a client has cancelled a stream, or broken it");
+                self.waiting.retain(|waiting| *waiting != stream);
                 let_go(own);
             }
             Event::Room(Some(stream)) => {
@@ -407,6 +417,7 @@ where
         }
         for stream in late {
             tracing::debug!(stream, "an answer is not read");
+            self.waiting.retain(|waiting| *waiting != stream);
             let_go(self.server.reset(stream, Code::CANCEL, self.output.bytes()));
         }
         if !is_read {

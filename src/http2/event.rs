@@ -48,6 +48,8 @@ pub enum Event<T> {
     },
     /// A stream is over before its end: the client does not want it, or has broken it.
     Gone {
+        /// Which one.
+        stream: u32,
         /// What the caller kept of it.
         own: Option<T>,
     },

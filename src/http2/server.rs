@@ -320,7 +320,7 @@ impl<T> Server<T> {
             return Err(Fault::new(Code::FRAME_SIZE_ERROR, "a RST_STREAM has four bytes"));
         }
         self.idle(stream)?;
-        let gone = self.remove(stream).map(|own| Event::Gone { own: own.into_kept() });
+        let gone = self.remove(stream).map(|own| Event::Gone { stream, own: own.into_kept() });
         if gone.is_some() {
             self.recent.add(stream, By::Client);
         }
@@ -533,7 +533,7 @@ impl<T> Server<T> {
         if self.faults > self.limits.faults_max {
             return Err(Fault::new(Code::ENHANCE_YOUR_CALM, "too many streams were broken"));
         }
-        let gone = self.remove(stream).map(|own| Event::Gone { own: own.into_kept() });
+        let gone = self.remove(stream).map(|own| Event::Gone { stream, own: own.into_kept() });
         self.write_reset(stream, code, out);
         Ok(gone)
     }

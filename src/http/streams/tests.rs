@@ -8,7 +8,7 @@ use std::{
 use http_body_util::Full;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
-    task::JoinHandle,
+    task::{JoinHandle, yield_now},
     time::timeout,
 };
 
@@ -123,4 +123,30 @@ async fn streams_that_wait_have_their_turns() {
         }
     }
     assert!(order.windows(3).all(|three| three[0] != three[2]), "{order:?}");
+}
+
+/// A million of them made every WINDOW_UPDATE of the client a walk.
+#[tokio::test]
+async fn streams_that_are_reset_while_they_wait_are_forgotten() {
+    let (server, mut client) = duplex(1_000_000);
+    let service = |_: Request<Received>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 100])))));
+    let mut streams = Streams::new(Rewind::new(server), &Arc::default(), &Account::of_a_test(), LIMITS, LIMIT, service);
+    let turn = async |streams: &mut Streams<_, _, _>| {
+        yield_now().await;
+        poll_fn(|cx| Poll::Ready(streams.poll(cx).is_pending())).await
+    };
+    // No stream's window has room.
+    let mut frames = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
+    for stream in (1..200).step_by(2) {
+        frames.extend(get(stream, ROOT));
+        client.write_all(&std::mem::take(&mut frames)).await.expect("there is room");
+        while streams.waiting.is_empty() {
+            turn(&mut streams).await;
+        }
+        assert_eq!(streams.waiting, [stream]);
+        frames.extend(frame(3, 0, stream, &[0, 0, 0, 8]));
+        client.write_all(&std::mem::take(&mut frames)).await.expect("there is room");
+        turn(&mut streams).await;
+        assert!(streams.waiting.is_empty(), "{:?}", streams.waiting);
+    }
 }

@@ -41,7 +41,7 @@ impl Pair {
                 }
                 Event::Data { stream, data, is_end } => format!("{stream} {}{}", data.len(), if is_end { "" } else { " …" }),
                 Event::Trailers { stream, trailers } => format!("{stream} trailers {}", trailers.len()),
-                Event::Gone { own } => format!("gone {own:?}"),
+                Event::Gone { own, .. } => format!("gone {own:?}"),
                 Event::Room(stream) => format!("room {stream:?}"),
             });
         }
