@@ -27,7 +27,11 @@ const RENEW_DAYS: u32 = 30;
 /// How far the clock of a client may be behind.
 const SKEW: Duration = Duration::from_secs(3600);
 
-/// The subject of the authority, and of the server.
+/// The authority. Its subject is nobody else's: OpenSSL takes a certificate whose subject is also its issuer for one that has signed itself.
+const AUTHORITY: &str = "watchcache-ca";
+/// The server. The authorities of older data directories are called `watchcache`, and stay good.
+const SERVER: &str = "watchcache-server";
+/// Cluster, user and context of the kubeconfig.
 const OURS: &str = "watchcache";
 /// The administrator.
 const NAME: &str = "kubernetes-admin";
@@ -44,15 +48,14 @@ pub(super) fn keep(admin: &Admin, now: SystemTime) -> Result<(), String> {
         _ => Pair::make(&admin.authority_file, authority_params(now), None)?,
     };
     let (trusted, server_name) = if admin.makes_certificate {
-        let server = leaf_params(OURS, &admin.names, ExtendedKeyUsagePurpose::ServerAuth, now)?;
-        Pair::keep(&admin.cert_file, server, &admin.names, &authority, now)?;
+        let server = Leaf { name: SERVER, organization: None, names: &admin.names, usage: ExtendedKeyUsagePurpose::ServerAuth };
+        Pair::keep(&admin.cert_file, &server, &authority, now)?;
         (block(&authority.pem, "CERTIFICATE"), None)
     } else {
         given(&admin.cert_file, admin.server.ip())?
     };
-    let mut client = leaf_params(NAME, &[], ExtendedKeyUsagePurpose::ClientAuth, now)?;
-    client.distinguished_name.push(DnType::OrganizationName, GROUP);
-    let client = Pair::keep(&admin.client_file, client, &[], &authority, now)?;
+    let client = Leaf { name: NAME, organization: Some(GROUP), names: &[], usage: ExtendedKeyUsagePurpose::ClientAuth };
+    let client = Pair::keep(&admin.client_file, &client, &authority, now)?;
     let text = kubeconfig(admin, &trusted, server_name.as_deref(), &client.pem);
     if fs::read(&admin.kubeconfig).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());
@@ -71,11 +74,38 @@ pub(super) fn serving(name: &str, now: SystemTime) -> Result<(String, String, St
     let wrong = |error: rcgen::Error| format!("{name}: {error}");
     let authority_key = KeyPair::generate().map_err(wrong)?;
     let authority = authority_params(now).self_signed(&authority_key).map_err(wrong)?;
-    let mut leaf = leaf_params(name, &[name.to_owned()], ExtendedKeyUsagePurpose::ServerAuth, now)?;
+    let names = [name.to_owned()];
+    let leaf = Leaf { name, organization: None, names: &names, usage: ExtendedKeyUsagePurpose::ServerAuth };
+    let mut leaf = leaf.params(now)?;
     leaf.not_after = moment(now + AUTHORITY_DAYS * DAY);
     let key = KeyPair::generate().map_err(wrong)?;
     let signed = leaf.signed_by(&key, &Issuer::new(authority_params(now), &authority_key)).map_err(wrong)?;
     Ok((authority.pem(), signed.pem(), key.serialize_pem()))
+}
+
+/// Whose certificate it is, what for, and by which names and addresses.
+struct Leaf<'a> {
+    name: &'a str,
+    organization: Option<&'a str>,
+    names: &'a [String],
+    usage: ExtendedKeyUsagePurpose,
+}
+
+impl Leaf<'_> {
+    /// Has all that RFC 5280 asks for, which OpenSSL checks when it is strict: Python does that since 3.13.
+    fn params(&self, now: SystemTime) -> Result<CertificateParams, String> {
+        let named = CertificateParams::new(self.names).map_err(|error| format!("{}: {error}", self.names.join(", ")))?;
+        let mut params = params(self.name, now, LEAF_DAYS);
+        if let Some(organization) = self.organization {
+            params.distinguished_name.push(DnType::OrganizationName, organization);
+        }
+        params.subject_alt_names = named.subject_alt_names;
+        // With it comes the SubjectKeyIdentifier.
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![self.usage.clone()];
+        Ok(params)
+    }
 }
 
 /// A certificate and its key, in one file: so they are never of two kinds.
@@ -106,27 +136,50 @@ impl Pair {
         let key = KeyPair::generate().map_err(of(path))?;
         let signed = match authority {
             None => params.self_signed(&key),
-            // Of the authority's certificate, its subject and what follows from its key are used, and no time.
-            Some(authority) => params.signed_by(&key, &Issuer::new(authority_params(UNIX_EPOCH), &authority.key)),
+            Some(authority) => params.signed_by(&key, &authority.issuer()),
         };
         let signed = signed.map_err(of(path))?;
         let pem = signed.pem() + &key.serialize_pem();
-        owner_file::write(path, &pem).map_err(of(path))?;
+        let pair = Pair { pem, certificate: signed.der().clone(), key };
+        if authority.is_some_and(|authority| !pair.is_of(authority)) {
+            return Err(format!(
+                "{}: the subject of its authority is no single common name; when the authority's file is removed, a new one is made",
+                path.display()
+            ));
+        }
+        owner_file::write(path, &pair.pem).map_err(of(path))?;
         tracing::info!(file = %path.display(), "a certificate is made");
-        Ok(Pair { pem, certificate: signed.der().clone(), key })
+        Ok(pair)
     }
 
-    /// The one in this file if it lasts, is for these names and of this authority; else a new one.
-    fn keep(path: &Path, params: CertificateParams, names: &[String], authority: &Pair, now: SystemTime) -> Result<Pair, String> {
+    /// The one in this file if it lasts, is for this subject, for these names and of this authority; else a new one.
+    fn keep(path: &Path, leaf: &Leaf<'_>, authority: &Pair, now: SystemTime) -> Result<Pair, String> {
         match Pair::read(path) {
-            Ok(Some(pair)) if pair.lasts(now) && pair.is_of(authority) && names_in(&pair.certificate) == names => Ok(pair),
-            _ => Pair::make(path, params, Some(authority)),
+            Ok(Some(pair)) if pair.lasts(now) && pair.is_of(authority) && pair.is_for(leaf) => Ok(pair),
+            _ => Pair::make(path, leaf.params(now)?, Some(authority)),
         }
+    }
+
+    /// The issuer of what is signed with it: its name and what follows from its key.
+    fn issuer(&self) -> Issuer<'static, &KeyPair> {
+        let mut params = authority_params(UNIX_EPOCH);
+        params.distinguished_name.push(DnType::CommonName, self.common_name().unwrap_or_default());
+        Issuer::new(params, &self.key)
+    }
+
+    fn common_name(&self) -> Option<String> {
+        let certificate = parsed(&self.certificate)?;
+        let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
+        Some(name.to_owned())
     }
 
     fn lasts(&self, now: SystemTime) -> bool {
         let end = parsed(&self.certificate).map_or(0, |certificate| certificate.validity().not_after.timestamp());
         end >= moment(now + RENEW_DAYS * DAY).unix_timestamp()
+    }
+
+    fn is_for(&self, leaf: &Leaf<'_>) -> bool {
+        self.common_name().as_deref() == Some(leaf.name) && names_in(&self.certificate) == leaf.names
     }
 
     fn is_of(&self, authority: &Pair) -> bool {
@@ -139,7 +192,7 @@ impl Pair {
             ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0),
             _ => None,
         });
-        signer.is_some() && signer == key
+        signer.is_some() && signer == key && own.issuer() == theirs.subject()
     }
 }
 
@@ -167,19 +220,10 @@ fn names_in(certificate: &CertificateDer<'_>) -> Vec<String> {
 }
 
 fn authority_params(now: SystemTime) -> CertificateParams {
-    let mut params = params(OURS, now, AUTHORITY_DAYS);
+    let mut params = params(AUTHORITY, now, AUTHORITY_DAYS);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
     params
-}
-
-fn leaf_params(name: &str, names: &[String], usage: ExtendedKeyUsagePurpose, now: SystemTime) -> Result<CertificateParams, String> {
-    let named = CertificateParams::new(names).map_err(|error| format!("{}: {error}", names.join(", ")))?;
-    let mut params = params(name, now, LEAF_DAYS);
-    params.subject_alt_names = named.subject_alt_names;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![usage];
-    Ok(params)
 }
 
 fn params(name: &str, now: SystemTime, days: u32) -> CertificateParams {
@@ -309,6 +353,64 @@ mod tests {
         fs::write(dir.path().join("ca.pem"), "half").expect("written");
         let error = super::keep(&admin(dir.path(), &names), now).expect_err("it may have signed much");
         assert!(error.ends_with("ca.pem: no certificate in it; when it is removed, a new one is made"), "{error}");
+    }
+
+    /// The authority and the server of an older program, both called `watchcache`: what it signed looked self-signed to OpenSSL.
+    #[test]
+    fn an_older_authority_stays_and_its_server_gets_another_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let now = UNIX_EPOCH + 20_000 * DAY;
+        let admin = admin(dir.path(), &["127.0.0.1", "localhost"]);
+        let mut old = params(OURS, now, AUTHORITY_DAYS);
+        old.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        old.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+        let authority = Pair::make(&admin.authority_file, old, None).expect("made");
+        let mut server = params(OURS, now, LEAF_DAYS);
+        server.subject_alt_names = CertificateParams::new(admin.names.clone()).expect("names").subject_alt_names;
+        let server = Pair::make(&admin.cert_file, server, Some(&authority)).expect("made");
+        assert!(server.is_of(&authority) && server.common_name() == authority.common_name());
+        assert!(!passes(dir.path(), "server.pem", "sslserver"));
+        let before = files(dir.path());
+        keep(&admin, now).expect("made");
+        assert_eq!(changed(&before, &files(dir.path())), ["admin.conf", "admin.pem", "server.pem"], "clients know the authority");
+        assert!(passes(dir.path(), "server.pem", "sslserver") && passes(dir.path(), "admin.pem", "sslclient"));
+        let before = files(dir.path());
+        keep(&admin, now + DAY).expect("made");
+        assert_eq!(changed(&before, &files(dir.path())), [""; 0]);
+    }
+
+    #[test]
+    fn an_authority_of_another_form_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let now = UNIX_EPOCH + 20_000 * DAY;
+        let admin = admin(dir.path(), &["localhost"]);
+        let mut foreign = authority_params(now);
+        foreign.distinguished_name.push(DnType::OrganizationName, "Example");
+        Pair::make(&admin.authority_file, foreign, None).expect("made");
+        let error = keep(&admin, now).expect_err("it would not be believed");
+        assert!(error.contains("server.pem: the subject of its authority is no single common name"), "{error}");
+        assert!(!admin.cert_file.exists());
+    }
+
+    /// Whether `openssl verify -x509_strict` takes a leaf of `ca.pem`.
+    fn passes(dir: &Path, leaf: &str, purpose: &str) -> bool {
+        let at = (20_000 * 24 * 3600 + 60).to_string();
+        let mut openssl = std::process::Command::new("openssl");
+        openssl.args(["verify", "-x509_strict", "-attime", &at, "-purpose", purpose, "-CAfile", "ca.pem", leaf]);
+        openssl.current_dir(dir).output().expect("openssl runs").status.success()
+    }
+
+    #[test]
+    fn a_strict_openssl_takes_the_certificates() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let now = UNIX_EPOCH + 20_000 * DAY;
+        keep(&admin(dir.path(), &["127.0.0.1", "::1", "localhost"]), now).expect("made");
+        assert!(passes(dir.path(), "server.pem", "sslserver"));
+        assert!(passes(dir.path(), "admin.pem", "sslclient"));
+        let (authority, server, _) = serving("watchcache.kube-system.svc", now).expect("made");
+        fs::write(dir.path().join("ca.pem"), authority).expect("written");
+        fs::write(dir.path().join("aggregated.pem"), server).expect("written");
+        assert!(passes(dir.path(), "aggregated.pem", "sslserver"));
     }
 
     #[test]
