@@ -1,10 +1,11 @@
-//! What Go does to text, because the API's bytes and messages are made that way: quotes, JSON, YAML, numbers, times, durations, URLs, regular expressions.
+//! What Go does to text, because the API's bytes and messages are made that way: quotes, JSON, YAML, numbers, times, durations, URLs, media types, regular expressions.
 //! Knows no resource, no request and no clock.
 
 pub mod calendar;
 pub mod duration;
 pub mod indent;
 pub mod json;
+pub mod mime;
 pub mod quantity;
 pub mod quote;
 pub mod regexp;

@@ -1,9 +1,16 @@
 //! What a client accepts and what we answer with: JSON, indented or not, YAML, protobuf; whole, the metadata alone or as a Table; and the aggregated
 //! form of discovery (spec api-surface §3, list-watch §4.3). Encodes nothing.
 
+pub(super) mod clause;
+#[cfg(test)]
+mod golden;
+
+use std::borrow::Cow;
+
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
 
+use self::clause::{Clause, clauses};
 use super::status::Status;
 use codec::{Media, MetaVersion};
 
@@ -26,8 +33,10 @@ pub enum Asked {
     RoutedDocument,
     /// The same where the router does not look; every failure is one.
     Document,
-    /// `/api` and `/apis`, which have an aggregated form too.
+    /// `/apis`, which has an aggregated form too.
     Discovery,
+    /// `/api`, which has one too, under a path that the router guards.
+    RoutedDiscovery,
 }
 
 /// The form of an answer.
@@ -75,9 +84,9 @@ const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.ku
 /// # Errors
 /// The 406.
 pub fn negotiate(accept: Option<&HeaderValue>, wants_pretty: bool, asked: Asked) -> Result<Form, Status> {
-    let clauses = clauses(accepted(accept));
+    let accept = accepted(accept);
     if let Some(media) = asked.guarded()
-        && !clauses.iter().any(|clause| clause.routes(media))
+        && !is_routed(&accept, media)
     {
         let streams: &[&str] = if matches!(asked, Asked::BuiltInList | Asked::BuiltInWatch) { &STREAMS } else { &[] };
         return Err(Status::not_acceptable_routed(&[&TYPES[..media.len()], streams].concat()));
@@ -86,7 +95,7 @@ pub fn negotiate(accept: Option<&HeaderValue>, wants_pretty: bool, asked: Asked)
         // It is JSON whatever the parameters of a clause say.
         return Ok(Form { pretty: wants_pretty, ..Form::default() });
     }
-    let form = best(&clauses, asked).ok_or_else(|| Status::not_acceptable(&TYPES))?;
+    let form = best(&clauses(&accept), asked).ok_or_else(|| Status::not_acceptable(&TYPES))?;
     if asked.is_watch() && form.media == Media::Yaml {
         return Err(Status::not_acceptable(&STREAMS));
     }
@@ -96,25 +105,82 @@ pub fn negotiate(accept: Option<&HeaderValue>, wants_pretty: bool, asked: Asked)
 /// How a failure is encoded, and whether it is indented: it has a negotiation of its own. Where that comes to nothing it is indented JSON
 /// (spec api-surface §3.4).
 pub fn of_failure(accept: Option<&HeaderValue>, wants_pretty: bool) -> Option<(Media, bool)> {
-    best(&clauses(accepted(accept)), Asked::Document).map(|form| (form.media, form.pretty || wants_pretty))
+    best(&clauses(&accepted(accept)), Asked::Document).map(|form| (form.media, form.pretty || wants_pretty))
 }
 
 /// The header; without one anything is accepted.
-fn accepted(accept: Option<&HeaderValue>) -> &str {
-    let accept = accept.map_or("", |value| value.to_str().unwrap_or("unreadable"));
-    if accept.is_empty() { "*/*" } else { accept }
+fn accepted(accept: Option<&HeaderValue>) -> Cow<'_, str> {
+    accept.filter(|value| !value.is_empty()).map_or(Cow::Borrowed("*/*"), |value| String::from_utf8_lossy(value.as_bytes()))
 }
 
-/// The first form that fits: clauses in their order, for each of them the media types in ours.
+/// Whether the router of built-in resources lets the header pass: it has a known type or `*/*` in so many words, whatever follows a `;`.
+fn is_routed(accept: &str, known: &[Media]) -> bool {
+    let mut named = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim_matches(' '));
+    named.any(|named| named == "*/*" || known.iter().any(|media| media.content_type() == named))
+}
+
+/// The first form that fits: clauses in their order, for each of them the media types in ours. The aggregated form of discovery is not weighed against others.
 fn best(clauses: &[Clause<'_>], asked: Asked) -> Option<Form> {
-    clauses.iter().find_map(|clause| MEDIA.into_iter().filter(|media| clause.names(*media)).find_map(|media| clause.form(asked, media)))
+    let first = |form: &dyn Fn(&Clause<'_>, Media) -> Option<Form>| {
+        clauses.iter().find_map(|clause| MEDIA.into_iter().filter(|media| takes(clause, *media)).find_map(|media| form(clause, media)))
+    };
+    let aggregated = if asked.is_discovery() { first(&aggregated) } else { None };
+    aggregated.or_else(|| first(&|clause, media| form(clause, asked, media)))
+}
+
+fn takes(clause: &Clause<'_>, media: Media) -> bool {
+    media.content_type().split_once('/').is_some_and(|(kind, subkind)| clause.takes(kind, subkind))
+}
+
+fn aggregated(clause: &Clause<'_>, media: Media) -> Option<Form> {
+    let asked = (clause.parameter("as"), clause.parameter("g"), clause.parameter("v"));
+    let is_asked = asked == (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2"));
+    (is_asked && media == Media::Json && clause.parameter("sv").is_none_or(str::is_empty) && streams(clause, media))
+        .then(|| Form { aggregated: true, ..plain(clause, media) })
+}
+
+/// What the client asks to be streamed, if anything, is a watch. There is none in YAML.
+fn streams(clause: &Clause<'_>, media: Media) -> bool {
+    clause.parameter("stream").is_none_or(|stream| stream.is_empty() || (stream == "watch" && media != Media::Yaml))
+}
+
+fn plain(clause: &Clause<'_>, media: Media) -> Form {
+    Form { media, pretty: clause.parameter("pretty") == Some("1"), aggregated: false, shape: Shape::Whole }
+}
+
+/// The form that the parameters of a clause ask for; `None` when there is none in this encoding.
+fn form(clause: &Clause<'_>, asked: Asked, media: Media) -> Option<Form> {
+    let fits = |version: &str| version.is_empty() || (asked.is_resource() && version == "v1");
+    if !streams(clause, media) || !clause.parameter("sv").is_none_or(fits) {
+        return None;
+    }
+    let plain = plain(clause, media);
+    let custom = matches!(asked, Asked::Custom | Asked::CustomWatch);
+    match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
+        (None, None, None) => (media != Media::Protobuf || !custom).then_some(plain),
+        (Some(kind), Some("meta.k8s.io"), Some(version)) if asked.is_resource() => {
+            let version = match version {
+                "v1" => MetaVersion::V1,
+                "v1beta1" => MetaVersion::V1Beta1,
+                _ => return None,
+            };
+            let shape = match kind {
+                "Table" if media != Media::Protobuf => Shape::Table(version),
+                "PartialObjectMetadata" => Shape::Partial(Partial { version, list: false }),
+                "PartialObjectMetadataList" => Shape::Partial(Partial { version, list: true }),
+                _ => return None,
+            };
+            Some(Form { shape, ..plain })
+        }
+        _ => None,
+    }
 }
 
 impl Asked {
     /// The media types that the router of built-ins lets pass; it does not look at anything else.
     fn guarded(self) -> Option<&'static [Media]> {
         match self {
-            Self::BuiltIn | Self::BuiltInList | Self::BuiltInWatch | Self::RoutedDocument => Some(&MEDIA),
+            Self::BuiltIn | Self::BuiltInList | Self::BuiltInWatch | Self::RoutedDocument | Self::RoutedDiscovery => Some(&MEDIA),
             Self::JsonDocument => Some(&MEDIA[..1]),
             Self::Custom | Self::CustomWatch | Self::Document | Self::Discovery => None,
         }
@@ -122,6 +188,10 @@ impl Asked {
 
     fn is_watch(self) -> bool {
         matches!(self, Self::BuiltInWatch | Self::CustomWatch)
+    }
+
+    fn is_discovery(self) -> bool {
+        matches!(self, Self::Discovery | Self::RoutedDiscovery)
     }
 
     fn is_resource(self) -> bool {
@@ -136,94 +206,6 @@ pub fn is_pretty(headers: &HeaderMap, parameter: Option<&str>) -> bool {
         _ => {
             let agent = headers.get(USER_AGENT).map_or(&b""[..], |value| value.as_bytes());
             [&b"curl"[..], b"Wget", b"Mozilla/5.0"].iter().any(|start| agent.starts_with(start))
-        }
-    }
-}
-
-/// One clause of an `Accept` header.
-#[derive(Debug, PartialEq)]
-struct Clause<'a> {
-    kind: &'a str,
-    subkind: &'a str,
-    quality: f32,
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-/// Clauses by falling q, wildcards after what is specific, else in the client's order (spec api-surface §3.2).
-fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
-    clauses.sort_by(|a, b| {
-        b.quality.total_cmp(&a.quality).then((a.kind == "*").cmp(&(b.kind == "*"))).then((a.subkind == "*").cmp(&(b.subkind == "*")))
-    });
-    clauses
-}
-
-impl<'a> Clause<'a> {
-    fn parse(text: &'a str) -> Option<Clause<'a>> {
-        let mut parts = text.split(';').map(str::trim);
-        let media = parts.next()?;
-        let (kind, subkind) = match media.split_once('/') {
-            Some((kind, subkind)) => (kind.trim(), subkind.trim()),
-            None if media == "*" => ("*", "*"),
-            None => return None,
-        };
-        let mut clause = Clause { kind, subkind, quality: 1.0, parameters: Vec::new() };
-        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-            match (key.trim(), value.trim()) {
-                ("q", value) => clause.quality = value.parse().ok().filter(|q: &f32| q.is_finite()).unwrap_or(0.0),
-                parameter => clause.parameters.push(parameter),
-            }
-        }
-        Some(clause)
-    }
-
-    /// Passes the router of built-in resources: an exact type, or `*/*`; not `application/*`.
-    fn routes(&self, known: &[Media]) -> bool {
-        (self.kind, self.subkind) == ("*", "*") || (self.subkind != "*" && known.iter().any(|media| self.names(*media)))
-    }
-
-    fn names(&self, media: Media) -> bool {
-        (self.kind == "*" && self.subkind == "*")
-            || media
-                .content_type()
-                .split_once('/')
-                .is_some_and(|(kind, subkind)| kind == self.kind && ["*", subkind].contains(&self.subkind))
-    }
-
-    fn parameter(&self, name: &str) -> Option<&'a str> {
-        self.parameters.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| *value)
-    }
-
-    /// The form that the parameters ask for; `None` when there is none in this encoding.
-    fn form(&self, asked: Asked, media: Media) -> Option<Form> {
-        if self.parameter("stream").is_some_and(|stream| !stream.is_empty() && stream != "watch") {
-            return None;
-        }
-        if self.parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
-            return None;
-        }
-        let plain = Form { media, pretty: self.parameter("pretty") == Some("1"), aggregated: false, shape: Shape::Whole };
-        let custom = matches!(asked, Asked::Custom | Asked::CustomWatch);
-        match (self.parameter("as"), self.parameter("g"), self.parameter("v")) {
-            (None, None, None) => (media != Media::Protobuf || !custom).then_some(plain),
-            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) if asked == Asked::Discovery => {
-                (media == Media::Json).then_some(Form { aggregated: true, ..plain })
-            }
-            (Some(kind), Some("meta.k8s.io"), Some(version)) if asked.is_resource() => {
-                let version = match version {
-                    "v1" => MetaVersion::V1,
-                    "v1beta1" => MetaVersion::V1Beta1,
-                    _ => return None,
-                };
-                let shape = match kind {
-                    "Table" if media != Media::Protobuf => Shape::Table(version),
-                    "PartialObjectMetadata" => Shape::Partial(Partial { version, list: false }),
-                    "PartialObjectMetadataList" => Shape::Partial(Partial { version, list: true }),
-                    _ => return None,
-                };
-                Some(Form { shape, ..plain })
-            }
-            _ => None,
         }
     }
 }
@@ -264,11 +246,9 @@ mod tests {
         for accept in [
             "",
             "*/*",
-            "*",
             "application/json",
             " application/json ; charset=utf-8",
             "application/json;stream=watch",
-            "application/json;sv=v1",
             "application/yaml;q=0.1,application/json;q=0.9",
             "text/html,application/xml;q=0.9,*/*;q=0.8",
         ] {
@@ -277,6 +257,8 @@ mod tests {
             }
         }
         assert_eq!(ask("application/*", Asked::Custom), Ok(PLAIN));
+        assert_eq!(ask("*", Asked::Custom), Ok(PLAIN));
+        assert_eq!(ask("application/json;sv=v1", Asked::BuiltIn), Ok(PLAIN));
         assert_eq!(ask("application/json;pretty=1", Asked::BuiltIn), Ok(Form { pretty: true, ..PLAIN }));
     }
 
@@ -331,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_discovery_is_chosen_in_the_clients_order() {
+    fn aggregated_discovery_is_chosen_wherever_it_is_asked_for() {
         assert_eq!(ask(CLIENT_GO_DISCOVERY, Asked::Discovery), Ok(Form { aggregated: true, ..PLAIN }));
         assert_eq!(ask(CLIENT_GO_DISCOVERY, Asked::BuiltIn), Ok(PLAIN));
         assert_eq!(
@@ -339,7 +321,7 @@ mod tests {
             Ok(Form { aggregated: true, ..PLAIN })
         );
         let json_first = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.5,application/json";
-        assert_eq!(ask(json_first, Asked::Discovery), Ok(PLAIN));
+        assert_eq!(ask(json_first, Asked::Discovery), Ok(Form { aggregated: true, ..PLAIN }), "it is not weighed against others");
     }
 
     #[test]

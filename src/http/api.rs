@@ -29,6 +29,7 @@ use super::{
     authorize::authorize,
     budget::Account,
     caught::caught,
+    content_type::{self, OBJECTS},
     guard,
     hand_on::{self, Replica, hand_on},
     health::Host,
@@ -386,7 +387,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
         Route::Unknown { group_version } => whole(not_found(&reply, catalogue, group_version.as_ref().map(|(group, _)| &**group))),
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
-        Route::Groups => discovery(reply, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
+        Route::Groups => discovery(reply, Asked::Discovery, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
         Route::Group(group) => match catalogue.api_group(group) {
             Some(found) => document(reply, Asked::Document, &found),
             None => whole(reply.page_not_found()),
@@ -397,19 +398,28 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
                 Some(_) if asked == Asked::RoutedDocument && request.method() != Method::GET => {
                     whole(reply.status(&Status::method_not_allowed()))
                 }
+                Some(_)
+                    if asked == Asked::RoutedDocument
+                        && let Err(status) = content_type::routed(request.headers(), &OBJECTS, true) =>
+                {
+                    whole(reply.status(&status))
+                }
                 Some(found) => document(reply, asked, &found),
                 None => whole(not_found(&reply, catalogue, Some(group))),
             }
         }
         _ if request.method() != Method::GET => whole(reply.status(&Status::method_not_allowed())),
-        Route::Version => match reply.negotiate(Asked::JsonDocument) {
-            Ok(_) => whole(reply.whole(StatusCode::OK, "application/json", version())),
-            Err(status) => whole(reply.status(&status)),
-        },
+        Route::Version => {
+            match content_type::routed(request.headers(), &OBJECTS[..1], true).and_then(|()| reply.negotiate(Asked::JsonDocument)) {
+                Ok(_) => whole(reply.whole(StatusCode::OK, "application/json", version())),
+                Err(status) => whole(reply.status(&status)),
+            }
+        }
         Route::CoreVersions if !catalogue.has_built_ins() => whole(reply.page_not_found()),
+        Route::CoreVersions if let Err(status) = content_type::routed(request.headers(), &OBJECTS, true) => whole(reply.status(&status)),
         Route::CoreVersions => {
             let address = connection(&request).local.to_string();
-            discovery(reply, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
+            discovery(reply, Asked::RoutedDiscovery, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
         }
         Route::Resource(_) | Route::OpenApi(_) => unreachable!("served above"),
     }
@@ -438,11 +448,12 @@ const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v2", "/open
 /// `/api` and `/apis`, plain or aggregated as the client accepts (spec api-surface §2.2).
 fn discovery<'a>(
     mut reply: Reply,
+    asked: Asked,
     request: &Request,
     plain: impl FnOnce() -> Bytes,
     aggregated: impl FnOnce() -> &'a Aggregated,
 ) -> Response {
-    let form = match reply.negotiate(Asked::Discovery) {
+    let form = match reply.negotiate(asked) {
         Ok(form) => form,
         Err(status) => return whole(reply.status(&status)),
     };

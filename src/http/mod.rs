@@ -10,6 +10,7 @@ mod caught;
 mod chunks;
 mod connection;
 mod connections;
+mod content_type;
 mod counted;
 mod failure;
 mod frames;

@@ -3,18 +3,15 @@
 use std::pin::pin;
 
 use axum::{extract::Request, response::Response};
-use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
-    header::{CONTENT_TYPE, WARNING},
-};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header::WARNING};
 
 use super::{
     accept::Asked,
     api::{caller, connection, whole},
     authorize::refusal,
     budget::Hold,
+    content_type,
     incoming::{NoBody, Whole},
-    listen::ListenerKind,
     path::ResourcePath,
     resource::{Call, sent},
     status::Status,
@@ -34,9 +31,6 @@ use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
 use codec::stored;
 use go::{quote::quoted, url::Query};
 use serde_json::Value;
-
-/// Media types of a body that is an object.
-const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// What the path and the method ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +77,7 @@ impl Call<'_> {
         };
         let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
         let mut timer = self.resource.requests.request(write.verb(), scope);
-        let media = self.media(write, &request);
+        let media = self.media(write, request.headers());
         let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
         let accepted = self.arrived.reply.negotiate(asked);
         // PATCH looks at the type of the body first, PUT only after everything else.
@@ -151,27 +145,13 @@ impl Call<'_> {
         write.ok_or_else(|| self.unsupported(method))
     }
 
-    /// The type of the body. Parameters (`; charset=utf-8`) are ignored everywhere (spec api-surface §3.3).
-    fn media(&self, write: Write, request: &Request) -> Result<Media, Status> {
+    fn media(&self, write: Write, headers: &HeaderMap) -> Result<Media, Status> {
+        let custom = self.resource.served.custom;
         if write.is_patch() {
-            return self.patch_kind(essence(request).unwrap_or("")).map(Media::Patch);
+            return content_type::patch(headers, custom).map(Media::Patch);
         }
         // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
-        syntax(request, !self.resource.served.custom || is_deletion(write)).map(Media::Object)
-    }
-
-    fn patch_kind(&self, essence: &str) -> Result<PatchKind, Status> {
-        let custom = self.resource.served.custom;
-        match essence {
-            "application/json-patch+json" => Ok(PatchKind::Json),
-            "application/merge-patch+json" => Ok(PatchKind::Merge),
-            "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
-            "application/apply-patch+yaml" => {
-                Err(Status::unsupported_media("server-side apply is not supported yet: use client-side apply"))
-            }
-            _ if custom => Err(Status::unsupported_media_type("application/json-patch+json, application/merge-patch+json")),
-            _ => Err(Status::unsupported_media_type_routed()),
-        }
+        content_type::syntax(headers, !custom || is_deletion(write)).map(Media::Object)
     }
 
     async fn done(
@@ -377,25 +357,6 @@ fn approve(
     })
 }
 
-/// How a body that is an object is written.
-pub(super) fn syntax(request: &Request, has_message: bool) -> Result<Syntax, Status> {
-    match essence(request) {
-        // A browser sends a body without a type, or with one of a form, on behalf of any page (design §3 "Safety of the listeners").
-        None | Some("") if connection(request).listener == ListenerKind::Plain && has_body(request.body()) => None,
-        None | Some("" | "application/json") => Some(Syntax::Json),
-        Some("application/yaml") => Some(Syntax::Yaml),
-        Some("application/vnd.kubernetes.protobuf") if has_message => Some(Syntax::Protobuf),
-        Some(_) => None,
-    }
-    .ok_or_else(|| Status::unsupported_media_type(BODY_TYPES))
-}
-
-/// The media type of the body, without its parameters.
-fn essence(request: &Request) -> Option<&str> {
-    let named = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
-    named.map(|text| text.split(';').next().unwrap_or("").trim())
-}
-
 /// What a write answers with.
 enum Answer {
     Object(Written),
@@ -405,11 +366,6 @@ enum Answer {
 
 fn is_deletion(write: Write) -> bool {
     matches!(write, Write::Delete | Write::DeleteCollection)
-}
-
-/// Whether a body follows, as far as the head of the request tells: in HTTP/2 no header must.
-fn has_body(body: &impl http_body::Body) -> bool {
-    !body.is_end_stream() && body.size_hint().exact() != Some(0)
 }
 
 fn uid(object: &serde_json::Value) -> &str {

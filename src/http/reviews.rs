@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::{
     accept::Asked,
     api::{Api, Arrived, arrived, caller, connection, not_found, whole},
+    content_type,
     incoming::{NoBody, Whole},
     listen::ConnInfo,
-    mutate::{syntax, warn},
+    mutate::warn,
     path::ResourcePath,
     resource::sent,
     status::Status,
@@ -38,7 +39,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
     let mut told = Vec::new();
     let answered = async {
         reply.negotiate(Asked::RoutedDocument)?;
-        let syntax = syntax(&request, true)?;
+        let syntax = content_type::syntax(request.headers(), true)?;
         let options = WriteOptions::parse(&line.query, Options::Create)
             .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
         let user = caller(&request);

@@ -10,8 +10,9 @@ use uuid::Uuid;
 use super::{
     accept::Asked,
     api::{Api, Arrived, arrived, connection, not_found, whole},
+    content_type,
     incoming::{NoBody, Whole},
-    mutate::{syntax, warn},
+    mutate::warn,
     path::ResourcePath,
     resource::sent,
     status::Status,
@@ -44,7 +45,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     let mut told = Vec::new();
     let answered = async {
         reply.negotiate(Asked::RoutedDocument)?;
-        let syntax = syntax(&request, true)?;
+        let syntax = content_type::syntax(request.headers(), true)?;
         let options = WriteOptions::parse(&line.query, Options::Create)
             .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
         let conn = connection(&request);

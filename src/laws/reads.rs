@@ -299,7 +299,7 @@ fn holds(options: &ListOptions) {
 #[test]
 fn accept() {
     const ALL: [Asked; 6] =
-        [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch, Asked::RoutedDocument, Asked::Discovery];
+        [Asked::BuiltIn, Asked::Custom, Asked::BuiltInWatch, Asked::CustomWatch, Asked::RoutedDocument, Asked::RoutedDiscovery];
     fn ask(accept: &[u8], asked: Asked) -> Option<Form> {
         let mut headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static("corpus"))]);
         headers.insert(ACCEPT, HeaderValue::from_bytes(accept).ok()?);
@@ -321,8 +321,9 @@ fn accept() {
                     continue;
                 };
                 any = true;
-                if !accept.is_empty() {
-                    let and_nothing = [b"none/such , ".as_slice(), &accept, b" , none/such;q=0.5"].concat();
+                // More than twelve are ordered in another way. At the beginning it may come between two clauses that would change places.
+                if !accept.is_empty() && accept.split(|byte| *byte == b',').count() < 12 {
+                    let and_nothing = [&accept, b" , none/such;q=0.5".as_slice()].concat();
                     assert_eq!(ask(&and_nothing, asked), Some(form), "a type that nobody has changes nothing: {asked:?}");
                 }
             }

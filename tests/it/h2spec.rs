@@ -38,8 +38,7 @@ const VERSION: &str = "/version";
 /// A GET that is not answered to its end, and the cases whose stream must be open although nothing is missing of the request.
 const WATCH: (&str, &[&str]) =
     ("/api/v1/namespaces/default/configmaps?watch=true", &["http2/5.1/8", "http2/5.1/9", "http2/6.9/2", "http2/6.9.1/3"]);
-/// A POST that is answered after its body on both listeners, and the cases that send one. h2spec names no type of it, so on the plain listener what is
-/// to be created is refused before (415).
+/// A POST that is answered after its body, and the cases that send one.
 const BODY: (&str, &[&str]) = (
     "/api/v1/namespaces/default/pods/none/binding",
     &[

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# run.sh SERVER [PART…]: curl and clients of other languages against the server, without and with TLS; a part is curl, python, node or java, all without one.
+#
+# Each prints one line for each check. What the clients are made of comes from package registries into target/clients: nothing else is touched. Needs bash,
+# curl, openssl, python3, npm, a JDK of 17 or later and Maven; what cannot be had fails. The server is started twice on free ports of loopback: as README does,
+# and with --secure-port and --write-admin-kubeconfig.
+set -euo pipefail
+server=$(realpath "$1")
+shift
+[ $# -gt 0 ] || set -- curl python node java
+here=$(cd "$(dirname "$0")" && pwd)
+built=$(cd "$here/../.." && pwd)/target/clients
+dir=$(mktemp -d)
+pid=
+end() {
+  [ -z "$pid" ] || kill -9 "$pid" 2> /dev/null || true
+  rm -rf "$dir"
+}
+trap end EXIT
+mkdir -p "$built"
+
+# --- what the clients are made of: installed anew only when the list of it has changed
+
+# fresh PART FILE…: whether the part was installed from these very files.
+fresh() { cat "${@:2}" | cmp -s - "$built/$1.from"; }
+installed() { cat "${@:2}" > "$built/$1.from"; }
+
+install_curl() { curl --version > /dev/null && openssl version > /dev/null; }
+install_python() {
+  fresh python "$here/python/requirements.txt" && return
+  rm -rf "$built/python" && python3 -m venv "$built/python" && "$built/python/bin/pip" install --quiet --no-deps -r "$here/python/requirements.txt" &&
+    installed python "$here/python/requirements.txt"
+}
+install_node() {
+  local files=("$here/node/package.json" "$here/node/package-lock.json")
+  mkdir -p "$built/node" && cp "$here/node/checks.mjs" "$built/node"
+  fresh node "${files[@]}" && return
+  cp "${files[@]}" "$built/node" && (cd "$built/node" && npm ci --no-audit --no-fund --loglevel error) && installed node "${files[@]}"
+}
+install_java() {
+  fresh java "$here/java/pom.xml" && return
+  rm -rf "$built/java" && mvn --quiet --batch-mode --file "$here/java/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$built/java" &&
+    installed java "$here/java/pom.xml"
+}
+
+# --- the servers
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# start NAME READY FLAG…: the server in a folder of its own, until READY succeeds.
+start() {
+  local name=$1 ready=$2
+  (cd "$dir/$name" && exec "$server" serve --data-dir data "${@:3}" >> log 2>&1) &
+  pid=$!
+  for _ in $(seq 300); do
+    "$ready" && return
+    kill -0 "$pid" || break
+    sleep 0.1
+  done
+  echo "the server is not ready" >&2 && tail -20 "$dir/$name/log" >&2
+  return 1
+}
+# A server knows what came before its start no more: so there is a revision that is too old for a watch.
+start_again() {
+  start "$@" && kill "$pid" && wait "$pid"
+  start "$@"
+}
+stop() {
+  kill "$pid"
+  wait "$pid" || echo "the server ended with $?" >&2
+  pid=
+}
+
+plain_ready() { [ "$(curl --silent --max-time 2 "http://127.0.0.1:$port/readyz")" = ok ]; }
+secure_ready() { [ -f "$dir/tls/admin.conf" ] && [ "$(curl --silent --max-time 2 --insecure "https://127.0.0.1:$port/readyz")" = ok ]; }
+
+kubeconfig_of() {
+  cat << CONFIG
+apiVersion: v1
+kind: Config
+clusters:
+- name: plain
+  cluster:
+    server: $1
+users:
+- name: nobody
+  user: {}
+contexts:
+- name: plain
+  context:
+    cluster: plain
+    user: nobody
+current-context: plain
+CONFIG
+}
+
+# --- the checks
+
+run_curl() { "$here/curl/checks.sh" "$1"; }
+run_python() {
+  local program code=0
+  for program in checks asyncio_checks operator_checks; do
+    PYTHONDONTWRITEBYTECODE=1 "$built/python/bin/python" "$here/python/$program.py" "$1" 2> "$dir/errors" || { code=1 && cat "$dir/errors"; }
+  done
+  return $code
+}
+run_node() { (cd "$built/node" && node checks.mjs "$1"); }
+run_java() { java -cp "$built/java/*" "$here/java/Checks.java" "$1"; }
+
+failed=0
+# all NAME KUBECONFIG PART…
+all() {
+  local part
+  for part in "${@:3}"; do
+    echo "-- $part, $1"
+    timeout 180 bash -c "$(declare -f "run_$part"); here=$here built=$built dir=$dir; run_$part $2" || { echo "FAILED: $part, $1" && failed=1; }
+  done
+}
+
+for part in "$@"; do
+  SECONDS=0
+  "install_$part"
+  echo "-- $part is there after $SECONDS s"
+done
+mkdir "$dir/plain" "$dir/tls"
+
+port=$(free_port)
+start_again plain plain_ready --insecure-port "$port"
+kubeconfig_of "http://127.0.0.1:$port" > "$dir/plain/kubeconfig"
+all "plain HTTP" "$dir/plain/kubeconfig" "$@"
+stop
+
+port=$(free_port)
+start_again tls secure_ready --insecure-port 0 --bind-address 127.0.0.1 --secure-port "$port" --write-admin-kubeconfig admin.conf
+all "TLS" "$dir/tls/admin.conf" "$@"
+stop
+
+exit $failed
