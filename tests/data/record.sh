@@ -63,7 +63,7 @@ for part in "$@"; do
       python3 "$script" "$kube" admintoken repaired
       ;;
     autoscaling | codec | definitions | discovery | table) python3 "$script" "$etcd" "$kube" admintoken ;;
-    defaults | kubernetes | openapi | yaml) python3 "$script" "$kube" admintoken ;;
+    defaults | kubernetes | media | openapi | yaml) python3 "$script" "$kube" admintoken ;;
     smp) python3 "$script" "$kube" admintoken > "$dir/cases.json" && mv "$dir/cases.json" "$here/smp/cases.json" ;;
     *) echo "unknown part $part" >&2; exit 2 ;;
   esac
