@@ -6,7 +6,10 @@ use super::selectors::{of_fields, of_labels};
 use super::tree::{text, texts};
 use auth::User;
 use auth::authz::{Attributes, Operator, RequestInfo, Requirement, Selectors};
-use model::invalid::FieldError;
+use model::{
+    invalid::{FieldError, FieldErrorKind},
+    legal,
+};
 
 /// The three reviews of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,18 +49,16 @@ pub fn wrong(of: AccessReview, review: &Value) -> Vec<FieldError> {
     if let Some(resource) = resource {
         for name in ["fieldSelector", "labelSelector"] {
             if let Some(selector) = member(resource, name) {
-                wrong_selector(&format!("spec.resourceAttributes.{name}"), selector, &mut wrong);
+                wrong_selector(&format!("spec.resourceAttributes.{name}"), selector, name == "labelSelector", &mut wrong);
             }
         }
     }
-    if of == AccessReview::Own {
-        return wrong;
-    }
     let metadata = &review["metadata"];
-    let has_more = metadata.as_object().is_some_and(|members| members.keys().any(|name| of != AccessReview::Local || name != "namespace"));
-    if has_more {
+    let may_stay = |name: &str| name == "managedFields" || name == "namespace" && of == AccessReview::Local;
+    if metadata.as_object().is_some_and(|members| members.keys().any(|name| !may_stay(name))) {
         let why = if of == AccessReview::Local { "must be empty except for namespace" } else { "must be empty" };
-        wrong.push(FieldError::invalid("metadata", metadata, why));
+        let message = format!("Invalid value: {}: {why}", shown_metadata(metadata));
+        wrong.push(FieldError { field: "metadata".to_owned(), kind: FieldErrorKind::Invalid, message });
     }
     if of == AccessReview::Local {
         if let Some(resource) = resource.filter(|resource| text(resource, "namespace") != text(metadata, "namespace")) {
@@ -71,7 +72,15 @@ pub fn wrong(of: AccessReview, review: &Value) -> Vec<FieldError> {
     wrong
 }
 
-fn wrong_selector(path: &str, selector: &Value, wrong: &mut Vec<FieldError>) {
+/// Metadata as Go prints it: its members in the order of the type.
+fn shown_metadata(metadata: &Value) -> String {
+    const ORDER: [&str; 9] =
+        ["name", "generateName", "namespace", "resourceVersion", "generation", "labels", "annotations", "ownerReferences", "finalizers"];
+    let there = ORDER.iter().filter_map(|name| Some(format!("\"{name}\":{}", metadata.get(name)?)));
+    format!("{{{}}}", there.collect::<Vec<_>>().join(","))
+}
+
+fn wrong_selector(path: &str, selector: &Value, of_labels: bool, wrong: &mut Vec<FieldError>) {
     let (raw, requirements) = (text(selector, "rawSelector"), selector["requirements"].as_array().map_or(&[][..], Vec::as_slice));
     if !raw.is_empty() && !requirements.is_empty() {
         wrong.push(FieldError::invalid(format!("{path}.rawSelector"), &raw.into(), "may not specified at the same time as requirements"));
@@ -83,7 +92,8 @@ fn wrong_selector(path: &str, selector: &Value, wrong: &mut Vec<FieldError>) {
     for (index, requirement) in requirements.iter().enumerate() {
         let path = format!("{path}.requirements[{index}]");
         let has_values = requirement["values"].as_array().is_some_and(|values| !values.is_empty());
-        if text(requirement, "key").is_empty() {
+        let key = text(requirement, "key");
+        if !of_labels && key.is_empty() {
             wrong.push(FieldError::required(format!("{path}.key"), "must be specified"));
         }
         match text(requirement, "operator") {
@@ -94,9 +104,15 @@ fn wrong_selector(path: &str, selector: &Value, wrong: &mut Vec<FieldError>) {
                 let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
                 wrong.push(FieldError::forbidden(format!("{path}.values"), why));
             }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             // An operator of tomorrow is left to the authorizer.
             _ => {}
+        }
+        if of_labels {
+            wrong.extend(legal::wrong_key(key).iter().map(|why| FieldError::invalid(format!("{path}.key"), &key.into(), why)));
+            for (index, value) in texts(&requirement["values"]).iter().enumerate() {
+                let field = || format!("{path}.values[{index}]");
+                wrong.extend(legal::wrong_value(value).iter().map(|why| FieldError::invalid(field(), &value.as_str().into(), why)));
+            }
         }
     }
 }
@@ -157,26 +173,33 @@ impl Subject {
     }
 }
 
-/// What is selected, and which selectors could not be read.
+/// What is selected, and which selectors could not be read, or not whole.
 fn selectors(resource: &Value) -> (Selectors, Option<String>) {
     let mut ignored = Vec::new();
-    let mut read = |name: &str, of: fn(&str) -> Result<Vec<Requirement>, String>, why: &'static str| {
+    let mut read = |name: &str, of: fn(&str) -> Result<Vec<Requirement>, String>, requirement: fn(&Value) -> Option<Requirement>| {
         let Some(selector) = member(resource, name) else { return Vec::new() };
-        let mut requirements = of(text(selector, "rawSelector")).unwrap_or_else(|_| {
-            ignored.push(why);
-            Vec::new()
-        });
-        requirements.extend(selector["requirements"].as_array().into_iter().flatten().filter_map(requirement));
-        requirements
+        let listed = selector["requirements"].as_array().map_or(&[][..], Vec::as_slice);
+        let (found, is_whole) = if listed.is_empty() {
+            let found = of(text(selector, "rawSelector"));
+            let is_whole = found.is_ok();
+            (found.unwrap_or_default(), is_whole)
+        } else {
+            let found: Vec<Requirement> = listed.iter().filter_map(requirement).collect();
+            let is_whole = found.len() == listed.len();
+            (found, is_whole)
+        };
+        if !is_whole {
+            let partially = if found.is_empty() { "" } else { "partially " };
+            ignored.push(format!("spec.resourceAttributes.{name} {partially}ignored due to parse error"));
+        }
+        found
     };
-    let mut fields = read("fieldSelector", of_fields, "spec.resourceAttributes.fieldSelector ignored due to parse error");
-    // One value is an equation; more are none, and a field is always there.
-    fields.retain(|requirement| requirement.values.len() == 1);
-    let labels = read("labelSelector", of_labels, "spec.resourceAttributes.labelSelector ignored due to parse error");
+    let fields = read("fieldSelector", of_fields, field_requirement);
+    let labels = read("labelSelector", of_labels, requirement);
     (Selectors { fields, labels }, (!ignored.is_empty()).then(|| ignored.join("; ")))
 }
 
-/// A requirement of a review; none with an operator of tomorrow.
+/// A requirement about a label; none with an operator of tomorrow.
 fn requirement(requirement: &Value) -> Option<Requirement> {
     let operator = match text(requirement, "operator") {
         "In" => Operator::In,
@@ -186,6 +209,11 @@ fn requirement(requirement: &Value) -> Option<Requirement> {
         _ => return None,
     };
     Some(Requirement { key: text(requirement, "key").to_owned(), operator, values: texts(&requirement["values"]) })
+}
+
+/// A requirement about a field: one value is an equation; more are none yet, and a field is always there.
+fn field_requirement(of: &Value) -> Option<Requirement> {
+    requirement(of).filter(|requirement| requirement.values.len() == 1)
 }
 
 /// A member that is an object.
@@ -213,8 +241,11 @@ mod tests {
         assert_eq!(told(AccessReview::Subject, &json!({"spec": {}})), [none, nobody]);
         assert_eq!(told(AccessReview::Own, &json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": path}})), [both]);
         let named = json!({"metadata": {"name": "x"}, "spec": {"groups": ["a"], "resourceAttributes": {}}});
-        assert_eq!(told(AccessReview::Own, &named), [""; 0]);
-        assert_eq!(told(AccessReview::Subject, &named), ["metadata: Invalid value: {\"name\":\"x\"}: must be empty"]);
+        for of in [AccessReview::Own, AccessReview::Subject] {
+            assert_eq!(told(of, &named), ["metadata: Invalid value: {\"name\":\"x\"}: must be empty"]);
+        }
+        let fields = json!({"metadata": {"managedFields": [{}]}, "spec": {"groups": ["a"], "resourceAttributes": {}}});
+        assert_eq!(told(AccessReview::Subject, &fields), [""; 0]);
         let local = json!({"metadata": {"namespace": "ab"}, "spec": {"user": "j", "resourceAttributes": {"namespace": "x"}}});
         assert_eq!(
             told(AccessReview::Local, &local),
@@ -246,6 +277,13 @@ mod tests {
             "labelSelector": {"requirements": [{"key": "a", "operator": "Exists", "values": ["x"]}]},
         }));
         assert_eq!(told(AccessReview::Own, &bad).len(), 3);
+        let requirement = json!({"requirements": [{"key": "A/b/c", "operator": "Foo", "values": ["x_", "y"]}]});
+        let fields: Vec<String> = wrong(AccessReview::Own, &review(json!({"fieldSelector": requirement, "labelSelector": requirement})))
+            .into_iter()
+            .map(|error| error.field)
+            .collect();
+        let at = "spec.resourceAttributes.labelSelector.requirements[0]";
+        assert_eq!(fields, [format!("{at}.key"), format!("{at}.values[0]")], "only labels have a form");
     }
 
     #[test]
@@ -263,9 +301,15 @@ mod tests {
             {"key": "l", "operator": "In", "values": ["v", "w"]},
             {"key": "m", "operator": "Exists"},
         ]);
-        let (fields, labels, _) =
+        let (fields, labels, ignored) =
             ask(json!({"fieldSelector": {"requirements": requirements}, "labelSelector": {"requirements": requirements}}));
         assert_eq!((fields, labels), (json!([requirements[0]]), requirements));
+        assert_eq!(ignored.as_deref(), Some("spec.resourceAttributes.fieldSelector partially ignored due to parse error"));
+        let tomorrow = json!({"requirements": [{"key": "a", "operator": "Foo"}]});
+        assert_eq!(
+            ask(json!({"labelSelector": tomorrow})).2.as_deref(),
+            Some("spec.resourceAttributes.labelSelector ignored due to parse error")
+        );
         let ignored = "spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error";
         let bad = json!({"fieldSelector": {"rawSelector": "a==b=,,"}, "labelSelector": {"rawSelector": "!!"}});
         assert_eq!(ask(bad).2.as_deref(), Some(ignored));

@@ -166,8 +166,10 @@ async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Reque
     let line = Arc::new(RequestLine::parse(request.method(), request.uri()));
     let mut reply = Reply::new(request.method(), request.headers(), line.query.first("pretty"));
     // Told before anybody is known.
-    if let Err(PathError::NoRequestInfo(text)) = &line.route {
-        return whole(reply.no_request_info(text.clone()));
+    match &line.route {
+        Err(PathError::BadEscape) => return whole(reply.bad_request_line()),
+        Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text.clone())),
+        Ok(_) => {}
     }
     if let Some(status) = hand_on::loops(api, &request) {
         return whole(reply.status(&status));
@@ -372,7 +374,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
         Ok(Route::Resource(path)) => return resource::serve(api, path, request).await,
         Ok(Route::OpenApi(rest)) => return Box::pin(openapi_answer(api, reply, request, rest.clone())).await,
         Ok(route) => route,
-        Err(PathError::BadName(message)) => return whole(reply.status(&Status::bad_request(message.clone()))),
+        Err(PathError::BadEscape) => return whole(reply.bad_request_line()),
         Err(PathError::NoRequestInfo(text)) => return whole(reply.no_request_info(text.clone())),
     };
     let resources = api.resources.load();
@@ -388,6 +390,9 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
         Route::Groups => discovery(reply, Asked::Discovery, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
+        Route::Group(group) if request.method() != Method::GET && catalogue.is_built_in_group(group) => {
+            whole(reply.status(&Status::method_not_allowed()))
+        }
         Route::Group(group) => match catalogue.api_group(group) {
             Some(found) => document(reply, Asked::Document, &found),
             None => whole(reply.page_not_found()),

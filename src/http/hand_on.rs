@@ -32,9 +32,9 @@ use super::{
     audit::is_long,
     counted::LongRunning,
     health::Wrong,
-    path::{ResourcePath, Route},
+    parts::is_in_scope,
+    path::{Odd, ResourcePath, Route},
     request_info::request_info,
-    resource::is_in_scope,
     respond::{AUDIT_ID, Reply},
     status::Status,
     tunnel::Tunnel,
@@ -450,6 +450,9 @@ fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method) ->
 
 fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method) -> Asked {
     let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
+    if path.odd != Odd::default() || path.check_name().is_err() {
+        return absent;
+    }
     if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
         return absent;
     }

@@ -29,6 +29,7 @@ mod mutate;
 mod offload;
 mod openapi;
 mod partial;
+mod parts;
 pub mod path;
 mod piece_body;
 mod pulse;

@@ -12,12 +12,13 @@ use super::{
     budget::Hold,
     content_type,
     incoming::{NoBody, Whole},
+    parts::NO_NAMESPACE,
     path::ResourcePath,
     resource::{Call, sent},
     status::Status,
 };
 use crate::access::Access;
-use crate::read::{options::ListOptions, serve::List};
+use crate::read::{options::ListOptions, serve::List, target::Target as Listed};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
     Approval, Ask, Deletion, Part, PatchKind, Seen, Syntax, Written,
@@ -31,6 +32,9 @@ use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
 use codec::stored;
 use go::{quote::quoted, url::Query};
 use serde_json::Value;
+
+/// Objects that a DELETECOLLECTION without a limit lists at once, as kube-apiserver does: so a revision in its query means that very revision.
+const DELETED_AT_ONCE: i64 = 10_000;
 
 /// What the path and the method ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +79,9 @@ impl Call<'_> {
             Ok(write) => write,
             Err(status) => return whole(self.reply().status(&status)),
         };
+        if let Err(message) = self.path.check_name() {
+            return whole(self.reply().status(&Status::bad_request(message)));
+        }
         let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
         let mut timer = self.resource.requests.request(write.verb(), scope);
         let media = self.media(write, request.headers());
@@ -120,9 +127,11 @@ impl Call<'_> {
         let served = &self.resource.served;
         let has = |verb: &str| served.has_verb(verb) || served.custom;
         let sub = |verb: &str| self.path.subresource.as_deref().filter(|name| served.subresource_with(name, verb).is_some());
-        let in_one_place = !served.namespaced || self.path.namespace.is_some();
+        let in_one_place = !served.namespaced || self.path.namespace.is_some() || self.path.odd.no_namespace;
         let write = match (method, self.path.name.is_some(), self.path.subresource.is_some()) {
             (&Method::POST, false, _) if in_one_place && has("create") => Some(Write::Create),
+            // The body alone says what is created.
+            (&Method::POST, true, false) if served.custom && has("create") => Some(Write::Create),
             (&Method::POST, true, true) if sub("create") == Some("binding") => Some(Write::Bind),
             (&Method::PUT, true, false) if has("update") => Some(Write::Replace(Part::Main)),
             (&Method::PATCH, true, false) if has("patch") => Some(Write::Patch(Part::Main)),
@@ -229,6 +238,8 @@ impl Call<'_> {
         body: &[u8],
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        // What is listed comes before the body and before how it is deleted.
+        let listed = if write == Write::DeleteCollection { Some(self.to_list(query)?) } else { None };
         let syntax = match media {
             _ if body.is_empty() => Syntax::Json,
             Ok(Media::Object(syntax)) => syntax,
@@ -246,9 +257,9 @@ impl Call<'_> {
             DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
         })?;
         told.extend(options.warning(served).map(str::to_owned));
-        if write == Write::DeleteCollection {
+        if let Some(listed) = &listed {
             options.may_be_of_many().map_err(|errors| Status::from(WriteError::Invalid { of: Named::options("DeleteOptions"), errors }))?;
-            return self.collection_deleted(query, &options).await;
+            return self.collection_deleted(listed, &options).await;
         }
         let deletion = self.api.writer.delete(&self.place(), &options).await.map_err(Status::from)?;
         Ok(match deletion {
@@ -269,15 +280,47 @@ impl Call<'_> {
         })
     }
 
-    /// Lists, then deletes what was listed one by one; the list is the answer (spec api-surface §8.5).
-    async fn collection_deleted(&self, query: &Query, options: &DeleteOptions) -> Result<Answer, Status> {
+    /// What the query of a DELETECOLLECTION lists. It is judged as that of a LIST, or of a WATCH if it says so, and lists in any case.
+    fn to_list(&self, query: &Query) -> Result<(Listed, ListOptions), Status> {
         let mut listed = ListOptions::of(query).map_err(Status::bad_request)?;
-        listed.watch = false;
+        listed.default_watch();
         let target = self.target(&listed)?;
-        let hold = self.arrived.unread.take(self.api.reader.list_bytes(&target, &listed)).await;
-        let list = self.api.reader.list(&target, &listed, None).await.map_err(|error| self.status(error))?;
-        self.api.writer.delete_each(&self.resource, list.objects.iter(), options).await.map_err(Status::from)?;
-        Ok(Answer::List(list, hold))
+        listed.watch = false;
+        listed.send_initial_events = None;
+        listed.resource_version_match = listed.resource_version_match.filter(|_| !listed.resource_version.is_empty());
+        Ok((target, listed))
+    }
+
+    /// Lists, then deletes what was listed one by one; the list is the answer (spec api-surface §8.5).
+    async fn collection_deleted(&self, (target, listed): &(Listed, ListOptions), options: &DeleteOptions) -> Result<Answer, Status> {
+        let hold = self.arrived.unread.take(self.api.reader.list_bytes(target, listed)).await;
+        let is_limited = listed.limit > 0;
+        let mut asked = listed.clone();
+        if asked.limit == 0 {
+            asked.limit = DELETED_AT_ONCE;
+        }
+        // What follows the first page is deleted too, and listed behind it, under what the first one said.
+        let mut answer: Option<List> = None;
+        loop {
+            let page = self.api.reader.list(target, &asked, None).await.map_err(|error| self.status(error))?;
+            if self.path.odd.no_namespace && !page.objects.is_empty() {
+                return Err(Status::bad_request(NO_NAMESPACE));
+            }
+            self.api.writer.delete_each(&self.resource, page.objects.iter(), options).await.map_err(Status::from)?;
+            let more = page.meta.continue_token.clone();
+            match &mut answer {
+                None => answer = Some(page),
+                Some(first) => first.objects.extend(page.objects),
+            }
+            match more.filter(|_| !is_limited) {
+                Some(token) => {
+                    asked.continue_token = Some(token);
+                    asked.resource_version = String::new();
+                    asked.resource_version_match = None;
+                }
+                None => return Ok(Answer::List(answer.expect("there was a first page"), hold)),
+            }
+        }
     }
 
     fn out_of_time(&self, timer: &mut RequestTimer) -> Response {

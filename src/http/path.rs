@@ -77,13 +77,44 @@ pub struct ResourcePath {
     pub subresource: Option<String>,
     /// Whether it came as `…/watch/…`: always a watch (spec list-watch §1.1).
     pub legacy_watch: bool,
+    /// What no client means, but kube-apiserver's routers take.
+    pub odd: Odd,
+}
+
+/// What is odd about a path: a part without a text where a name stands, or more parts than there are names for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Odd {
+    /// `namespaces//pods`: reads see all namespaces, everything else lacks one.
+    pub no_namespace: bool,
+    /// `pods//status`: there is no name, and something behind it.
+    pub no_name: bool,
+    /// Something follows the subresource. Custom resources look no further.
+    pub longer: bool,
+}
+
+impl ResourcePath {
+    /// Whether the name may stand in a path (spec §1.1); a slash cannot reach here, the split ate it. A legacy watch looks at no name: one that cannot be
+    /// matches nothing.
+    ///
+    /// # Errors
+    /// The message of a 400.
+    pub fn check_name(&self) -> Result<(), String> {
+        let name = self.name.as_deref().filter(|_| !self.legacy_watch).unwrap_or_default();
+        let why = match name {
+            "." => "may not be '.'",
+            ".." => "may not be '..'",
+            name if name.contains('%') => "may not contain '%'",
+            _ => return Ok(()),
+        };
+        Err(format!("Name parameter invalid: {}: {why}", quoted(name)))
+    }
 }
 
 /// Why a path is no route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// 400 Status with this message.
-    BadName(String),
+    /// 400 text: a `%` that begins no escape. Go's server reads no further.
+    BadEscape,
     /// 500 text with this body (spec api-surface §0: a path that ends at `watch` or `proxy`).
     NoRequestInfo(String),
 }
@@ -92,19 +123,26 @@ impl Route {
     /// Reads the path of a URI (no query). Percent-encoding is decoded before the split, as Go does.
     ///
     /// # Errors
-    /// Names that no object can have, and `…/watch` with nothing after it.
+    /// Escapes that are none, and `…/watch` with nothing after it.
     pub fn parse(raw: &str) -> Result<Route, PathError> {
+        if !is_escaped(raw) {
+            return Err(PathError::BadEscape);
+        }
         let path = percent_decode_str(raw).decode_utf8_lossy();
         let Some(path) = path.strip_prefix('/') else { return Ok(UNKNOWN) };
         if let Some(route) = fixed(path) {
             return Ok(route);
         }
         let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
-        if parts.iter().any(|part| part.is_empty()) {
+        // A group or version is never empty; whether a name may be is for what comes behind them.
+        let base = if parts.first() == Some(&"apis") { 3 } else { 2 };
+        if parts.iter().take(base).any(|part| part.is_empty()) {
             return Ok(nowhere(&parts));
         }
         Ok(match parts.as_slice() {
             ["version"] => Route::Version,
+            // A router of its own, as that of the core group.
+            ["version", ..] => Route::Unknown { group_version: Some((String::new(), String::new())) },
             ["api"] => Route::CoreVersions,
             ["apis"] => Route::Groups,
             ["apis", group] => Route::Group((*group).to_owned()),
@@ -115,6 +153,11 @@ impl Route {
             _ => UNKNOWN,
         })
     }
+}
+
+/// Whether each `%` has two hexadecimal digits behind it.
+fn is_escaped(raw: &str) -> bool {
+    raw.split('%').skip(1).all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
 }
 
 const UNKNOWN: Route = Route::Unknown { group_version: None };
@@ -180,38 +223,28 @@ fn resource(group: &str, version: &str, rest: &[&str], raw: &str) -> Result<Rout
         ["namespaces", namespace, rest @ ..] => (Some((*namespace).to_owned()), rest),
         _ => (None, rest),
     };
+    let no_namespace = namespace.as_deref() == Some("");
     let known = || Route::Unknown { group_version: Some((group.to_owned(), version.to_owned())) };
-    let (resource, name, subresource) = match rest {
-        [resource] => (*resource, None, None),
-        [resource, name] => (*resource, Some(*name), None),
-        [resource, name, subresource] if !legacy_watch => (*resource, Some(*name), Some(*subresource)),
-        [resource, name, "proxy", ..] if !legacy_watch => (*resource, Some(*name), Some("proxy")),
+    let (resource, name, subresource, longer) = match rest {
+        [resource] => (*resource, None, None, false),
+        [resource, name] => (*resource, Some(*name), None, false),
+        [resource, name, "proxy", ..] if !legacy_watch => (*resource, Some(*name), Some("proxy"), false),
+        [resource, name, subresource, more @ ..] if !legacy_watch => (*resource, Some(*name), Some(*subresource), !more.is_empty()),
         _ => return Ok(known()),
     };
-    // A legacy watch looks at no name: one that cannot be matches nothing.
-    if let Some(name) = name.filter(|_| !legacy_watch) {
-        legal_name(name)?;
-    }
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let (name, no_name) = (name.and_then(given), name == Some(""));
     Ok(Route::Resource(ResourcePath {
         group: group.to_owned(),
         version: version.to_owned(),
-        namespace,
+        namespace: namespace.filter(|_| !no_namespace),
         resource: resource.to_owned(),
-        name: name.map(str::to_owned),
-        subresource: subresource.map(str::to_owned),
+        name,
+        // With nothing between two slashes there is no subresource, only more.
+        subresource: subresource.and_then(given),
         legacy_watch,
+        odd: Odd { no_namespace, no_name, longer },
     }))
-}
-
-/// A legal path segment (spec §1.1); a slash cannot reach here, the split ate it.
-fn legal_name(name: &str) -> Result<(), PathError> {
-    let why = match name {
-        "." => "may not be '.'",
-        ".." => "may not be '..'",
-        name if name.contains('%') => "may not contain '%'",
-        _ => return Ok(()),
-    };
-    Err(PathError::BadName(format!("Name parameter invalid: {}: {why}", quoted(name))))
 }
 
 #[cfg(test)]
@@ -286,7 +319,6 @@ mod tests {
             ("/apis//", UNKNOWN),
             ("*", UNKNOWN),
             ("/nope", UNKNOWN),
-            ("/api/v1/pods/p/status/more", unknown("", "v1")),
             ("/apis/apps/v1/watch/deployments/d/status", unknown("apps", "v1")),
         ] {
             assert_eq!(Route::parse(path), Ok(expected), "{path}");
@@ -294,16 +326,45 @@ mod tests {
     }
 
     #[test]
+    fn a_part_may_be_empty_where_a_name_stands() {
+        let odd = |path: &str| match Route::parse(path) {
+            Ok(Route::Resource(ResourcePath { odd, .. })) => odd,
+            other => panic!("{path}: {other:?}"),
+        };
+        let none = Odd::default();
+        for (path, shape, want) in [
+            ("/api/v1/namespaces//pods", "/v1 - pods - -", Odd { no_namespace: true, ..none }),
+            ("/api/v1/namespaces//pods/p", "/v1 - pods p -", Odd { no_namespace: true, ..none }),
+            ("/api/v1/watch/namespaces//pods/p", "/v1 - pods p - watch", Odd { no_namespace: true, ..none }),
+            ("/api/v1/namespaces//status", "/v1 - namespaces - status", Odd { no_name: true, ..none }),
+            ("/api/v1/nodes//status", "/v1 - nodes - status", Odd { no_name: true, ..none }),
+            ("/apis/ex.io/v1/widgets/w/status/x/y", "ex.io/v1 - widgets w status", Odd { longer: true, ..none }),
+            ("/apis/ex.io/v1/widgets/w//status", "ex.io/v1 - widgets w -", Odd { longer: true, ..none }),
+            ("/apis/ex.io/v1/widgets///w", "ex.io/v1 - widgets - -", Odd { no_name: true, longer: true, ..none }),
+            ("/api/v1/namespaces/n//pods", "/v1 n  pods -", none),
+            ("/api/v1//pods", "/v1 -  pods -", none),
+        ] {
+            assert_eq!((shown(path).as_str(), odd(path)), (shape, want), "{path}");
+        }
+    }
+
+    #[test]
     fn bad_names_and_a_watch_of_nothing() {
         let bad = |path: &str| Route::parse(path).expect_err(path);
-        assert_eq!(bad("/api/v1/nodes/.."), PathError::BadName("Name parameter invalid: \"..\": may not be '..'".to_owned()));
-        assert_eq!(bad("/api/v1/nodes/%2E"), PathError::BadName("Name parameter invalid: \".\": may not be '.'".to_owned()));
+        for path in ["/api/v1/nodes/%", "/%zz", "/api/v1/nodes/a%2", "/healthz%"] {
+            assert_eq!(bad(path), PathError::BadEscape, "{path}");
+        }
+        let wrong = |path: &str| match Route::parse(path) {
+            Ok(Route::Resource(path)) => path.check_name(),
+            other => panic!("{path}: {other:?}"),
+        };
+        let told = |name: &str, why: &str| Err(format!("Name parameter invalid: {name}: {why}"));
+        assert_eq!(wrong("/api/v1/nodes/.."), told("\"..\"", "may not be '..'"));
+        assert_eq!(wrong("/api/v1/nodes/%2E"), told("\".\"", "may not be '.'"));
         // As Go's %q writes it.
-        assert_eq!(
-            bad("/api/v1/nodes/%1b%C2%A0%25"),
-            PathError::BadName(r#"Name parameter invalid: "\x1b\u00a0%": may not contain '%'"#.to_owned())
-        );
-        assert_eq!(bad("/api/v1/nodes/a%25b"), PathError::BadName("Name parameter invalid: \"a%b\": may not contain '%'".to_owned()));
+        assert_eq!(wrong("/api/v1/nodes/%1b%C2%A0%25"), told(r#""\x1b\u00a0%""#, "may not contain '%'"));
+        assert_eq!(wrong("/api/v1/nodes/a%25b"), told("\"a%b\"", "may not contain '%'"));
+        assert_eq!(wrong("/api/v1/watch/nodes/.."), Ok(()));
         assert_eq!(
             bad("/api/v1/watch"),
             PathError::NoRequestInfo(

@@ -26,6 +26,7 @@ use super::{
     gzip_body::GzipBody,
     offload::offload,
     partial,
+    parts::is_in_scope,
     path::ResourcePath,
     piece_body::{PieceBody, Pieces},
     respond::{Reply, held},
@@ -57,10 +58,6 @@ use model::Object;
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { reply, .. } = arrived(&request);
     let resources = api.resources.load_full();
-    // Who may watch there may do nothing else: whatever the method, authorizers and the audit log have seen the verb watch.
-    if path.legacy_watch && !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return whole(reply.status(&Status::method_not_allowed()));
-    }
     if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token")) && api.issuer.is_some() {
         return Box::pin(token_request::serve(api, path, request)).await;
     }
@@ -72,6 +69,10 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     };
     if !is_in_scope(&resource, path, request.method()) {
         return whole(not_found(&reply, &resources.catalogue, Some(&path.group)));
+    }
+    // Who may watch there may do nothing else: whatever the method, authorizers and the audit log have seen the verb watch.
+    if path.legacy_watch && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return whole(reply.status(&Status::method_not_allowed()));
     }
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
     let custom = resource.served.custom;
@@ -99,7 +100,7 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     let arrived = arrived(&request);
     let (line, mut reply) = (arrived.line.clone(), arrived.reply.clone());
     let call = Call { api, path, resource, arrived, form: Form::default(), include: include(&line.query) };
-    if let Err(status) = call.has_path() {
+    if let Err(status) = call.has_path().and_then(|()| call.has_names(request.method())) {
         return whole(reply.status(&status));
     }
     if !is_get(&call.resource, request.method()) {
@@ -108,6 +109,9 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     }
     if !call.is_scale() && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
         return whole(reply.status(&call.unsupported(request.method())));
+    }
+    if let Err(message) = path.check_name() {
+        return whole(reply.status(&Status::bad_request(message)));
     }
     let is_watch = line.is_watch();
     let rights = is_watch.then(|| rights(api, &request));
@@ -140,19 +144,8 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
     if is_watch { Box::pin(call.watch(options, upgrade, rights)).await } else { Box::pin(call.list(&options)).await }
 }
 
-/// Namespaced objects are named with their namespace, cluster-scoped ones without (spec api-surface §1.1). Only reads see all namespaces of a custom
-/// resource at once; a built-in's path exists for them, and the method is refused.
-pub(super) fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> bool {
-    match (resource.served.namespaced, &path.namespace, &path.name) {
-        (false, Some(_), _) => false,
-        (true, None, Some(_)) => resource.served.custom && path.legacy_watch,
-        (true, None, None) if resource.served.custom => is_get(resource, method) || path.legacy_watch,
-        _ => true,
-    }
-}
-
 /// GET; for custom resources, which no router guards, HEAD is one too.
-fn is_get(resource: &Resource, method: &Method) -> bool {
+pub(super) fn is_get(resource: &Resource, method: &Method) -> bool {
     *method == Method::GET || (*method == Method::HEAD && resource.served.custom)
 }
 
@@ -175,15 +168,6 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Whether there is such a subresource at all.
-    fn has_path(&self) -> Result<(), Status> {
-        let served = &self.resource.served;
-        if self.path.subresource.as_deref().is_some_and(|sub| !served.has_subresource(sub)) {
-            return Err(self.no_subresource());
-        }
-        Ok(())
-    }
-
     /// Why stored objects cannot be made into this version, nor its objects into stored ones.
     pub(super) fn unconvertible(&self) -> Option<Status> {
         match &self.resource.served.conversion {
@@ -553,14 +537,6 @@ impl Call<'_> {
             return Status::verb_not_supported(verb(method), &served.group, &served.resource);
         }
         Status::method_not_allowed()
-    }
-
-    fn no_subresource(&self) -> Status {
-        let served = &self.resource.served;
-        match (served.custom, &self.path.name) {
-            (true, Some(name)) => Status::not_found(&served.group, &served.resource, name),
-            _ => Status::not_found_generic(),
-        }
     }
 
     pub(super) fn reply(&self) -> &Reply {

@@ -167,6 +167,13 @@ impl Reply {
         response
     }
 
+    /// 400 of a path that is no URL: Go's server answers before Kubernetes sees the request.
+    pub fn bad_request_line(&self) -> Response<Full<Bytes>> {
+        let mut response = self.text(StatusCode::BAD_REQUEST, "400 Bad Request");
+        response.headers_mut().remove(CACHE_CONTROL);
+        response
+    }
+
     /// `404 page not found` of a path under no known group (spec api-surface §1.1).
     pub fn page_not_found(&self) -> Response<Full<Bytes>> {
         self.text(StatusCode::NOT_FOUND, "404 page not found\n")

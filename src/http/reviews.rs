@@ -29,7 +29,8 @@ use kube::Review;
 /// Answers a request whose path names a review.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, request: Request) -> Response {
     let Arrived { line, mut reply, at, limit, .. } = arrived(&request);
-    if path.name.is_some() || path.legacy_watch || review.namespaced != path.namespace.is_some() {
+    let has_place = path.namespace.is_some() || path.odd.no_namespace;
+    if path.name.is_some() || path.odd.no_name || path.legacy_watch || review.namespaced != has_place {
         return whole(not_found(&reply, &api.resources.load().catalogue, Some(&path.group)));
     }
     if request.method() != Method::POST {
@@ -54,7 +55,8 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         if let Some(record) = reply.record() {
             record.requested(&asked, |asked| stored::shown(false, asked));
         }
-        let asked = in_namespace(asked, path.namespace.as_deref())?;
+        let mut asked = in_namespace(asked, path.namespace.as_deref())?;
+        told.extend(api.writer.without_system_metadata(&mut asked));
         answer(api, review, &user, asked, &conn).await.map(Some)
     };
     let answered = answered.await;
@@ -115,6 +117,9 @@ async fn access(api: &Api, of: AccessReview, asker: &User, object: &Value) -> Re
     if !wrong.is_empty() {
         let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
         return Err(WriteError::Invalid { of, errors: wrong }.into());
+    }
+    if of == AccessReview::Local && object["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {
+        return Err(Status::bad_request("namespace is required on this type: "));
     }
     let user = if of == AccessReview::Own { asker.clone() } else { review::user(&object["spec"]) };
     let subject = Subject::read(user, &object["spec"]);

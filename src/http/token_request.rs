@@ -13,7 +13,8 @@ use super::{
     content_type,
     incoming::{NoBody, Whole},
     mutate::warn,
-    path::ResourcePath,
+    parts::NO_NAMESPACE,
+    path::{Odd, ResourcePath},
     resource::sent,
     status::Status,
 };
@@ -35,7 +36,18 @@ const KIND: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest")
 /// Answers a request for a token of an account.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
     let Arrived { line, mut reply, at, limit, .. } = arrived(&request);
-    let (Some(namespace), Some(account), Some(issuer)) = (&path.namespace, &path.name, &api.issuer) else {
+    if request.method() == Method::POST && !path.odd.longer {
+        let lacks = match path.odd {
+            Odd { no_name: true, .. } => Some("name must be provided"),
+            Odd { no_namespace: true, .. } => Some(NO_NAMESPACE),
+            _ => None,
+        };
+        if let Some(message) = lacks.map(str::to_owned).or_else(|| path.check_name().err()) {
+            return whole(reply.status(&Status::bad_request(message)));
+        }
+    }
+    let name = path.name.as_ref().filter(|_| !path.odd.longer);
+    let (Some(namespace), Some(account), Some(issuer)) = (&path.namespace, name, &api.issuer) else {
         return whole(not_found(&reply, &api.resources.load().catalogue, Some(&path.group)));
     };
     if request.method() != Method::POST {
@@ -54,11 +66,12 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
             Err(NoBody::Failed(status)) => return Err(status),
             Err(NoBody::TimedOut) => return Ok(None),
         };
-        let asked = api.writer.decode(KIND, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
+        let mut asked = api.writer.decode(KIND, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
         if let Some(record) = reply.record() {
             record.requested(&asked, |asked| stored::shown(false, asked));
         }
         TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
+        told.extend(api.writer.without_duplicate_owners(&mut asked));
         there(api, namespace, account).await?;
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
         if let Some(record) = reply.record() {

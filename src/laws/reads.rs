@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::{
     accept::{Asked, Form, negotiate},
-    path::{Health, PathError, ResourcePath, Route, TokenDocument},
+    path::{Health, Odd, PathError, ResourcePath, Route, TokenDocument},
 };
 use crate::read::{
     options::ListOptions,
@@ -375,7 +375,8 @@ fn paths() {
                 }
                 true
             }
-            Err(PathError::BadName(why) | PathError::NoRequestInfo(why)) => {
+            Err(PathError::BadEscape) => false,
+            Err(PathError::NoRequestInfo(why)) => {
                 assert!(!why.is_empty());
                 false
             }
@@ -441,7 +442,10 @@ fn written(route: &Route) -> Option<String> {
             };
             format!("{endpoint}{}", check.as_deref().map(segments).unwrap_or_default())
         }
-        Route::Resource(ResourcePath { group, version, namespace, resource, name, subresource, legacy_watch }) => {
+        Route::Resource(ResourcePath { group, version, namespace, resource, name, subresource, legacy_watch, odd }) => {
+            if *odd != Odd::default() || resource.is_empty() {
+                return None;
+            }
             let watch = if *legacy_watch { "/watch" } else { "" };
             let namespace = namespace.as_deref().map(|name| format!("/namespaces{}", segment(name))).unwrap_or_default();
             let rest = [Some(resource), name.as_ref(), subresource.as_ref()].into_iter().flatten().map(|text| segment(text));

@@ -66,7 +66,7 @@ impl Sent {
         let refused = |why: &str| {
             WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
         };
-        let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
+        let unknown = conform(&mut tree, expected, typed::conform).map_err(|why| refused(&why))?;
         let warnings = match options.validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
@@ -111,7 +111,8 @@ impl Sent {
             body::converts(&tree, expected).map_err(|why| refused(&why))?;
             body::identified(&mut tree, expected);
         }
-        let unknown = conform(&mut tree, expected).map_err(|why| refused(&why))?;
+        let conform_as = if patch.kind == PatchKind::Strategic { typed::conform_merged } else { typed::conform };
+        let unknown = conform(&mut tree, expected, conform_as).map_err(|why| refused(&why))?;
         // What is wrong with the patch itself comes first.
         let told: Vec<String> = told.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
         match options.validation {
@@ -140,14 +141,17 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
     Ok(())
 }
 
+/// Reads a tree as this group, version and kind: one of those of `typed`.
+type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed::WrongType>;
+
 /// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
-fn conform(value: &mut Value, expected: &Expected<'_>) -> Result<Vec<String>, String> {
+fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<Vec<String>, String> {
     body::paths_fit(value)?;
     let outcome = if expected.custom {
         body::whole_floats(value);
         typed::conform_metadata(value)
     } else {
-        let unknown = typed::conform(value, expected.group, expected.version, expected.kind);
+        let unknown = conform_as(value, expected.group, expected.version, expected.kind);
         normalize(value, JSON_BYTES_MAX).map_err(|bytes| too_long(bytes, JSON_BYTES_MAX))?;
         defaults::fill(value, &expected.api_version(), expected.kind);
         if !tree::fits(value, JSON_BYTES_MAX) {

@@ -80,15 +80,11 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
         ("namespaces", _) => label_namespace(new),
         ("secrets", _) => prepare_secret(new),
         ("serviceaccounts", _) => only_names(new),
-        ("pods", Part::Status) => {
-            keep_metadata(old, new, "ownerReferences");
-            pod::keep_class(new, old);
-        }
+        ("pods", Part::Status) => pod::keep_class(new, old),
         ("persistentvolumes", Part::Status) => volume::time_phase(new, old, tree::now()),
         ("persistentvolumeclaims", Part::Main) => volume::same_sources(new, Some(old)),
         ("jobs", Part::Main) => workload::label(new),
         ("daemonsets", _) => workload::count_template(new, Some(old)),
-        ("deployments", Part::Status) => keep_metadata(old, new, "labels"),
         (DEFINITIONS, Part::Main) => {
             definition::defaulted(new);
             definition::prepare_update(new, old);
@@ -123,17 +119,75 @@ pub(super) fn warnings(served: &Served, old: Option<&Value>, new: &Value) -> Vec
     }
 }
 
-/// Whether `/status` leaves all metadata alone: custom resources, and built-ins whose strategy says so (spec api-surface §6.3).
-pub(super) fn status_keeps_metadata(served: &Served) -> bool {
-    const KEEP: [&str; 6] = [
-        DEFINITIONS,
-        "apiregistration.k8s.io/apiservices",
-        "flowschemas",
-        "prioritylevelconfigurations",
-        "resourceclaims",
-        "validatingadmissionpolicies",
-    ];
-    served.custom || KEEP.contains(&id(served))
+/// What a write of `/status` leaves of the metadata that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusMetadata {
+    /// All of it but these members, which stay what they are.
+    Without(&'static [&'static str]),
+    /// Nothing but `managedFields`.
+    Nothing,
+}
+
+/// Members of `metadata` that most strategies of `/status` with a rule about them leave alone. Those that are not here are judged as in any update.
+const RESET_FOR_STATUS: &[&str] =
+    &["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
+
+/// Built-ins whose update is judged as a new object is, besides: of their metadata that is `generateName`, for the name cannot change (measured on each).
+const JUDGED_AS_NEW: &[&str] = &[
+    "configmaps",
+    "controllerrevisions",
+    "csinodes",
+    "csistoragecapacities",
+    "endpointslices",
+    "flowschemas",
+    "ingress",
+    "ingressclasses",
+    "ipaddresses",
+    "jobs",
+    "limitranges",
+    "minions",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "prioritylevelconfigurations",
+    "resourceclaims",
+    "resourceclaimtemplates",
+    "runtimeclasses",
+    "secrets",
+    "serviceaccounts",
+    "services/endpoints",
+    "storageclasses",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "volumeattachments",
+    "volumeattributesclasses",
+];
+
+/// Whether an update is judged as a new object is. `/status` is so of VolumeAttachments alone.
+pub(super) fn is_judged_as_new(served: &Served, part: Part) -> bool {
+    match part {
+        Part::Main => JUDGED_AS_NEW.contains(&id(served)),
+        Part::Status => id(served) == "volumeattachments",
+        Part::Finalizers | Part::Server => false,
+    }
+}
+
+/// Returns what the strategy of `/status` does with metadata (spec api-surface §6.3).
+pub(super) fn status_metadata(served: &Served) -> StatusMetadata {
+    StatusMetadata::Without(match id(served) {
+        _ if served.custom => return StatusMetadata::Nothing,
+        "flowschemas" | "prioritylevelconfigurations" => return StatusMetadata::Nothing,
+        "resourceclaims" | "servicecidrs" | "validatingadmissionpolicies" | "volumeattachments" => RESET_FOR_STATUS,
+        "apiregistration.k8s.io/apiservices" => &["labels", "annotations", "finalizers", "ownerReferences"],
+        "deployments" => &["labels"],
+        "pods" => &["deletionTimestamp", "ownerReferences"],
+        _ => &[],
+    })
 }
 
 /// Definitions have a form of their own, and are counted in it; a PriorityClass stays at 1 (measured).
@@ -216,10 +270,6 @@ fn wrong_phase(namespace: &Value) -> Option<FieldError> {
 fn label_namespace(object: &mut Value) {
     let name = tree::text(object, &["metadata", "name"]).to_owned();
     tree::set(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name.into());
-}
-
-fn keep_metadata(old: &Value, new: &mut Value, name: &str) {
-    tree::take_over(tree::member(new, "metadata"), tree::metadata(old), name);
 }
 
 /// `stringData` is for writing only; a Secret without a type is Opaque (spec api-surface §5.8).

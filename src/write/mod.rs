@@ -49,9 +49,11 @@ use decode::Sent;
 use etcd::Etcd;
 use failure::{Named, WriteError};
 use go::{quote::quoted, url::Query};
+use metadata::{Found, dedup_owners};
 use model::Revision;
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use place::{Current, Place, StoredValue};
+use strategy::Preconditions;
 use transaction::{Decision, Done, Look, at_revision};
 
 /// Longest body of a write, in bytes (spec api-surface §5.7).
@@ -155,6 +157,19 @@ impl Writer {
         Ok(self.offload.take(is_large(body), || Sent::read_as(&expected, options, syntax, body)).await?.into_tree(told))
     }
 
+    /// Takes away what a client cannot say of an object that is answered and never stored, and the owners that stand twice; returns the warning about them.
+    pub fn without_system_metadata(&self, object: &mut Value) -> Option<String> {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|name, _| !strategy::SERVER_SET.contains(&name.as_str()));
+        }
+        self.without_duplicate_owners(object)
+    }
+
+    /// Takes away the owners that stand twice in an object that was sent; returns the warning about them.
+    pub fn without_duplicate_owners(&self, object: &mut Value) -> Option<String> {
+        dedup_owners(object, Found::Sent)
+    }
+
     /// The options that a DELETE has in its query or its body.
     ///
     /// # Errors
@@ -169,14 +184,17 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn create(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.offload.enter(false, body.len()).await;
-        let object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
+        let mut object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
         in_namespace(&place, &object)?;
+        told.extend(dedup_owners(&mut object, Found::Sent));
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
-        name.clone_into(&mut place.name);
         ask.approve(&object, None)?;
         may_create(&place, name)?;
+        // Admission looks at it before there is a generated name.
+        [name, base].into_iter().find(|text| !text.is_empty()).unwrap_or("Unknown").clone_into(&mut place.name);
         self.namespace_takes(&place).await?;
+        name.clone_into(&mut place.name);
         if !name.is_empty() || base.is_empty() {
             return self.create_named(&place, object, ask.options.dry_run, false, told).await;
         }
@@ -224,10 +242,11 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn replace(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
-        let object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
+        let mut object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &object)?;
         is_named(place, &object)?;
+        told.extend(dedup_owners(&mut object, Found::Sent));
         let creates = place.served().rules.create_on_update && ask.part == Part::Main;
         if creates && self.known(place).is_none() {
             self.namespace_takes(place).await?;
@@ -236,15 +255,26 @@ impl Writer {
             .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| match current {
                 Some(current) => {
                     ask.approve(&object, Some(&current.tree))?;
-                    strategy::check_uid(place, tree::text(&object, &["metadata", "uid"]), current)?;
+                    Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
+                        place,
+                        current,
+                        ask.options.dry_run,
+                    )?;
                     updated(place, ask.part, current, object.clone(), told)
                 }
                 None if creates => {
                     ask.approve(&object, None)?;
-                    created_by_update(place, &object)?;
+                    created_by_update(place, &object, ask.options.dry_run)?;
                     let mut object = object.clone();
-                    tree::member(&mut object, "metadata").remove("resourceVersion");
-                    strategy::create(place, object, tree::now(), told).map(Decision::Put)
+                    let metadata = tree::member(&mut object, "metadata");
+                    metadata.remove("resourceVersion");
+                    // Only a POST takes these away (measured).
+                    let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
+                    let mut new = strategy::create(place, object, tree::now(), told)?;
+                    sent.into_iter()
+                        .flatten()
+                        .for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
+                    Ok(Decision::Put(new))
                 }
                 None => Err(WriteError::NotFound(place.named())),
             })
@@ -268,9 +298,10 @@ impl Writer {
                 // Only what the last try had to say counts.
                 told.clear();
                 let shown = place.resource.forms.whole().form.tree(&current.tree);
-                let patched = Sent::patched(&expected, &ask.options, &patch, &shown)?.into_tree(told);
+                let mut patched = Sent::patched(&expected, &ask.options, &patch, &shown)?.into_tree(told);
                 in_namespace(place, &patched)?;
                 is_named(place, &patched)?;
+                told.extend(dedup_owners(&mut patched, Found::Patched));
                 ask.approve(&patched, Some(&shown))?;
                 updated(place, ask.part, current, patched, told)
             })
@@ -375,18 +406,12 @@ fn may_create(place: &Place, name: &str) -> Result<(), WriteError> {
 }
 
 /// A PUT that creates ignores the revision it names, but not the uid (spec api-surface §6.1).
-fn created_by_update(place: &Place, object: &Value) -> Result<(), WriteError> {
+fn created_by_update(place: &Place, object: &Value, dry_run: bool) -> Result<(), WriteError> {
     let uid = tree::text(object, &["metadata", "uid"]);
     if uid.is_empty() {
         return Ok(());
     }
-    let key = place.key("/registry/");
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, \
-         UID in object meta: ",
-        String::from_utf8_lossy(&key),
-        uid
-    );
+    let why = strategy::unmet(place, dry_run, "UID", uid, "");
     Err(WriteError::Conflict { of: place.named(), why })
 }
 

@@ -1,11 +1,12 @@
-//! The options of a write, from its query and, for DELETE, its body (spec api-surface §5.1, §7.1, §8.1). Knows no object.
+//! The options of a write, from its query and, for DELETE, its body (spec api-surface §5.1, §7.1, §8.1).
+
+mod fields;
 
 use serde_json::Value;
 
 use super::body::{Syntax, parse_options};
 use go::{
     quote::{json_quoted, printable},
-    strconv::parse_int,
     url::Query,
 };
 use model::invalid::{FieldError, told};
@@ -103,16 +104,16 @@ impl WriteOptions {
     /// # Errors
     /// What is wrong with them, for a 422 of kind `options_kind`.
     pub fn parse(query: &Query, verb: Verb) -> Result<Self, Vec<FieldError>> {
+        let options = fields::from_query(query, &fields::WRITE).expect("none of them is a number");
+        let text = |name| options.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut wrong = Vec::new();
-        let manager = query.first("fieldManager").unwrap_or_default();
-        let forced = query.first("force").is_some();
-        if verb == Verb::Patch && forced {
+        if verb == Verb::Patch && options.contains_key("force") {
             wrong.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
         }
-        wrong.extend(wrong_manager(manager));
-        let dry_run: Vec<&str> = query.all("dryRun").collect();
-        wrong.extend(wrong_dry_run(&dry_run));
-        let validation = match query.first("fieldValidation").unwrap_or_default() {
+        wrong.extend(wrong_manager(text("fieldManager")));
+        let dry_run = options.get("dryRun").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        wrong.extend(wrong_dry_run(dry_run));
+        let validation = match text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
@@ -138,8 +139,8 @@ fn wrong_manager(manager: &str) -> impl Iterator<Item = FieldError> {
     too_long.into_iter().chain(unprintable).take_while(told())
 }
 
-fn wrong_dry_run(asked: &[&str]) -> Option<FieldError> {
-    let wrong = asked.iter().any(|&word| word != "All");
+fn wrong_dry_run(asked: &[Value]) -> Option<FieldError> {
+    let wrong = asked.iter().any(|word| word != "All");
     wrong.then(|| FieldError::not_supported("dryRun", &Value::from(asked), &["All"]))
 }
 
@@ -149,8 +150,9 @@ impl DeleteOptions {
     /// # Errors
     /// What is wrong with them, or that the body is something else.
     pub fn parse(query: &Query, syntax: Syntax, body: &[u8]) -> Result<Self, DeleteOptionsError> {
-        let raw = if body.is_empty() { Raw::from_query(query) } else { Raw::from_body(syntax, body) };
-        raw.map_err(DeleteOptionsError::BadRequest)?.checked().map_err(DeleteOptionsError::Invalid)
+        let options = if body.is_empty() { fields::deletion_from_query(query) } else { from_body(syntax, body) };
+        let raw = options.and_then(|options| Raw::read(&options)).map_err(DeleteOptionsError::BadRequest)?;
+        raw.checked().map_err(DeleteOptionsError::Invalid)
     }
 
     /// Whether they may be those of DELETECOLLECTION.
@@ -166,7 +168,7 @@ impl DeleteOptions {
 /// The options in the body of a DELETE as kube-apiserver's audit log tells them: in its own version of them. None when they cannot be read.
 #[must_use]
 pub fn printed(syntax: Syntax, body: &[u8]) -> Option<String> {
-    let raw = Raw::from_body(syntax, body).ok()?;
+    let raw = Raw::read(&from_body(syntax, body).ok()?).ok()?;
     let text = |value: &Option<String>| value.as_deref().map(json_quoted);
     let conditions = [("uid", text(&raw.uid)), ("resourceVersion", text(&raw.resource_version))];
     let words: Vec<String> = raw.dry_run.iter().map(|word| json_quoted(word)).collect();
@@ -203,28 +205,23 @@ struct Raw {
     conditional: bool,
 }
 
-impl Raw {
-    fn from_query(query: &Query) -> Result<Self, String> {
-        let text = |name| query.first(name).map(str::to_owned);
-        Ok(Self {
-            grace_seconds: query.first("gracePeriodSeconds").map(parse_int).transpose()?,
-            uid: text("uid"),
-            resource_version: None,
-            propagation: text("propagationPolicy"),
-            orphan_dependents: query.first("orphanDependents").map(|_| query.is_true("orphanDependents")),
-            dry_run: query.all("dryRun").map(str::to_owned).collect(),
-            unread: query.is_true(UNREAD),
-            conditional: query.first("uid").is_some(),
-        })
+/// The options in a body, if it is of their kind.
+fn from_body(syntax: Syntax, body: &[u8]) -> Result<Value, String> {
+    let value = parse_options(syntax, body).map_err(|error| error.0)?;
+    let (kind, api_version) = (value["kind"].as_str().unwrap_or_default(), value["apiVersion"].as_str().unwrap_or_default());
+    if api_version.split('/').count() > 2 {
+        return Err(format!("unexpected GroupVersion string: {api_version}"));
     }
+    if !matches!(kind, "" | "DeleteOptions") {
+        let version = if api_version.is_empty() { "meta.k8s.io/v1" } else { api_version };
+        return Err(format!(r#"no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111""#));
+    }
+    Ok(value)
+}
 
-    fn from_body(syntax: Syntax, body: &[u8]) -> Result<Self, String> {
-        let value = parse_options(syntax, body).map_err(|error| error.0)?;
-        let kind = value["kind"].as_str().unwrap_or_default();
-        if !matches!(kind, "" | "DeleteOptions") {
-            let version = value["apiVersion"].as_str().filter(|version| !version.is_empty()).unwrap_or("meta.k8s.io/v1");
-            return Err(format!(r#"no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111""#));
-        }
+impl Raw {
+    /// Reads options from a tree, which a query and a body have in common.
+    fn read(value: &Value) -> Result<Self, String> {
         let conditions = &value["preconditions"];
         if !matches!(conditions, Value::Null | Value::Object(_)) {
             return Err(mistyped("DeleteOptions.preconditions", "v1.Preconditions", conditions));
@@ -257,7 +254,7 @@ impl Raw {
                 None
             }
         });
-        let asked: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
+        let asked: Vec<Value> = self.dry_run.iter().map(|word| word.as_str().into()).collect();
         wrong.extend(wrong_dry_run(&asked));
         wrong.extend(self.beside_unread());
         if !wrong.is_empty() {
@@ -446,6 +443,10 @@ mod tests {
         assert_eq!(read("propagationPolicy=Bogus", "{}"), DeleteOptions::default());
         assert_eq!(read("orphanDependents=x", "").orphan_dependents, Some(true));
         assert_eq!(read("orphanDependents=0", "").orphan_dependents, Some(false));
+        let revision = DeleteOptions { resource_version: Some("5".to_owned()), ..Default::default() };
+        assert_eq!(read("resourceVersion=5&uid=", ""), revision, "an empty parameter is no precondition");
+        assert_eq!(read("resourceVersion=5&uid=u", "{}"), DeleteOptions::default(), "a body speaks alone");
+        assert_eq!(read("preconditions.uid=u&preconditions=x", ""), DeleteOptions::default());
         let body =
             r#"{"kind":"DeleteOptions","apiVersion":"foo/v9","preconditions":{"uid":"","resourceVersion":"5"},"dryRun":[],"unknown":1}"#;
         let want = DeleteOptions { uid: Some(String::new()), resource_version: Some("5".to_owned()), ..Default::default() };
@@ -509,6 +510,7 @@ mod tests {
                 r#"{"preconditions":5}"#,
                 "400 json: cannot unmarshal number into Go struct field DeleteOptions.preconditions of type v1.Preconditions".to_owned(),
             ),
+            ("", r#"{"apiVersion":"a/b/c","kind":"Foo"}"#, "400 unexpected GroupVersion string: a/b/c".to_owned()),
             ("", "{", "400 couldn't get version/kind; json parse error: unexpected end of JSON input".to_owned()),
         ];
         for (query, body, want) in cases {

@@ -8,43 +8,91 @@ use super::{
     decode::Sent,
     failure::{Named, WriteError},
     in_namespace, is_large, is_large_patch, is_named,
+    metadata::{self, Found, dedup_owners},
     patch::printed::{go_type, printed},
     patched::{Patch, PatchKind},
     place::{Current, Place},
-    strategy::{self, Part},
+    strategy::{self, Part, Preconditions},
     transaction::{Decision, Look},
     tree, written,
 };
-use kube::{ScalePaths, Served};
+use kube::{NameRule, Rules, ScalePaths, Served};
 use model::invalid::FieldError;
 
 const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", custom: false };
 
+/// Replicas of a custom resource that has none, while a patch is applied: kube-apiserver's mark for "was not set".
+const UNSET: i64 = i32::MIN as i64;
+
 /// The scale of an object.
 ///
 /// # Errors
-/// A custom resource that has no replicas where its definition says.
+/// A custom resource that has no replicas where its definition says, or something else than numbers and a text.
 pub fn of(served: &Served, object: &Value) -> Result<Value, WriteError> {
     let paths = Paths::of(served);
-    let Some(replicas) = tree::integer(object, &paths.spec).or_else(|| (!served.custom).then_some(0)) else {
-        let path = paths.spec.join(".");
-        return Err(WriteError::Internal(format!("the spec replicas field \".{path}\" does not exist")));
-    };
-    let metadata = tree::metadata(object);
-    let names = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
-    let shown: Map<String, Value> = names.iter().filter_map(|n| Some(((*n).to_owned(), metadata.get(*n)?.clone()))).collect();
-    let mut status = json!({"replicas": tree::integer(object, &paths.status).unwrap_or(0)});
-    let selector = match &paths.selector {
-        Some(path) if served.custom => tree::text(object, path).to_owned(),
-        Some(path) => tree::at(object, path).map(selector).unwrap_or_default(),
-        None => String::new(),
-    };
-    if !selector.is_empty() {
-        tree::set(&mut status, &["selector"], selector.into());
+    let read = Read::of(served, &paths, object)?;
+    if read.replicas.is_none() {
+        return Err(WriteError::Internal(format!("the spec replicas field \"{}\" does not exist", dotted(&paths.spec))));
     }
-    // Go leaves out what is zero.
-    let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };
-    Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown, "spec": spec, "status": status}))
+    Ok(read.shown(object))
+}
+
+/// What a scale has of its parent.
+struct Read {
+    /// None of a custom resource that has none.
+    replicas: Option<i64>,
+    current: i64,
+    selector: String,
+}
+
+impl Read {
+    /// Reads the parent. Of a custom resource each value must be of its type; a built-in has been decoded.
+    fn of(served: &Served, paths: &Paths<'_>, object: &Value) -> Result<Self, WriteError> {
+        if !served.custom {
+            let selected = paths.selector.as_ref().and_then(|path| tree::at(object, path));
+            return Ok(Self {
+                replicas: Some(tree::integer(object, &paths.spec).unwrap_or(0)),
+                current: tree::integer(object, &paths.status).unwrap_or(0),
+                selector: selected.map(selector).unwrap_or_default(),
+            });
+        }
+        let number = |path: &[&str]| match nested(object, path)? {
+            None => Ok(None),
+            // Go's scale has an int32.
+            Some(value) => value.as_i64().map(wrapped).map(Some).ok_or_else(|| unfit(value, path, "int64")),
+        };
+        let text = |path: &[&str]| match nested(object, path)? {
+            None => Ok(String::new()),
+            Some(value) => value.as_str().map(str::to_owned).ok_or_else(|| unfit(value, path, "string")),
+        };
+        Ok(Self {
+            replicas: number(&paths.spec).map_err(WriteError::Raw)?,
+            current: number(&paths.status).map_err(WriteError::Raw)?.unwrap_or(0),
+            selector: paths.selector.as_deref().map_or(Ok(String::new()), text).map_err(WriteError::Raw)?,
+        })
+    }
+
+    fn shown(&self, object: &Value) -> Value {
+        let metadata = tree::metadata(object);
+        let names = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+        let shown: Map<String, Value> = names.iter().filter_map(|n| Some(((*n).to_owned(), metadata.get(*n)?.clone()))).collect();
+        let mut status = json!({"replicas": self.current});
+        if !self.selector.is_empty() {
+            tree::set(&mut status, &["selector"], self.selector.as_str().into());
+        }
+        // Go leaves out what is zero.
+        let spec = match self.replicas.unwrap_or(UNSET) {
+            0 => json!({}),
+            replicas => json!({"replicas": replicas}),
+        };
+        json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown, "spec": spec, "status": status})
+    }
+}
+
+/// A number as Go converts it to an int32.
+fn wrapped(number: i64) -> i64 {
+    let [a, b, c, d, ..] = number.to_le_bytes();
+    i64::from(i32::from_le_bytes([a, b, c, d]))
 }
 
 impl Writer {
@@ -53,9 +101,15 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
     pub async fn replace_scale(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.enter(&ask.place, false, body.len()).await;
-        let scale = self.offload.take(is_large(body), || Sent::read_shown(&SCALE, ask, syntax, body)).await?.into_tree(told);
-        self.scale(ask, false, |_| Ok(scale.clone())).await
+        let place = &ask.place;
+        let _entered = self.enter(place, false, body.len()).await;
+        let sent = self.offload.take(is_large(body), || Sent::read_shown(&SCALE, ask, syntax, body)).await;
+        let mut scale = sent.map_err(|error| unread(place.served(), error))?.into_tree(told);
+        in_namespace(place, &scale)?;
+        is_named(place, &scale)?;
+        told.extend(dedup_owners(&mut scale, Found::Sent));
+        let uid = tree::text(&scale, &["metadata", "uid"]);
+        self.scale(ask, false, Preconditions { uid, revision: "" }, |_| Ok(scale.clone())).await
     }
 
     /// PATCH of `/scale`.
@@ -66,9 +120,13 @@ impl Writer {
         let patch = Patch { kind, bytes: body, validation: ask.options.validation };
         let is_large = is_large_patch(kind, body);
         let _entered = self.enter(&ask.place, is_large, body.len()).await;
-        self.scale(ask, is_large, |scale| {
+        self.scale(ask, is_large, Preconditions::default(), |scale| {
             told.clear();
-            Ok(Sent::patched(&SCALE, &ask.options, &patch, scale)?.into_tree(told))
+            let mut scale = Sent::patched(&SCALE, &ask.options, &patch, scale)?.into_tree(told);
+            in_namespace(&ask.place, &scale)?;
+            is_named(&ask.place, &scale)?;
+            told.extend(dedup_owners(&mut scale, Found::Patched));
+            Ok(scale)
         })
         .await
     }
@@ -77,14 +135,17 @@ impl Writer {
         &self,
         ask: &Ask<'_>,
         is_large: bool,
+        preconditions: Preconditions<'_>,
         mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>,
     ) -> Result<Written, WriteError> {
         let place = &ask.place;
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
-                let scale = wanted(&of(place.served(), &current.tree)?)?;
-                scaled(place, current, &scale)
+                preconditions.check(place, current, ask.options.dry_run)?;
+                let read = Read::of(place.served(), &Paths::of(place.served()), &current.tree)?;
+                let scale = wanted(&read.shown(&current.tree))?;
+                scaled(place, current, scale)
             })
             .await?;
         let parent = written(done);
@@ -92,24 +153,70 @@ impl Writer {
     }
 }
 
-/// The parent with the replicas of a scale.
-fn scaled(place: &Place, current: &Current, scale: &Value) -> Result<Decision, WriteError> {
-    in_namespace(place, scale)?;
-    is_named(place, scale)?;
-    let sent = tree::text(scale, &["metadata", "resourceVersion"]);
-    if !matches!(sent, "" | "0") {
-        strategy::check_revision(place, sent, current)?;
+/// Tells of a body that is no scale. kube-apiserver looks for the type of a custom resource's scale among custom resources, and tells of that alone.
+fn unread(served: &Served, error: WriteError) -> WriteError {
+    match error {
+        WriteError::BadRequest(_) if served.custom => {
+            WriteError::BadRequest(r#"no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111""#.to_owned())
+        }
+        error => error,
     }
-    let replicas = tree::integer(scale, &["spec", "replicas"]).unwrap_or(0);
-    // Of a custom resource the whole is judged.
-    if replicas < 0 && !place.served().custom {
-        let of = Named { group: SCALE.group.to_owned(), kind: SCALE.kind.to_owned(), name: place.name.clone() };
-        let error = FieldError::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
-        return Err(WriteError::Invalid { of, errors: vec![error] });
+}
+
+/// The parent with the replicas of a scale.
+fn scaled(place: &Place, current: &Current, mut scale: Value) -> Result<Decision, WriteError> {
+    let served = place.served();
+    let paths = Paths::of(served);
+    let replicas = tree::integer(&scale, &["spec", "replicas"]).unwrap_or(0);
+    // Of a custom resource the whole is judged, and nothing of the scale's metadata but the revision.
+    if served.custom {
+        if replicas == UNSET {
+            return Err(WriteError::BadRequest(format!("the spec replicas field \"{}\" cannot be empty", dotted(&paths.spec))));
+        }
+    } else {
+        judge(place, &mut scale, replicas)?;
+        let (sent, uid) = (tree::text(&scale, &["metadata", "uid"]), tree::text(&current.tree, &["metadata", "uid"]));
+        if !sent.is_empty() && sent != uid {
+            let of = Named { kind: format!("{}/scale", served.resource), ..place.named() };
+            let why = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
+            return Err(WriteError::Conflict { of, why });
+        }
     }
     let mut object = current.tree.clone();
-    tree::set(&mut object, &Paths::of(place.served()).spec, replicas.into());
+    put(&mut object, &paths.spec, replicas)?;
+    let sent = tree::text(&scale, &["metadata", "resourceVersion"]);
+    if !sent.is_empty() || !served.custom {
+        strategy::check_revision(place, sent, current)?;
+    }
     Ok(strategy::update(place, Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
+}
+
+/// Judges a scale of a built-in as an object of its own.
+fn judge(place: &Place, scale: &mut Value, replicas: i64) -> Result<(), WriteError> {
+    let metadata = tree::member(scale, "metadata");
+    if let Some(namespace) = &place.namespace {
+        metadata.insert("namespace".to_owned(), namespace.as_str().into());
+    }
+    let rules = Rules { name: NameRule::Subdomain, any_finalizer: false, ..place.served().rules };
+    let mut errors = metadata::validate_create(metadata, true, &rules);
+    if replicas < 0 {
+        errors.push(FieldError::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0"));
+    }
+    let of = Named { group: SCALE.group.to_owned(), kind: SCALE.kind.to_owned(), name: place.name.clone() };
+    WriteError::unless_valid(of, errors)
+}
+
+/// Sets the replicas at their path, whose objects are made where they are missing.
+fn put(object: &mut Value, path: &[&str], replicas: i64) -> Result<(), WriteError> {
+    for end in 1..path.len() {
+        let found = path[..end].iter().try_fold(&*object, |value, name| value.get(name));
+        if found.is_some_and(|value| !value.is_object()) {
+            let at = dotted(&path[..end]);
+            return Err(WriteError::Raw(format!("value cannot be set because {at} is not a map[string]interface{{}}")));
+        }
+    }
+    tree::set(object, path, replicas.into());
+    Ok(())
 }
 
 /// What is wrong with the numbers and the selector of a custom resource whose definition says where they are. `/status` is not judged by the spec.
@@ -143,11 +250,11 @@ fn wrong_selector(object: &Value, path: &[String]) -> Option<FieldError> {
 }
 
 /// What is at a path, as Go's unstructured helpers look for it: a null at its end is something.
-fn nested<'a>(object: &'a Value, path: &[String]) -> Result<Option<&'a Value>, String> {
+fn nested<'a, S: AsRef<str>>(object: &'a Value, path: &[S]) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     for (i, name) in path.iter().enumerate() {
         match value {
-            Value::Object(members) => match members.get(name) {
+            Value::Object(members) => match members.get(name.as_ref()) {
                 Some(member) => value = member,
                 None => return Ok(None),
             },
@@ -158,13 +265,13 @@ fn nested<'a>(object: &'a Value, path: &[String]) -> Result<Option<&'a Value>, S
     Ok(Some(value))
 }
 
-fn unfit(value: &Value, path: &[String], expected: &str) -> String {
+fn unfit<S: AsRef<str>>(value: &Value, path: &[S], expected: &str) -> String {
     let found = if value.is_null() { "<nil>" } else { go_type(value) };
     format!("{} accessor error: {} is of the type {found}, expected {expected}", dotted(path), printed(value))
 }
 
-fn dotted(path: &[String]) -> String {
-    format!(".{}", path.join("."))
+fn dotted<S: AsRef<str>>(path: &[S]) -> String {
+    path.iter().fold(String::new(), |text, name| text + "." + name.as_ref())
 }
 
 /// Where the numbers are.

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::{
     failure::WriteError,
-    kinds, metadata,
+    kinds::{self, StatusMetadata},
+    metadata,
     place::{Current, Place},
     tree,
 };
@@ -16,7 +17,7 @@ use kube::Served;
 use model::invalid::FieldError;
 
 /// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
-const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+pub(super) const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 /// Which part of an object a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,6 @@ pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warn
     clear_status(served, &mut object);
     kinds::prepare_create(served, &mut object);
     normalize(&mut object);
-    warnings.extend(metadata::dedup_owners(tree::member(&mut object, "metadata")));
     warnings.extend(kinds::warnings(served, None, &object));
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
     errors.extend(kinds::validate_create(served, &object));
@@ -82,10 +82,10 @@ pub(super) fn update(
     }
     kinds::prepare_update(served, part, old, &mut new);
     normalize(&mut new);
-    warnings.extend(metadata::dedup_owners(tree::member(&mut new, "metadata")));
     warnings.extend(kinds::warnings(served, Some(old), &new));
     count_generation(served, part, old, &mut new);
-    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, &served.rules);
+    let again = kinds::is_judged_as_new(served, part);
+    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));
     WriteError::unless_valid(place.kind(), errors)?;
     Ok((new != *kinds::comparable(served, old)).then_some(new))
@@ -111,21 +111,35 @@ pub(super) fn check_revision(place: &Place, sent: &str, current: &Current) -> Re
     if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(place.named())) }
 }
 
-/// Judges the `uid` of what a client sent (spec api-surface §6.1).
-pub(super) fn check_uid(place: &Place, sent: &str, current: &Current) -> Result<(), WriteError> {
-    let live = tree::text(&current.tree, &["metadata", "uid"]);
-    if sent.is_empty() || sent == live {
-        return Ok(());
+/// What a client says that the object is; what is empty says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preconditions<'a> {
+    pub(super) uid: &'a str,
+    /// As text: `0` and `01` are no revision of an object.
+    pub(super) revision: &'a str,
+}
+
+impl Preconditions<'_> {
+    /// Judges them as kube-apiserver's storage does, before anything else is looked at (spec api-surface §6.1).
+    pub(super) fn check(self, place: &Place, current: &Current, dry_run: bool) -> Result<(), WriteError> {
+        let uid = tree::text(&current.tree, &["metadata", "uid"]);
+        let revision = current.revision.0.to_string();
+        let of = [("UID", self.uid, uid), ("ResourceVersion", self.revision, &revision)];
+        match of.into_iter().find(|(_, wanted, found)| !wanted.is_empty() && wanted != found) {
+            Some((what, wanted, found)) => Err(WriteError::Conflict { of: place.named(), why: unmet(place, dry_run, what, wanted, found) }),
+            None => Ok(()),
+        }
     }
-    let key = place.key("/registry/");
+}
+
+/// Tells of a precondition that does not hold. A dry run does not come to the storage that knows the prefix of the keys.
+pub(super) fn unmet(place: &Place, dry_run: bool, what: &str, wanted: &str, found: &str) -> String {
+    let key = place.key(if dry_run { "/" } else { "/registry/" });
     let key = String::from_utf8_lossy(&key);
-    Err(WriteError::Conflict {
-        of: place.named(),
-        why: format!(
-            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
-             precondition: {sent}, UID in object meta: {live}"
-        ),
-    })
+    format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: \
+         {wanted}, {what} in object meta: {found}"
+    )
 }
 
 /// An object that is created has no revision yet (spec api-surface §5.2).
@@ -161,29 +175,38 @@ fn with_old_status(served: &Served, old: &Value, mut new: Value) -> Value {
 fn with_new_status(served: &Served, old: &Value, wanted: Value) -> Value {
     let mut new = old.clone();
     let Value::Object(mut wanted) = wanted else { return new };
-    if !kinds::status_keeps_metadata(served)
-        && let Some(metadata) = wanted.remove("metadata")
-    {
-        tree::object(&mut new).insert("metadata".into(), metadata);
-    } else if let Some(fields) = wanted.get("metadata").and_then(|m| m.get("managedFields")) {
-        tree::member(&mut new, "metadata").insert("managedFields".into(), fields.clone());
+    let mut sent = wanted.get_mut("metadata").and_then(Value::as_object_mut).map(std::mem::take).unwrap_or_default();
+    match kinds::status_metadata(served) {
+        StatusMetadata::Without(names) => {
+            names.iter().for_each(|name| tree::take_over(&mut sent, tree::metadata(old), name));
+            tree::object(&mut new).insert("metadata".into(), sent.into());
+        }
+        StatusMetadata::Nothing => {
+            if let Some(fields) = sent.remove("managedFields") {
+                tree::member(&mut new, "metadata").insert("managedFields".into(), fields);
+            }
+        }
     }
     tree::take_over(tree::object(&mut new), &wanted, "status");
     new
 }
 
-/// What a client cannot change stays, or is judged when it tries (spec api-surface §6.1).
+/// Fills in what a client may leave away, and puts back what it cannot even try to change; what else differs is judged (spec api-surface §6.1).
 fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
-    for name in ["generation", "creationTimestamp", "selfLink", "resourceVersion"] {
+    for name in ["generation", "selfLink", "resourceVersion"] {
         tree::take_over(new, old, name);
+    }
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(time) = old.get(name).filter(|time| !time.is_null()) {
+            new.insert(name.to_owned(), time.clone());
+        }
     }
     for name in ["uid", "name", "namespace"] {
         if new.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
             tree::take_over(new, old, name);
         }
     }
-    if old.contains_key("deletionTimestamp") {
-        tree::take_over(new, old, "deletionTimestamp");
+    if new.get("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
         tree::take_over(new, old, "deletionGracePeriodSeconds");
     }
     // Exactly one empty entry strips the list; none at all leaves what is there, so that unaware clients lose nothing (spec api-surface §7.4).
@@ -320,18 +343,104 @@ mod tests {
     fn revisions_and_uids_are_judged() {
         let place = test_place("coordination.k8s.io", "leases", Some("n"), "l");
         let lease = current(json!({"metadata": {"uid": "u"}}));
-        assert!(
-            check_revision(&place, "7", &lease).is_ok() && check_uid(&place, "", &lease).is_ok() && check_uid(&place, "u", &lease).is_ok()
-        );
+        assert!(check_revision(&place, "7", &lease).is_ok());
         assert!(matches!(check_revision(&place, "8", &lease), Err(WriteError::Conflict { .. })));
         assert!(matches!(check_revision(&place, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
         for sent in ["x", "+7"] {
             let want = format!(r#"strconv.ParseUint: parsing "{sent}": invalid syntax"#);
             assert!(matches!(check_revision(&place, sent, &lease), Err(WriteError::Raw(text)) if text == want));
         }
-        assert!(matches!(check_uid(&place, "v", &lease), Err(WriteError::Conflict { why, .. }) if why.contains("UID in object meta: u")));
         let config = test_place("", "configmaps", Some("n"), "c");
         assert!(check_revision(&config, "0", &lease).is_ok());
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn preconditions_are_compared_as_texts() {
+        let place = test_place("", "pods", Some("n"), "p");
+        let pod = current(json!({"metadata": {"uid": "u"}}));
+        let told = |uid, revision, dry_run| match (Preconditions { uid, revision }).check(&place, &pod, dry_run) {
+            Ok(()) => String::new(),
+            Err(WriteError::Conflict { why, .. }) => why,
+            Err(other) => panic!("{other:?}"),
+        };
+        for (uid, revision) in [("", ""), ("u", ""), ("", "7"), ("u", "7")] {
+            assert_eq!(told(uid, revision, false), "");
+        }
+        let begin =
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/n/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:";
+        assert_eq!(told("v", "8", false), format!("{begin} UID in precondition: v, UID in object meta: u"));
+        for revision in ["8", "0", "07", "x"] {
+            let want = format!("{begin} ResourceVersion in precondition: {revision}, ResourceVersion in object meta: 7");
+            assert_eq!(told("u", revision, false), want);
+        }
+        assert!(told("v", "", true).contains(" Key: /pods/n/p, "), "a dry run");
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn what_may_not_change_is_put_back_or_refused() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        let object = |more: Value| {
+            let mut object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+            tree::member(&mut object, "metadata").extend(more.as_object().expect("members").clone());
+            object
+        };
+        let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0, "finalizers": ["x.io/f"]});
+        let told = |old: &Value, more: Value| {
+            let mut wanted = object(old.clone());
+            tree::member(&mut wanted, "metadata").extend(more.as_object().expect("members").clone());
+            match update(&place, Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
+                Ok(None) => "same".to_owned(),
+                Err(WriteError::Invalid { errors, .. }) => errors.into_iter().map(|error| error.field).collect::<Vec<_>>().join(" "),
+                other => panic!("{other:?}"),
+            }
+        };
+        let time = "2030-01-01T00:00:00Z";
+        let none = json!({});
+        for (old, more, want) in [
+            (&none, json!({"creationTimestamp": time, "selfLink": "/x", "generation": 9}), "same"),
+            (&none, json!({"deletionTimestamp": time}), "metadata.deletionTimestamp"),
+            (&none, json!({"deletionGracePeriodSeconds": 5}), "metadata.deletionGracePeriodSeconds"),
+            (&none, json!({"uid": "v"}), "metadata.uid"),
+            (&none, json!({"generateName": "A_"}), "metadata.generateName"),
+            (&deleting, json!({"deletionTimestamp": time}), "same"),
+            (&deleting, json!({"deletionGracePeriodSeconds": null}), "same"),
+            (&deleting, json!({"deletionGracePeriodSeconds": 5}), "metadata.deletionGracePeriodSeconds"),
+        ] {
+            assert_eq!(told(old, more.clone()), want, "{more}");
+        }
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn a_status_leaves_of_the_metadata_what_its_kind_says() {
+        let written = |group: &str, resource: &str, namespace: Option<&str>| {
+            let place = test_place(group, resource, namespace, "x");
+            let object = |text: &str| {
+                json!({"metadata": {"name": "x", "uid": "u", "namespace": namespace, "labels": {"l": text}, "annotations": {"a": text},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}})
+            };
+            let new = update(&place, Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
+            let Some(new) = new else { return String::new() };
+            let owner = tree::at(&new, &["metadata", "ownerReferences"]).map(|owners| owners[0]["name"].as_str().unwrap_or(""));
+            let told = [("l", tree::text(&new, &["metadata", "labels", "l"])), ("a", tree::text(&new, &["metadata", "annotations", "a"]))];
+            let changed = told.into_iter().chain([("o", owner.unwrap_or(""))]).filter(|(_, text)| *text == "new");
+            changed.map(|(name, _)| name).collect()
+        };
+        assert_eq!(written("", "nodes", None), "lao");
+        assert_eq!(written("", "pods", Some("n")), "la");
+        assert_eq!(written("apps", "deployments", Some("n")), "ao");
+        for (group, resource, namespace) in [
+            ("storage.k8s.io", "volumeattachments", None),
+            ("networking.k8s.io", "servicecidrs", None),
+            ("resource.k8s.io", "resourceclaims", Some("n")),
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies", None),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas", None),
+            ("apiregistration.k8s.io", "apiservices", None),
+        ] {
+            assert_eq!(written(group, resource, namespace), "", "{resource}");
+        }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use super::{
     decode::Sent,
     failure::{Named, WriteError},
     in_namespace, is_large,
+    metadata::{Found, dedup_owners},
     place::{Current, Place},
-    strategy::check_uid,
+    strategy::Preconditions,
     transaction::{Decision, Look},
     tree,
 };
@@ -25,9 +26,10 @@ impl Writer {
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
     pub async fn bind(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<(), WriteError> {
         let _entered = self.enter(&ask.place, false, body.len()).await;
-        let binding = self.offload.take(is_large(body), || Sent::read_shown(&BINDING, ask, syntax, body)).await?.into_tree(told);
+        let mut binding = self.offload.take(is_large(body), || Sent::read_shown(&BINDING, ask, syntax, body)).await?.into_tree(told);
         let place = &ask.place;
         in_namespace(place, &binding)?;
+        told.extend(dedup_owners(&mut binding, Found::Sent));
         self.namespace_takes(place).await?;
         if tree::text(&binding, &["metadata", "name"]) != place.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
@@ -36,7 +38,8 @@ impl Writer {
         let now = tree::now();
         self.change(place, Look::Cache, ask.options.dry_run, false, |current| {
             let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
-            check_uid(place, tree::text(&binding, &["metadata", "uid"]), current)?;
+            let own = |name| tree::text(&binding, &["metadata", name]);
+            Preconditions { uid: own("uid"), revision: own("resourceVersion") }.check(place, current, ask.options.dry_run)?;
             bound(place, &binding, current, now).map(Decision::Put)
         })
         .await?;

@@ -33,7 +33,18 @@ pub(crate) struct WrongType(pub(crate) String);
 /// When a value is not of the JSON type of its field. `value` is then half done.
 pub(crate) fn conform(value: &mut Value, group: &str, version: &str, kind: &str) -> Result<Unknown, WrongType> {
     match TypeRef::of(group, version, kind) {
-        Some(it) => Walk::over(value, it, ""),
+        Some(it) => Walk::over(value, it, "", Reader::Json),
+        None => conform_metadata(value),
+    }
+}
+
+/// As `conform`, of what a strategic merge patch has made: Go reads that out of maps instead of text, with other errors and other ideas of numbers.
+///
+/// # Errors
+/// As `conform`.
+pub(crate) fn conform_merged(value: &mut Value, group: &str, version: &str, kind: &str) -> Result<Unknown, WrongType> {
+    match TypeRef::of(group, version, kind) {
+        Some(it) => Walk::over(value, it, "", Reader::Maps),
         None => conform_metadata(value),
     }
 }
@@ -49,12 +60,22 @@ pub(crate) fn conform_metadata(value: &mut Value) -> Result<Unknown, WrongType> 
             value.as_object_mut().map(|object| object.remove("metadata"));
             Ok(Unknown::new())
         }
-        Some(metadata) => Walk::over(metadata, TypeRef::object_meta(), "metadata"),
+        Some(metadata) => Walk::over(metadata, TypeRef::object_meta(), "metadata", Reader::Json),
     }
+}
+
+/// What Go reads a tree with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// Its JSON decoder.
+    Json,
+    /// Its converter of maps into structs: numbers are converted as Go converts numbers, and no error tells where it is.
+    Maps,
 }
 
 /// A walk through a tree, and where it is.
 struct Walk {
+    reader: Reader,
     unknown: Unknown,
     told_bytes: usize,
     object_meta: TypeRef,
@@ -67,10 +88,10 @@ struct Walk {
 }
 
 impl Walk {
-    fn over(value: &mut Value, it: TypeRef, path: &str) -> Result<Unknown, WrongType> {
+    fn over(value: &mut Value, it: TypeRef, path: &str, reader: Reader) -> Result<Unknown, WrongType> {
         let object_meta = TypeRef::object_meta();
         let mut walk =
-            Self { unknown: Unknown::new(), told_bytes: 0, object_meta, path: path.to_owned(), fields: Vec::new(), holder: None };
+            Self { reader, unknown: Unknown::new(), told_bytes: 0, object_meta, path: path.to_owned(), fields: Vec::new(), holder: None };
         walk.object(value, it)?;
         Ok(walk.unknown)
     }
@@ -81,18 +102,18 @@ impl Walk {
             Shape::Struct(it) => self.object(value, *it),
             Shape::Array(of) => match value {
                 Value::Array(elements) => self.elements(elements, of),
-                _ => Err(self.wrong(value, &go_type(shape))),
+                _ => Err(self.misfit(value, shape)),
             },
             Shape::Map(of) => match value {
                 Value::Object(members) => self.members(members, of),
-                _ => Err(self.wrong(value, &go_type(shape))),
+                _ => Err(self.misfit(value, shape)),
             },
             scalar => self.scalar(value, scalar),
         }
     }
 
     fn object(&mut self, value: &mut Value, it: TypeRef) -> Result<(), WrongType> {
-        let Value::Object(members) = value else { return Err(self.wrong(value, it.go_type())) };
+        let Value::Object(members) = value else { return Err(self.misfit(value, &Shape::Struct(it))) };
         let (outer, mut outcome) = (self.holder.replace(it), Ok(()));
         members.retain(|name, member| {
             if outcome.is_err() {
@@ -159,6 +180,11 @@ impl Walk {
     }
 
     fn scalar(&self, value: &mut Value, shape: &Shape) -> Result<(), WrongType> {
+        if self.reader == Reader::Maps
+            && let Some(number) = converted(value, shape)
+        {
+            *value = number.into();
+        }
         match (shape, &*value) {
             (Shape::String, Value::String(_))
             | (Shape::Boolean, Value::Bool(_))
@@ -173,7 +199,7 @@ impl Walk {
             (Shape::Quantity, _) => return Err(told(quantity::FORMAT)),
             (Shape::Time, Value::String(text)) => *value = time::seconds(text).map_err(WrongType)?.map_or(Value::Null, Value::String),
             (Shape::MicroTime, Value::String(text)) => *value = time::micros(text).map_err(WrongType)?.map_or(Value::Null, Value::String),
-            _ => return Err(self.wrong(value, &go_type(shape))),
+            _ => return Err(self.misfit(value, shape)),
         }
         Ok(())
     }
@@ -186,6 +212,13 @@ impl Walk {
         }
         self.path.push_str(name);
         length
+    }
+
+    fn misfit(&self, value: &Value, shape: &Shape) -> WrongType {
+        match (self.reader, uncopied(value, shape)) {
+            (Reader::Maps, Some(why)) => WrongType(why),
+            _ => self.wrong(value, &go_type(shape)),
+        }
     }
 
     fn wrong(&self, value: &Value, go_type: &str) -> WrongType {
@@ -202,6 +235,44 @@ impl Walk {
             None => format!("json: cannot unmarshal {found} into Go value of type {go_type}"),
         })
     }
+}
+
+/// A number as Go converts it to an integer: the bits that fit, of a float without a fraction the whole.
+fn converted(value: &Value, shape: &Shape) -> Option<i64> {
+    let number = match value.as_i64() {
+        Some(number) => number,
+        #[expect(clippy::cast_possible_truncation, reason = "as Go does it")]
+        None => value.as_f64().filter(|float| float.fract() == 0.0)? as i64,
+    };
+    match shape {
+        #[expect(clippy::cast_possible_truncation, reason = "as Go does it")]
+        Shape::Int32 => Some(i64::from(number as i32)),
+        Shape::Int64 => Some(number),
+        _ => None,
+    }
+}
+
+/// Why a value cannot be copied into a field; none of types that read JSON themselves.
+fn uncopied(value: &Value, shape: &Shape) -> Option<String> {
+    let kind = match value {
+        Value::Object(_) => "map",
+        Value::Array(_) => "slice",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::Null => "invalid",
+    };
+    Some(match shape {
+        Shape::Struct(_) => format!("cannot restore struct from: {kind}"),
+        Shape::Array(_) | Shape::Bytes => format!("cannot restore slice from {kind}"),
+        Shape::Map(_) => format!("cannot restore map from {kind}"),
+        // Go converts between these, but not as JSON means it.
+        Shape::String if kind == "int64" => "cannot convert int64 to string".to_owned(),
+        Shape::Int32 | Shape::Int64 if kind == "float64" => format!("cannot convert float64 to {}", go_type(shape)),
+        Shape::String | Shape::Int32 | Shape::Int64 | Shape::Number | Shape::Boolean => format!("unrecognized type: {}", go_type(shape)),
+        Shape::IntOrString | Shape::Quantity | Shape::Time | Shape::MicroTime | Shape::Any(_) => return None,
+    })
 }
 
 fn told(text: &str) -> WrongType {

@@ -13,7 +13,7 @@ use model::{invalid::FieldError, legal};
 pub(crate) use finalizers::{bare_finalizers, finalizer_warnings};
 pub(crate) use name::{version_group, wrong_name};
 pub(crate) use normal::normalize;
-pub(crate) use owners::dedup_owners;
+pub(crate) use owners::{Found, dedup_owners};
 
 /// Bytes of all annotations together, keys and values.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
@@ -31,7 +31,15 @@ pub(crate) fn validate_create(metadata: &Map<String, Value>, namespaced: bool, r
 /// Everything that is wrong with the metadata that replaces `old`, in the order of the real server, each error once: it tells most of them two to
 /// four times in the causes, and once in the message. What a client cannot change and may leave away must have been filled in (uid,
 /// creationTimestamp, generation, and the two of a deletion); whether a resourceVersion is needed is not asked here.
-pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>, namespaced: bool, rules: &Rules) -> Vec<FieldError> {
+///
+/// `as_new`: a generated name is judged by the kind's own rule too.
+pub(crate) fn validate_update(
+    new: &Map<String, Value>,
+    old: &Map<String, Value>,
+    namespaced: bool,
+    as_new: bool,
+    rules: &Rules,
+) -> Vec<FieldError> {
     let mut wrong = wrong_object(new, namespaced, NameRule::PathSegment);
     if old.contains_key("deletionTimestamp") {
         wrong.extend(finalizers::added(new, old));
@@ -45,6 +53,10 @@ pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>
             wrong.push(FieldError::invalid(format!("metadata.{member}"), new, "field is immutable"));
         }
     }
+    if as_new {
+        let again: Vec<FieldError> = wrong_base(new, rules.name).filter(|error| !wrong.contains(error)).collect();
+        wrong.extend(again);
+    }
     if !rules.any_finalizer {
         wrong.extend(finalizers::bare(new));
     }
@@ -53,12 +65,7 @@ pub(crate) fn validate_update(new: &Map<String, Value>, old: &Map<String, Value>
 
 /// What no object may say, new or not.
 fn wrong_object(metadata: &Map<String, Value>, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
-    let mut wrong = Vec::new();
-    let base = text(metadata, "generateName");
-    if !base.is_empty() {
-        let tails = wrong_name(rule, base, true);
-        wrong.extend(tails.iter().map(|tail| FieldError::invalid("metadata.generateName", &base.into(), tail)));
-    }
+    let mut wrong: Vec<FieldError> = wrong_base(metadata, rule).collect();
     match text(metadata, "name") {
         "" => wrong.push(FieldError::required("metadata.name", "name or generateName is required")),
         name => {
@@ -74,6 +81,13 @@ fn wrong_object(metadata: &Map<String, Value>, namespaced: bool, rule: NameRule)
     wrong.extend(owners::wrong(metadata));
     wrong.extend(finalizers::wrong(metadata));
     wrong
+}
+
+/// What is wrong with the text that names are generated from.
+fn wrong_base(metadata: &Map<String, Value>, rule: NameRule) -> impl Iterator<Item = FieldError> {
+    let base = text(metadata, "generateName");
+    let tails = if base.is_empty() { Vec::new() } else { wrong_name(rule, base, true) };
+    tails.into_iter().map(move |tail| FieldError::invalid("metadata.generateName", &base.into(), &tail))
 }
 
 fn wrong_namespace(namespace: &str, namespaced: bool) -> Vec<FieldError> {

@@ -21,7 +21,8 @@ pub(crate) fn normalize(metadata: &mut Map<String, Value>) {
     metadata.retain(|member, value| !(value.is_null() || OBJECT_META.contains(&&**member) && is_empty(member, value)));
 }
 
-fn normalize_owner(owner: &mut Value) {
+/// Brings an owner into the form in which Go prints it.
+pub(super) fn normalize_owner(owner: &mut Value) {
     if owner.is_null() {
         *owner = Value::Object(Map::new());
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::items;
+use super::{items, normal::normalize_owner};
 use model::invalid::{FieldError, FieldErrorKind, TOLD_BYTES_MAX};
 
 const FIELD: &str = "metadata.ownerReferences";
@@ -38,9 +38,19 @@ pub(super) fn wrong(metadata: &Map<String, Value>) -> Vec<FieldError> {
     wrong
 }
 
+/// When kube-apiserver finds owners that stand twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// In the body of a POST or PUT.
+    Sent,
+    /// In what a PATCH has made, when mutating admission has seen it.
+    Patched,
+}
+
 /// Removes owners that equal an earlier one, and returns the warning about them.
-pub(crate) fn dedup_owners(metadata: &mut Map<String, Value>) -> Option<String> {
-    let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
+pub(crate) fn dedup_owners(object: &mut Value, found: Found) -> Option<String> {
+    let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    owners.iter_mut().for_each(normalize_owner);
     let (mut seen, mut twice) = (HashSet::new(), Vec::new());
     owners.retain(|owner| {
         let is_new = seen.insert(owner.clone());
@@ -49,8 +59,14 @@ pub(crate) fn dedup_owners(metadata: &mut Map<String, Value>) -> Option<String> 
         }
         is_new
     });
-    let text = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
-    (!twice.is_empty()).then(|| format!("{text}{}", twice.join(", ")))
+    let when = if found == Found::Patched { " after mutating admission happens" } else { "" };
+    (!twice.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such \
+             requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        )
+    })
 }
 
 fn wrong_owner(owner: &Value) -> Vec<FieldError> {

@@ -28,7 +28,7 @@ fn created(metadata: Value, rules: &Rules) -> String {
 }
 
 fn updated(new: Value, old: Value) -> String {
-    joined(&validate_update(&object(new), &object(old), true, &WIDGETS))
+    joined(&validate_update(&object(new), &object(old), true, false, &WIDGETS))
 }
 
 const FINE: &str = "[]";
@@ -100,16 +100,23 @@ fn owners() {
 #[test]
 fn owners_that_stand_twice_go() {
     let (own, other) = (owner(json!({})), owner(json!({"name": "z"})));
-    let mut metadata =
-        object(json!({"ownerReferences": [own, own, owner(json!({"uid": "v"})), other, own, owner(json!({"controller": false}))]}));
-    let warning = dedup_owners(&mut metadata).expect("a warning");
+    let owners = json!([own, own, owner(json!({"uid": "v"})), other, own, owner(json!({"controller": false}))]);
+    let sent = json!({"metadata": {"ownerReferences": owners}});
+    let patched = dedup_owners(&mut sent.clone(), Found::Patched).expect("a warning");
+    assert!(
+        patched.starts_with(".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups")
+    );
+    let mut object = sent;
+    let warning = dedup_owners(&mut object, Found::Sent).expect("a warning");
     assert!(
         warning.starts_with(".metadata.ownerReferences contains duplicate entries; API server dedups")
             && warning.ends_with("observed: u, u")
     );
-    assert_eq!(metadata["ownerReferences"].as_array().map(Vec::len), Some(4));
-    assert_eq!(dedup_owners(&mut metadata), None);
-    assert_eq!(dedup_owners(&mut object(json!({}))), None);
+    assert_eq!(object["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(4));
+    assert_eq!(dedup_owners(&mut object, Found::Sent), None);
+    assert_eq!(dedup_owners(&mut json!({}), Found::Sent), None);
+    let mut empty = json!({"metadata": {"ownerReferences": [{"uid": "u"}, {"uid": "u", "name": ""}, null, {}]}});
+    assert!(dedup_owners(&mut empty, Found::Sent).is_some_and(|warning| warning.ends_with("observed: u, ")), "what is left away is empty");
 }
 
 #[test]
@@ -147,7 +154,7 @@ fn some_members_never_change() {
     );
     assert_eq!(with(json!({"generation": 1})), "metadata.generation: Invalid value: 1: must not be decremented");
     let (new, old) = (json!({"labels": {"a b": "c"}, "uid": "v", "finalizers": ["x y", "foo"]}), json!({"uid": "u"}));
-    let all = validate_update(&object(new), &object(old), true, &CONFIG_MAPS);
+    let all = validate_update(&object(new), &object(old), true, false, &CONFIG_MAPS);
     let fields: Vec<&str> = all.iter().map(|error| error.field.as_str()).collect();
     assert_eq!(fields, ["metadata.labels", "metadata.finalizers", "metadata.uid", "metadata.finalizers[0]", "metadata.finalizers[1]"]);
 }

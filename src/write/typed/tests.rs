@@ -36,6 +36,31 @@ fn unknown_fields_are_dropped_and_told() {
     assert_eq!(conform(&mut Value::Object(many), "", "v1", "ConfigMap").map(|unknown| unknown.len()), Ok(UNKNOWN_MAX));
 }
 
+/// Each was sent to a kube-apiserver as a strategic merge patch.
+#[test]
+fn what_a_strategic_merge_patch_made_is_read_out_of_maps() {
+    let merged = |spec: Value| {
+        let mut deployment = json!({"spec": spec});
+        conform_merged(&mut deployment, "apps", "v1", "Deployment").map(|_| deployment["spec"].clone()).map_err(|wrong| wrong.0)
+    };
+    for (spec, why) in [
+        (json!({"replicas": {"a": 1}}), "unrecognized type: int32"),
+        (json!({"replicas": "x"}), "unrecognized type: int32"),
+        (json!({"replicas": 1.5}), "cannot convert float64 to int32"),
+        (json!({"paused": "x"}), "unrecognized type: bool"),
+        (json!({"selector": "x"}), "cannot restore struct from: string"),
+        (json!({"selector": {"matchLabels": 5}}), "cannot restore map from int64"),
+        (json!({"selector": {"matchLabels": {"a": 5}}}), "cannot convert int64 to string"),
+        (json!({"selector": {"matchLabels": {"a": true}}}), "unrecognized type: string"),
+        (json!({"template": {"spec": {"volumes": "x"}}}), "cannot restore slice from string"),
+        (json!({"template": {"spec": {"volumes": {"a": 1}}}}), "cannot restore slice from map"),
+    ] {
+        assert_eq!(merged(spec.clone()), Err(why.to_owned()), "{spec}");
+    }
+    assert_eq!(merged(json!({"replicas": 2.0})), Ok(json!({"replicas": 2})));
+    assert_eq!(merged(json!({"replicas": 2_147_483_648_i64})), Ok(json!({"replicas": i32::MIN})));
+}
+
 #[test]
 fn nulls_are_absent_or_zero() {
     check("", "ConfigMap", json!({"data": {"a": null}, "immutable": null, "metadata": null}), json!({"data": {"a": ""}}), &[]);
