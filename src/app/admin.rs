@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -56,7 +58,7 @@ pub(super) fn keep(admin: &Admin, now: SystemTime) -> Result<(), String> {
     };
     let client = Leaf { name: NAME, organization: Some(GROUP), names: &[], usage: ExtendedKeyUsagePurpose::ClientAuth };
     let client = Pair::keep(&admin.client_file, &client, &authority, now)?;
-    let text = kubeconfig(admin, &trusted, server_name.as_deref(), &client.pem);
+    let text = kubeconfig(admin, &trusted, server_name.as_deref(), &client);
     if fs::read(&admin.kubeconfig).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());
     }
@@ -268,7 +270,22 @@ fn block(pem: &str, label: &str) -> String {
     found
 }
 
-fn kubeconfig(admin: &Admin, trusted: &str, server_name: Option<&str>, client: &str) -> String {
+/// The key as `EC PRIVATE KEY` (RFC 5915), for Java's client finds out by the label what a key is for; as it is when it is no key of P-256.
+fn labelled(pair: &Pair) -> String {
+    let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &pair.key.serialize_der()).ok();
+    let der: Option<EcPrivateKeyRfc5915Der<'_>> = key.and_then(|key| key.private_key().as_der().ok());
+    let Some(der) = der else { return block(&pair.pem, "PRIVATE KEY") };
+    let mut text = BASE64_STANDARD.encode(der.as_ref());
+    for at in (LINE..text.len()).step_by(LINE).rev() {
+        text.insert(at, '\n');
+    }
+    format!("-----BEGIN EC PRIVATE KEY-----\n{text}\n-----END EC PRIVATE KEY-----\n")
+}
+
+/// The length of a line of PEM (RFC 7468).
+const LINE: usize = 64;
+
+fn kubeconfig(admin: &Admin, trusted: &str, server_name: Option<&str>, client: &Pair) -> String {
     let data = |pem: &str| BASE64_STANDARD.encode(pem);
     let server_name = server_name.map_or(String::new(), |name| format!("    tls-server-name: \"{name}\"\n"));
     format!(
@@ -293,8 +310,8 @@ current-context: {OURS}
 ",
         admin.server,
         data(trusted),
-        data(&block(client, "CERTIFICATE")),
-        data(&block(client, "PRIVATE KEY")),
+        data(&block(&client.pem, "CERTIFICATE")),
+        data(&labelled(client)),
     )
 }
 
@@ -377,6 +394,26 @@ mod tests {
         let before = files(dir.path());
         keep(&admin, now + DAY).expect("made");
         assert_eq!(changed(&before, &files(dir.path())), [""; 0]);
+    }
+
+    /// fabric8 reads a key without this label as one of RSA.
+    #[test]
+    fn the_key_in_the_kubeconfig_says_what_it_is_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let admin = admin(dir.path(), &["localhost"]);
+        keep(&admin, UNIX_EPOCH + 20_000 * DAY).expect("made");
+        let text = fs::read_to_string(&admin.kubeconfig).expect("read");
+        let key = text.lines().find_map(|line| line.trim().strip_prefix("client-key-data: ")).expect("a key");
+        let key = BASE64_STANDARD.decode(key).expect("base64");
+        assert!(key.starts_with(b"-----BEGIN EC PRIVATE KEY-----\n"));
+        fs::write(dir.path().join("key.pem"), &key).expect("written");
+        let public = |args: &[&str]| {
+            let made = std::process::Command::new("openssl").args(args).current_dir(dir.path()).output().expect("openssl runs");
+            assert!(made.status.success(), "{made:?}");
+            made.stdout
+        };
+        assert_eq!(public(&["pkey", "-in", "key.pem", "-pubout"]), public(&["x509", "-in", "admin.pem", "-noout", "-pubkey"]));
+        assert!(key.split(|byte| *byte == b'\n').all(|line| line.len() <= LINE));
     }
 
     #[test]

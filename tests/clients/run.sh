@@ -28,7 +28,7 @@ installed() { cat "${@:2}" > "$built/$1.from"; }
 install_curl() { curl --version > /dev/null && openssl version > /dev/null; }
 install_python() {
   fresh python "$here/python/requirements.txt" && return
-  rm -rf "$built/python" && python3 -m venv "$built/python" && "$built/python/bin/pip" install --quiet --no-deps -r "$here/python/requirements.txt" &&
+  rm -rf "$built/python" && python3 -m venv "$built/python" && "$built/python/bin/pip" install --quiet --no-compile --no-deps -r "$here/python/requirements.txt" &&
     installed python "$here/python/requirements.txt"
 }
 install_node() {
@@ -123,11 +123,13 @@ all() {
   done
 }
 
+# They wait for the network more than they compute.
+installs=()
 for part in "$@"; do
-  SECONDS=0
-  "install_$part"
-  echo "-- $part is there after $SECONDS s"
+  ("install_$part" > "$dir/$part.log" 2>&1 && echo "-- $part is there after $SECONDS s" || { cat "$dir/$part.log" && exit 1; }) &
+  installs+=($!)
 done
+for install in "${installs[@]}"; do wait "$install"; done
 mkdir "$dir/plain" "$dir/tls"
 
 port=$(free_port)
