@@ -13,8 +13,9 @@ use super::script::Step;
 /// What stands before a revision in YAML: an object's or a list's.
 const YAML: &str = "resourceVersion: \"";
 /// Texts in messages after which a revision stands.
-const BEFORE_REVISION: [&str; 9] = [
+const BEFORE_REVISION: [&str; 10] = [
     "in record (",
+    "ResourceVersion in object meta: ",
     "precondition (",
     "resource version: ",
     "current: ",
