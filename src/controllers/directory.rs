@@ -267,7 +267,7 @@ async fn change(
         let Some(object) = to(before.clone()) else { return Ok(false) };
         let is_new = before.is_none();
         let place = if is_new { Place { name: String::new(), ..place } } else { place };
-        let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None, seen: None };
+        let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None, requester: None, seen: None };
         let body = object.to_string();
         let outcome = if is_new {
             controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await

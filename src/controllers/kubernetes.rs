@@ -56,7 +56,14 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
         }
         let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
         let found = known.view.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
-        let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default(), approval: None, seen: None };
+        let ask = |name: &str| Ask {
+            place: place(name),
+            part: Part::Main,
+            options: WriteOptions::default(),
+            approval: None,
+            requester: None,
+            seen: None,
+        };
         let body = || object.to_string();
         let written = match found {
             None => controllers.writer.create(&ask(""), Syntax::Json, body().as_bytes(), &mut Vec::new()).await,

@@ -38,7 +38,7 @@ async fn make(controllers: &Controllers) -> Result<(), WriteError> {
             continue;
         }
         let place = Place { resource: resource.clone(), namespace: None, name: String::new() };
-        let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None, seen: None };
+        let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None, requester: None, seen: None };
         let body = json!({"metadata": {"name": name}}).to_string();
         match controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
             Ok(_) => tracing::info!(namespace = name, "created a default namespace"),

@@ -87,6 +87,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
             part: Part::Main,
             options: WriteOptions::default(),
             approval: None,
+            requester: None,
             seen: None,
         };
         match controllers.writer.create(&ask, Syntax::Json, wanted.value.to_string().as_bytes(), &mut Vec::new()).await {

@@ -21,7 +21,7 @@ use crate::access::Access;
 use crate::read::{options::ListOptions, serve::List, target::Target as Listed};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
-    Approval, Ask, Deletion, Part, PatchKind, Seen, Syntax, Written,
+    Approval, Ask, Deletion, Part, PatchKind, Requester, Seen, Syntax, Written,
     failure::{Named, WriteError},
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
@@ -208,7 +208,8 @@ impl Call<'_> {
                 judged => judged,
             };
             let approval = (!access.allows_all(user)).then_some(&approval as &Approval<'_>);
-            let ask = Ask { place: self.place(), part, options: options.clone(), approval, seen };
+            let requester = Some(Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
+            let ask = Ask { place: self.place(), part, options: options.clone(), approval, requester, seen };
             let written = match (write, media) {
                 (Write::Bind, Media::Object(syntax)) => {
                     let bound = writer.bind(&ask, syntax, body, told).await;

@@ -92,7 +92,7 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
 fn judge(place: &Place, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
         let options = WriteOptions { dry_run: false, validation };
-        let ask = Ask { place: place.clone(), part: Part::Main, options, approval: None, seen: None };
+        let ask = Ask { place: place.clone(), part: Part::Main, options, approval: None, requester: None, seen: None };
         let Ok(sent) = Sent::read(&ask, Syntax::Json, body) else { continue };
         let made = strategy::create(place, sent.tree, tree::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {

@@ -3,6 +3,7 @@
 
 mod access;
 mod pod;
+mod signing;
 mod volume;
 mod workload;
 
@@ -12,7 +13,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::{metadata, scale, strategy::Part, tree};
+use super::{Requester, metadata, scale, strategy::Part, tree};
 use kube::{Served, definition};
 use model::invalid::FieldError;
 
@@ -21,6 +22,9 @@ const DATA_BYTES_MAX: usize = 1_048_576;
 
 /// The finalizer that a namespace is born with (spec api-surface §5.5).
 const NAMESPACE_FINALIZER: &str = "kubernetes";
+
+/// The storage of CertificateSigningRequests.
+const SIGNING_REQUESTS: &str = "certificatesigningrequests";
 
 /// The storage of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -33,6 +37,13 @@ fn id(served: &Served) -> &str {
 /// The kubelet brings the status of a node when it creates it.
 pub(super) fn creates_status(served: &Served) -> bool {
     id(served) == "minions"
+}
+
+/// Fields of a new object that say who made it.
+pub(super) fn identify(served: &Served, object: &mut Value, requester: Option<&Requester<'_>>) {
+    if id(served) == SIGNING_REQUESTS {
+        signing::identify(object, requester);
+    }
 }
 
 /// Fields that a new object gets.
@@ -85,6 +96,8 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
         ("persistentvolumeclaims", Part::Main) => volume::same_sources(new, Some(old)),
         ("jobs", Part::Main) => workload::label(new),
         ("daemonsets", _) => workload::count_template(new, Some(old)),
+        (SIGNING_REQUESTS, Part::Main) => tree::take_over(tree::object(new), old.as_object().unwrap_or(&tree::NO_MEMBERS), "spec"),
+        (SIGNING_REQUESTS, Part::Status) => signing::keep_verdicts(new, old, tree::now()),
         (DEFINITIONS, Part::Main) => {
             definition::defaulted(new);
             definition::prepare_update(new, old);

@@ -88,8 +88,20 @@ pub struct Ask<'a> {
     pub options: WriteOptions,
     /// Who else is asked.
     pub approval: Option<&'a Approval<'a>>,
+    /// Who asks; nobody when it is the server itself.
+    pub requester: Option<Requester<'a>>,
     /// Who is shown the object that was sent, as it was understood and before anything is decided about it. A patch is shown to nobody.
     pub seen: Option<&'a Seen<'a>>,
+}
+
+/// Who asks for a write, as far as an object may say so.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names of `authentication.k8s.io/v1` UserInfo")]
+pub struct Requester<'a> {
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub groups: &'a [String],
+    pub extra: &'a [(String, Vec<String>)],
 }
 
 /// Is shown an object that was sent.
@@ -186,6 +198,7 @@ impl Writer {
         let _entered = self.offload.enter(false, body.len()).await;
         let mut object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
         let mut place = ask.place.clone();
+        kinds::identify(place.served(), &mut object, ask.requester.as_ref());
         in_namespace(&place, &object)?;
         told.extend(dedup_owners(&mut object, Found::Sent));
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
