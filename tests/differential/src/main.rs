@@ -1,0 +1,154 @@
+//! Random objects of every built-in resource, written to watchcache and to kube-apiserver: wherever that accepts, code, answer, warnings and the object that is
+//! there then must be the same.
+
+mod client;
+mod make;
+mod place;
+mod repair;
+mod resource;
+mod run;
+mod same;
+mod types;
+
+use std::{io::Write, path::PathBuf, process::ExitCode, time::Instant};
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::{
+    client::{Connection, Server},
+    resource::{NAMESPACE, Resource, discover},
+    run::Report,
+    types::Types,
+};
+
+/// Resources that are compared at once.
+const LANES: usize = 6;
+/// Characters of a value in the report.
+const SHOWN_MAX: usize = 300;
+
+/// Compares what two servers make of the same random objects.
+#[derive(Parser)]
+struct Args {
+    /// URL of watchcache, `http://127.0.0.1:8001`
+    #[arg(long)]
+    ours: String,
+    /// URL of kube-apiserver, `https://127.0.0.1:6443`
+    #[arg(long)]
+    theirs: String,
+    /// Token for kube-apiserver
+    #[arg(long)]
+    token: Option<String>,
+    /// Authority of kube-apiserver's certificate
+    #[arg(long)]
+    ca: Option<PathBuf>,
+    /// Decides about every object
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Objects of each resource
+    #[arg(long, default_value_t = 300)]
+    objects: usize,
+    /// Only these resources: `v1/pods,apps/v1/deployments`, or a part of such a name
+    #[arg(long, value_delimiter = ',')]
+    resources: Vec<String>,
+    /// Shows the request of each difference
+    #[arg(long)]
+    requests: bool,
+    /// Differences that are known, `RESOURCE PATH` a line, `#` begins a remark; only others make the program fail
+    #[arg(long)]
+    known: Option<PathBuf>,
+}
+
+fn main() -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, compared(Args::parse()))
+}
+
+async fn compared(args: Args) -> Result<ExitCode> {
+    let began = Instant::now();
+    let types = Types::parse(include_str!("../../../src/kube/types.txt"));
+    let known = args.known.as_ref().map(std::fs::read_to_string).transpose()?.unwrap_or_default();
+    let known: Vec<&str> = known.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()).collect();
+    let (ours, theirs) = (Server::new(&args.ours, None, None)?, Server::new(&args.theirs, args.ca.as_deref(), args.token.as_deref())?);
+    for server in [&ours, &theirs] {
+        prepare(&mut server.connection()).await?;
+    }
+    let mut resources = discover(&mut ours.connection(), &mut theirs.connection()).await?;
+    let wanted = |resource: &Resource| args.resources.is_empty() || args.resources.iter().any(|part| resource.name.contains(part.as_str()));
+    resources.retain(wanted);
+    ensure!(!resources.is_empty(), "no resource of that name is served by both");
+    let lane = |lane: usize| {
+        let (ours, theirs, types, resources) = (&ours, &theirs, &types, &resources);
+        async move {
+            let mut reports = Vec::new();
+            for resource in resources.iter().skip(lane).step_by(LANES) {
+                reports.push((resource, run::run(ours, theirs, resource, types, args.seed, args.objects).await));
+            }
+            reports
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    let (mut sum, mut unknown, mut failed) = (Report::default(), 0, 0);
+    for (resource, report) in join_all((0..LANES).map(lane)).await.into_iter().flatten() {
+        match report {
+            Ok(report) => {
+                unknown += told(&mut out, resource, &report, &known, args.requests)?;
+                sum.objects += report.objects;
+                sum.accepted += report.accepted;
+                sum.writes += report.writes;
+                sum.equal += report.equal;
+                sum.accepted_alone += report.accepted_alone;
+            }
+            Err(error) => {
+                failed += 1;
+                writeln!(out, "{}: {error:#}", resource.name)?;
+            }
+        }
+    }
+    writeln!(
+        out,
+        "seed {}: {} resources, {} objects, {} accepted; {} writes, {} equal, {} kinds of unknown differences, {} writes accepted here alone; {} s",
+        args.seed,
+        resources.len(),
+        sum.objects,
+        sum.accepted,
+        sum.writes,
+        sum.equal,
+        unknown,
+        sum.accepted_alone,
+        began.elapsed().as_secs()
+    )?;
+    Ok(if unknown + failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes the namespace.
+async fn prepare(server: &mut Connection) -> Result<()> {
+    let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}});
+    let answer = server.send("POST", "/api/v1/namespaces", "application/json", &namespace.to_string()).await?;
+    ensure!(answer.is_success() || answer.code == 409, "the namespace: {} {}", answer.code, answer.body);
+    Ok(())
+}
+
+/// Prints what came of a resource; how many of its differences are not known.
+fn told(out: &mut impl Write, resource: &Resource, report: &Report, known: &[&str], requests: bool) -> Result<usize> {
+    let (name, objects, accepted) = (&resource.name, report.objects, report.accepted);
+    writeln!(out, "{name}: {objects} objects, {accepted} accepted; {} writes, {} equal", report.writes, report.equal)?;
+    let short = |text: &str| text.chars().take(SHOWN_MAX).collect::<String>();
+    let mut unknown = 0;
+    for ((step, path, what), group) in &report.groups {
+        let line = format!("{name} {path}");
+        let is_known = known.iter().any(|it| *it == line.trim_end());
+        unknown += usize::from(!is_known);
+        let mark = if is_known { "known" } else { "DIFFERS" };
+        writeln!(out, "  {mark} {} {step} {path} {what}", group.count)?;
+        if !is_known {
+            writeln!(out, "      ours   {}\n      theirs {}", short(&group.example.ours), short(&group.example.theirs))?;
+            if requests {
+                writeln!(out, "      sent {}", group.request)?;
+            }
+        }
+    }
+    Ok(unknown)
+}
