@@ -1,13 +1,16 @@
 //! A tree of a built-in object becomes what kube-apiserver prints: without the members that its Go struct omits, with those that it always has, in its
 //! order.
 //!
-//! It goes through the message of its kind and back. An empty list comes back from there as `null` and is put in its place again: kube-apiserver keeps
-//! it while it stores JSON. Knows no resource.
+//! It goes through the message of its kind and back. An empty list comes back from there as `null`, as it does in kube-apiserver, which stores messages; of the
+//! groups that it stores as JSON the empty lists are put in their places again.
 
 use serde_json::{Map, Value};
 
 use super::{encode, proto, skim, statefulset_defaults};
 use model::Text;
+
+/// Groups that kube-apiserver stores as JSON, whatever its storage media type.
+const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io/", "apiregistration.k8s.io/"];
 
 /// Makes a built-in what Go makes of it when it reads it into a struct. A kind that is not known, or a value that is not of its kind, stays as it is.
 ///
@@ -46,7 +49,8 @@ fn through_message(object: &Map<String, Value>, json: &[u8]) -> Option<Vec<u8>> 
     let message = proto::message(text("apiVersion"), text("kind"))?;
     let (raw, mut printed) = (message.from_json(json).ok()?, Vec::with_capacity(json.len() + 64));
     message.to_json(&raw, usize::MAX, &mut printed).ok()?;
-    if !object.values().any(has_empty_list) {
+    let is_json = STORED_AS_JSON.iter().any(|group| text("apiVersion").starts_with(group));
+    if !is_json || !object.values().any(has_empty_list) {
         return Some(printed);
     }
     restored(&printed, object)

@@ -48,7 +48,33 @@ pub fn whole_milli(text: &str) -> Option<String> {
     }
     let parts = Parts::of(text).ok()??;
     let (exponent, format) = suffix(parts.suffix)?;
+    // A text that Go has kept goes only when there is something to round.
+    let scale = if format == Format::BinarySi { 0 } else { exponent.saturating_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX)) };
+    if scale >= MILLI && parts.keeps_its_text(exponent, format) {
+        return None;
+    }
     parts.normal(exponent, format, MILLI).filter(|rounded| rounded != text)
+}
+
+/// Whether the amount is a whole number, as far as thousandths tell. A text that is no quantity is none.
+#[must_use]
+pub fn is_whole(text: &str) -> bool {
+    let Ok(parts) = Parts::of(text.trim()) else { return false };
+    let Some(parts) = parts else { return true };
+    let Some((exponent, format)) = suffix(parts.suffix) else { return false };
+    let digits = format!("{}{}", parts.whole, parts.fraction);
+    let mantissa = if digits.is_empty() { Ok(0) } else { digits.parse::<u128>() };
+    let Ok(mantissa) = mantissa else { return true };
+    let places = i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX);
+    let (mantissa, ten) = match format {
+        Format::BinarySi => {
+            let factor = u32::try_from(exponent).ok().and_then(|exponent| 1u128.checked_shl(exponent)).unwrap_or(1);
+            (mantissa.saturating_mul(factor), -places)
+        }
+        _ => (mantissa, exponent.saturating_sub(places)),
+    };
+    let (mantissa, ten) = rounded_up(mantissa, ten, MILLI);
+    ten >= 0 || 10u128.checked_pow(ten.unsigned_abs()).is_some_and(|unit| mantissa.is_multiple_of(unit))
 }
 
 /// The amount, as near as a `f64` comes; `None` when the text is no quantity. Equal amounts in other units are equal.
@@ -292,9 +318,27 @@ mod tests {
     #[test]
     fn resources_are_counted_in_thousandths() {
         for (sent, expect) in
-            [("1u", "1m"), ("1500001n", "2m"), ("1.500", "1500m"), ("+5", "5"), ("1e-6", "1e-3"), ("1126400m", "1126400m"), ("1Gi", "1Gi")]
+            [("1u", "1m"), ("1500001n", "2m"), ("1e-6", "1e-3"), ("1126400m", "1126400m"), ("1Gi", "1Gi")]
         {
             assert_eq!(whole_milli(sent).as_deref().unwrap_or(sent), expect, "{sent}");
+        }
+    }
+
+    /// What needs no rounding keeps its text, as in Go (`RoundUp`).
+    #[test]
+    fn texts_stay_when_nothing_is_rounded() {
+        for kept in ["1.500", "+5", "+1", "1e0", "1E3", "010", "5.", "1e-3"] {
+            assert_eq!(whole_milli(kept), None, "{kept}");
+        }
+    }
+
+    #[test]
+    fn whole_amounts_have_no_fractions() {
+        for whole in ["0", "1", "1Ki", "1.5Ki", "1000m", "1e3", "1.0", "-2", "100E", "99999999999999999999999999999999999999999999"] {
+            assert!(is_whole(whole), "{whole}");
+        }
+        for part in ["1m", "1.5", "100u", "0.1Ki", "-1500m", "1e-1", "x"] {
+            assert!(!is_whole(part), "{part}");
         }
     }
 

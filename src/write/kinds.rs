@@ -3,8 +3,11 @@
 
 mod access;
 mod pod;
+mod service;
 mod signing;
+mod slices;
 mod volume;
+mod warnings;
 mod workload;
 
 use std::borrow::Cow;
@@ -14,7 +17,7 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
 use super::{Requester, metadata, scale, strategy::Part, tree};
-use kube::{Served, definition};
+use kube::{Served, defaults, definition};
 use model::invalid::FieldError;
 
 /// Bytes of all data of a ConfigMap or a Secret (spec api-surface §5.7).
@@ -69,6 +72,8 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value) {
         }
         "jobs" => workload::select(object),
         "daemonsets" => workload::count_template(object, None),
+        "endpointslices" => slices::drop_topology(object, None),
+        "resourceslices" => slices::time_taints(object, tree::now()),
         DEFINITIONS => {
             definition::defaulted(object);
             definition::prepare_create(object);
@@ -91,7 +96,12 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
         ("namespaces", _) => label_namespace(new),
         ("secrets", _) => prepare_secret(new),
         ("serviceaccounts", _) => only_names(new),
-        ("pods", Part::Status) => pod::keep_class(new, old),
+        ("pods", Part::Status) => {
+            pod::keep_class(new, old);
+            pod::keep_observed(new, old);
+        }
+        ("resourceslices", _) => slices::time_taints(new, tree::now()),
+        ("services/specs", Part::Main) => service::drop_by_type(new, old),
         ("persistentvolumes", Part::Status) => volume::time_phase(new, old, tree::now()),
         ("persistentvolumeclaims", Part::Main) => volume::same_sources(new, Some(old)),
         ("jobs", Part::Main) => workload::label(new),
@@ -124,11 +134,11 @@ pub(super) fn mark(served: &Served, object: &mut Value, now: OffsetDateTime) -> 
 }
 
 /// What the writer of a new or changed object should know about it, though it is accepted.
-pub(super) fn warnings(served: &Served, old: Option<&Value>, new: &Value) -> Vec<String> {
+pub(super) fn warnings(served: &Served, part: Part, old: Option<&Value>, new: &Value) -> Vec<String> {
     match id(served) {
         _ if served.custom => metadata::finalizer_warnings(tree::metadata(new), old.map(tree::metadata)),
         DEFINITIONS => definition::warnings(new, old),
-        _ => Vec::new(),
+        id => warnings::of(id, part, old, new),
     }
 }
 
@@ -201,6 +211,27 @@ pub(super) fn status_metadata(served: &Served) -> StatusMetadata {
         "pods" => &["deletionTimestamp", "ownerReferences"],
         _ => &[],
     })
+}
+
+/// Whether a new object has the generation that its client sent: a CSIDriver is only counted from there (measured).
+pub(super) fn begins_as_sent(served: &Served) -> bool {
+    id(served) == "csidrivers"
+}
+
+/// What a change loses after the generation has counted it: most kinds lose it before.
+pub(super) fn drop_counted(served: &Served, old: &Value, new: &mut Value) {
+    match id(served) {
+        "endpointslices" => slices::drop_topology(new, Some(old)),
+        "resourceslices" => defaults::drop_disabled(new, Some(old), &served.stored_as, &served.kind),
+        _ => {}
+    }
+}
+
+/// Fields of features that are off, but for the kinds that lose them later.
+pub(super) fn drop_disabled(served: &Served, old: Option<&Value>, object: &mut Value) {
+    if !served.custom && (old.is_none() || id(served) != "resourceslices") {
+        defaults::drop_disabled(object, old, &served.stored_as, &served.kind);
+    }
 }
 
 /// Definitions have a form of their own, and are counted in it; a PriorityClass stays at 1 (measured).

@@ -46,13 +46,14 @@ pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warn
     metadata.insert("name".into(), place.name.as_str().into());
     metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), tree::rfc3339(now).into());
-    if served.rules.generation {
+    if served.rules.generation && !kinds::begins_as_sent(served) {
         metadata.insert("generation".into(), 1.into());
     }
     clear_status(served, &mut object);
+    kinds::drop_disabled(served, None, &mut object);
     kinds::prepare_create(served, &mut object);
     normalize(&mut object);
-    warnings.extend(kinds::warnings(served, None, &object));
+    warnings.extend(kinds::warnings(served, Part::Main, None, &object));
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
     errors.extend(kinds::validate_create(served, &object));
     WriteError::unless_valid(place.kind(), errors)?;
@@ -80,10 +81,12 @@ pub(super) fn update(
     if place.namespace.is_none() {
         metadata.remove("namespace");
     }
+    kinds::drop_disabled(served, Some(old), &mut new);
     kinds::prepare_update(served, part, old, &mut new);
     normalize(&mut new);
-    warnings.extend(kinds::warnings(served, Some(old), &new));
     count_generation(served, part, old, &mut new);
+    warnings.extend(kinds::warnings(served, part, Some(old), &new));
+    kinds::drop_counted(served, old, &mut new);
     let again = kinds::is_judged_as_new(served, part);
     let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));

@@ -22,6 +22,10 @@ pub(super) fn named(name: &str) -> Option<Rule> {
         "container-limits" => container_limits,
         "external-addresses" => external_addresses,
         "name-label" => name_label,
+        "pod-addresses" => |status| twins(status, "podIP", "podIPs", Some("ip")),
+        "pod-ranges" => |spec| twins(spec, "podCIDR", "podCIDRs", None),
+        "positive-grace" => positive_grace,
+        "without-init-annotations" => without_init_annotations,
         "image" => |container| pull_policy(container, "image", "imagePullPolicy"),
         "pull-policy" => |volume| pull_policy(volume, "reference", "pullPolicy"),
         "requests" => |resources| fill_from(resources, "requests", "limits"),
@@ -41,6 +45,42 @@ fn account(spec: &mut Map<String, Value>) {
     if let Some(value) = ["serviceAccountName", "serviceAccount"].iter().find_map(named).cloned() {
         spec.insert("serviceAccount".to_owned(), value.clone());
         spec.insert("serviceAccountName".to_owned(), value);
+    }
+}
+
+/// A member that became a list is its first element, and the list without it is the older member alone; an older member that is another wins.
+fn twins(of: &mut Map<String, Value>, one: &str, many: &str, inner: Option<&str>) {
+    let text = |value: &Value| inner.map_or(Some(value), |name| value.get(name)).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let own = of.get(one).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let first = of.get(many).and_then(Value::as_array).and_then(|all| all.first()).map(text);
+    match first {
+        Some(first) if own.is_empty() || own == first => drop(of.insert(one.to_owned(), first.into())),
+        _ if own.is_empty() => {}
+        _ => {
+            let element = inner.map_or_else(|| own.as_str().into(), |name| json!({name: own}));
+            of.insert(many.to_owned(), json!([element]));
+        }
+    }
+}
+
+/// A Pod that is to end before now ends in a second; a template keeps what it says.
+fn positive_grace(spec: &mut Map<String, Value>) {
+    const GRACE: &str = "terminationGracePeriodSeconds";
+    if spec.get(GRACE).and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        spec.insert(GRACE.to_owned(), 1.into());
+    }
+}
+
+/// What old clients wrote before there were init containers.
+fn without_init_annotations(metadata: &mut Map<String, Value>) {
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return };
+    for name in ["init-containers", "init-container-statuses"] {
+        for stage in ["alpha", "beta"] {
+            annotations.remove(&format!("pod.{stage}.kubernetes.io/{name}"));
+        }
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
     }
 }
 
@@ -158,6 +198,26 @@ mod tests {
         let item = json!({"max": {"cpu": "4"}, "min": {"memory": "1Mi"}, "defaultRequest": {"cpu": "1"}});
         let item = after("container-limits", item);
         assert_eq!((&item["default"], &item["defaultRequest"]), (&json!({"cpu": "4"}), &json!({"cpu": "1", "memory": "1Mi"})));
+    }
+
+    #[test]
+    fn twins_fill_each_other() {
+        let after = |status: Value| after("pod-addresses", status);
+        let both = json!({"podIP": "1", "podIPs": [{"ip": "1"}]});
+        for alone in [json!({"podIP": "1"}), json!({"podIPs": [{"ip": "1"}]}), both.clone(), json!({"podIP": "1", "podIPs": []})] {
+            assert_eq!(after(alone), both);
+        }
+        assert_eq!(after(json!({"podIP": "2", "podIPs": [{"ip": "1"}, {"ip": "3"}]})), json!({"podIP": "2", "podIPs": [{"ip": "2"}]}));
+        assert_eq!(after(json!({})), json!({}));
+        assert_eq!(super::tests::after("pod-ranges", json!({"podCIDR": "a"})), json!({"podCIDR": "a", "podCIDRs": ["a"]}));
+    }
+
+    #[test]
+    fn a_pod_has_no_time_before_now_and_no_old_annotations() {
+        assert_eq!(after("positive-grace", json!({"terminationGracePeriodSeconds": -30})), json!({"terminationGracePeriodSeconds": 1}));
+        assert_eq!(after("positive-grace", json!({"terminationGracePeriodSeconds": 0})), json!({"terminationGracePeriodSeconds": 0}));
+        let old = json!({"annotations": {"pod.beta.kubernetes.io/init-containers": "x"}});
+        assert_eq!(after("without-init-annotations", old), json!({}));
     }
 
     #[test]

@@ -15,7 +15,7 @@ struct Line {
     what: What,
 }
 
-enum Step {
+pub(super) enum Step {
     Member(&'static str),
     /// Each element of an array.
     Elements,
@@ -139,7 +139,7 @@ impl Line {
 }
 
 /// `ports[](type=x).name`, taken apart; `.` alone is the value itself.
-fn steps(path: &'static str) -> Vec<Step> {
+pub(super) fn steps(path: &'static str) -> Vec<Step> {
     let mut steps = Vec::new();
     for segment in path.split('.').filter(|segment| !segment.is_empty()) {
         let (mut name, mut conditions) = segment.split_once('(').unwrap_or((segment, ""));

@@ -20,6 +20,7 @@ pub(super) fn begin(pod: &mut Value) {
         }]);
     }
     tree::set(pod, &["status"], status);
+    merge_label_keys(pod);
 }
 
 /// The class stays when who writes the status does not know it.
@@ -28,6 +29,52 @@ pub(super) fn keep_class(new: &mut Value, old: &Value) {
     if tree::text(new, &["status", "qosClass"]).is_empty() && !class.is_empty() {
         tree::set(new, &["status", "qosClass"], class.into());
     }
+}
+
+/// Generations that the writer of the status does not tell stay what they were: that of the status, and those of conditions, the n-th of its type each.
+pub(super) fn keep_observed(new: &mut Value, old: &Value) {
+    const OBSERVED: &str = "observedGeneration";
+    let untold = |holder: &Value| tree::integer(holder, &[OBSERVED]).unwrap_or(0) == 0;
+    let keep = |holder: &mut Value, known: Option<&Value>| {
+        if let Some(known) = known.and_then(|known| tree::integer(known, &[OBSERVED])).filter(|known| *known != 0 && untold(holder)) {
+            tree::set(holder, &[OBSERVED], known.into());
+        }
+    };
+    if let Some(status) = new.get_mut("status") {
+        keep(status, old.get("status"));
+    }
+    let mut known: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for condition in tree::at(old, &["status", "conditions"]).and_then(Value::as_array).into_iter().flatten().rev() {
+        known.entry(tree::text(condition, &["type"])).or_default().push(condition);
+    }
+    for condition in new.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        let same = known.get_mut(tree::text(condition, &["type"])).and_then(Vec::pop);
+        keep(condition, same);
+    }
+}
+
+/// Adds the values of the labels that are named to the selectors of affinities and spreads (`mutatePodAffinity`, `mutateTopologySpreadConstraints`).
+fn merge_label_keys(pod: &mut Value) {
+    let labels = tree::at(pod, &["metadata", "labels"]).cloned().unwrap_or(Value::Null);
+    let mut merge = |term: &mut Value| {
+        for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+            let keys: Vec<String> = tree::texts(term, &[keys]).into_iter().map(str::to_owned).collect();
+            let found = keys.iter().filter_map(|key| Some(json!({"key": key, "operator": operator, "values": [labels.get(key)?]})));
+            let found: Vec<Value> = found.collect();
+            let Some(selector) = term.get_mut("labelSelector").filter(|selector| selector.is_object() && !found.is_empty()) else { continue };
+            let mut all = tree::at(selector, &["matchExpressions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+            all.extend(found);
+            tree::set(selector, &["matchExpressions"], all.into());
+        }
+    };
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for affinity in ["podAffinity", "podAntiAffinity"] {
+        let list = |name: &str| format!("/affinity/{affinity}/{name}DuringSchedulingIgnoredDuringExecution");
+        let preferred = spec.pointer_mut(&list("preferred")).and_then(Value::as_array_mut).into_iter().flatten();
+        preferred.filter_map(|term| term.get_mut("podAffinityTerm")).for_each(&mut merge);
+        spec.pointer_mut(&list("required")).and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut merge);
+    }
+    spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut merge);
 }
 
 /// `Guaranteed` when all that is used is limited to what is asked for, `BestEffort` when nothing is told (`ComputePodQOS`).
@@ -72,6 +119,30 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn label_keys_are_merged_into_selectors() {
+        let term = json!({"labelSelector": {}, "matchLabelKeys": ["a", "b"], "mismatchLabelKeys": ["c"]});
+        let affinity = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term], "preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": term}]}});
+        let mut pod = json!({"metadata": {"labels": {"a": "1", "c": "3"}}, "spec": {"affinity": affinity, "topologySpreadConstraints": [{"matchLabelKeys": ["a"]}, term]}});
+        merge_label_keys(&mut pod);
+        let made = json!([{"key": "a", "operator": "In", "values": ["1"]}, {"key": "c", "operator": "NotIn", "values": ["3"]}]);
+        let affinity = &pod["spec"]["affinity"]["podAffinity"];
+        assert_eq!(affinity["requiredDuringSchedulingIgnoredDuringExecution"][0]["labelSelector"]["matchExpressions"], made);
+        assert_eq!(affinity["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"]["labelSelector"]["matchExpressions"], made);
+        let spread = &pod["spec"]["topologySpreadConstraints"];
+        assert_eq!((&spread[0], &spread[1]["labelSelector"]["matchExpressions"]), (&json!({"matchLabelKeys": ["a"]}), &made));
+    }
+
+    #[test]
+    fn observed_generations_stay() {
+        let condition = |kind: &str, generation: i64| json!({"type": kind, "observedGeneration": generation});
+        let pod = |generation: i64, conditions: Value| json!({"status": {"observedGeneration": generation, "conditions": conditions}});
+        let old = pod(3, json!([condition("a", 1), condition("b", 2), condition("a", 4)]));
+        let mut new = json!({"status": {"conditions": [condition("a", 0), {"type": "a"}, condition("b", 9), {"type": "a"}]}});
+        keep_observed(&mut new, &old);
+        assert_eq!(new, pod(3, json!([condition("a", 1), condition("a", 4), condition("b", 9), {"type": "a"}])));
+    }
 
     #[test]
     fn classes() {

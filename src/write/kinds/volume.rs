@@ -34,7 +34,12 @@ pub(super) fn time_phase(new: &mut Value, old: &Value, now: OffsetDateTime) {
 pub(super) fn same_sources(claim: &mut Value, old: Option<&Value>) {
     let in_use = |spec: &Map<String, Value>| is_there(spec, "dataSource") || is_there(spec, "dataSourceRef");
     let kept = old.and_then(|old| old.get("spec")).and_then(Value::as_object).is_some_and(in_use);
+    let referred = old.is_some_and(|old| tree::at(old, &["spec", "dataSourceRef"]).is_some());
     let Some(Value::Object(spec)) = claim.get_mut("spec") else { return };
+    // Sources in other namespaces are a feature that is off by default.
+    if !referred && spec.get("dataSourceRef").is_some_and(|reference| !tree::text(reference, &["namespace"]).is_empty()) {
+        spec.remove("dataSourceRef");
+    }
     let reference = spec.get("dataSourceRef").filter(|reference| reference.is_object());
     match (spec.get("dataSource").filter(|source| source.is_object()), reference) {
         (Some(source), None) if kept || is_claim_or_snapshot(source) => {
@@ -72,6 +77,11 @@ mod tests {
             same_sources(&mut claim, None);
             assert_eq!(claim["spec"], json!({"dataSource": source, "dataSourceRef": source}));
         }
+        let far = json!({"spec": {"dataSourceRef": {"kind": "Foo", "name": "o", "namespace": "n"}}});
+        let (mut new, mut known) = (far.clone(), far.clone());
+        same_sources(&mut new, None);
+        same_sources(&mut known, Some(&far));
+        assert_eq!((new, known), (json!({"spec": {}}), far));
         let mut odd = json!({"spec": {"dataSource": {"kind": "Foo", "name": "o"}}});
         same_sources(&mut odd, None);
         assert_eq!(odd["spec"], json!({}));

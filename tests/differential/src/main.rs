@@ -32,16 +32,16 @@ const SHOWN_MAX: usize = 300;
 /// Compares what two servers make of the same random objects.
 #[derive(Parser)]
 struct Args {
-    /// URL of watchcache, `http://127.0.0.1:8001`
+    /// URL of watchcache, `https://127.0.0.1:8443`
     #[arg(long)]
     ours: String,
     /// URL of kube-apiserver, `https://127.0.0.1:6443`
     #[arg(long)]
     theirs: String,
-    /// Token for kube-apiserver
+    /// Token for both: of the same user, whom some objects name
     #[arg(long)]
     token: Option<String>,
-    /// Authority of kube-apiserver's certificate
+    /// Authority of the certificates of both
     #[arg(long)]
     ca: Option<PathBuf>,
     /// Decides about every object
@@ -71,7 +71,7 @@ async fn compared(args: Args) -> Result<ExitCode> {
     let types = Types::parse(include_str!("../../../src/kube/types.txt"));
     let known = args.known.as_ref().map(std::fs::read_to_string).transpose()?.unwrap_or_default();
     let known: Vec<&str> = known.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()).collect();
-    let (ours, theirs) = (Server::new(&args.ours, None, None)?, Server::new(&args.theirs, args.ca.as_deref(), args.token.as_deref())?);
+    let (ours, theirs) = (Server::new(&args.ours, args.ca.as_deref(), args.token.as_deref())?, Server::new(&args.theirs, args.ca.as_deref(), args.token.as_deref())?);
     for server in [&ours, &theirs] {
         prepare(&mut server.connection()).await?;
     }

@@ -12,12 +12,14 @@ use crate::{
     place::{Path, Step},
     repair::repair,
     resource::Resource,
-    same::{Difference, differences, plain, uid},
+    same::{Difference, differences, has_own_status, plain, uid},
     types::Types,
 };
 
 /// Attempts to make an object acceptable, and a change.
-const ATTEMPTS_MAX: usize = 8;
+const ATTEMPTS_MAX: usize = 16;
+/// Repairs of an object before a change is taken back.
+const REPAIRS_MAX: usize = 4;
 /// Changes of a seed for a new object, and of an object for a write.
 const CHANGES_MAX: usize = 6;
 
@@ -96,7 +98,7 @@ impl Pair<'_, '_> {
             return Ok(());
         }
         let mut steps = vec![Write::Put, Write::Merge, Write::JsonPatch, Write::Strategic, Write::Put];
-        if self.resource.has_status {
+        if self.resource.has_status && has_own_status(&self.resource.kind) {
             steps.extend([Write::StatusPut, Write::StatusMerge, Write::StatusPut]);
         }
         let chosen: Vec<Write> = steps.choose_multiple(&mut self.maker.rng, 4).copied().collect();
@@ -115,8 +117,10 @@ impl Pair<'_, '_> {
     async fn created(&mut self, base: &Value, path: &str) -> Result<Option<()>> {
         let members = self.members();
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
-        let mut object = base.clone();
+        // As it was before each change: what cannot be repaired is taken back.
+        let (mut object, mut before) = (base.clone(), vec![base.clone()]);
         for _ in 0..self.maker.rng.random_range(0..=CHANGES_MAX) {
+            before.push(object.clone());
             self.maker.change(&mut object, &self.type_name, &members);
         }
         let collection = self.resource.collection.clone();
@@ -130,8 +134,9 @@ impl Pair<'_, '_> {
                 return Ok(is_same.then_some(()));
             }
             self.try_alone("POST", &collection, JSON, &body).await?;
-            if !repair(&mut self.maker, &mut object, base, &self.type_name, &theirs.body, attempt) || attempt == ATTEMPTS_MAX - 3 {
-                object = base.clone();
+            let is_repaired = repair(&mut self.maker, &mut object, base, &self.type_name, &theirs.body, attempt % REPAIRS_MAX);
+            if !is_repaired || attempt % REPAIRS_MAX == REPAIRS_MAX - 1 {
+                object = before.pop().unwrap_or_else(|| base.clone());
             }
         }
         Ok(None)
@@ -216,10 +221,12 @@ impl Pair<'_, '_> {
         }
     }
 
-    /// Members of the object that are changed.
+    /// Members of the object that are changed. The rules of an aggregated role are written by a controller inside of watchcache.
     fn members(&self) -> Vec<String> {
         let fields = self.maker.types.fields(&self.type_name).iter().map(|field| field.name.clone());
-        fields.filter(|name| !matches!(name.as_str(), "kind" | "apiVersion")).collect()
+        let has_status = has_own_status(&self.resource.kind);
+        let may = |name: &String| !matches!(name.as_str(), "kind" | "apiVersion" | "aggregationRule") && (has_status || name != "status");
+        fields.filter(may).collect()
     }
 
     /// Whether ours would accept what theirs refused; nothing is written.

@@ -15,6 +15,8 @@ pub(crate) const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("Service", "spec/healthCheckNodePort", "as above"),
     ("Service", "spec/ports/*/nodePort", "as above"),
     ("APIService", "status", "written by kube-apiserver's aggregator at any time"),
+    ("CustomResourceDefinition", "status", "written by a controller inside of both at any time"),
+    ("CustomResourceDefinition", "metadata/generation", "as above: not counted alike while that is at work"),
     ("ServiceCIDR", "status", "written by a controller inside kube-apiserver at any time"),
     ("ServiceCIDR", "metadata/finalizers", "as above"),
 ];
@@ -26,6 +28,11 @@ pub(crate) struct Difference {
     pub(crate) what: &'static str,
     pub(crate) ours: String,
     pub(crate) theirs: String,
+}
+
+/// Whether the status of a kind is compared.
+pub(crate) fn has_own_status(kind: &str) -> bool {
+    !LEFT_OUT.iter().any(|(of, path, _)| (*of, *path) == (kind, "status"))
 }
 
 /// The uid of an object.
