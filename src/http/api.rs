@@ -18,7 +18,7 @@ use axum::{
 use bytes::Bytes;
 use http::{
     HeaderValue, Method, StatusCode,
-    header::{AUTHORIZATION, CACHE_CONTROL, IF_NONE_MATCH, STRICT_TRANSPORT_SECURITY},
+    header::{AUTHORIZATION, CACHE_CONTROL, STRICT_TRANSPORT_SECURITY},
 };
 use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -30,6 +30,7 @@ use super::{
     budget::Account,
     caught::caught,
     content_type::{self, OBJECTS},
+    discovery::{discovery, document},
     guard,
     hand_on::{self, Replica, hand_on},
     health::Host,
@@ -62,10 +63,7 @@ use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Targe
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
 use go::duration;
-use kube::{
-    Catalogue,
-    discovery::{AGGREGATED_MEDIA_TYPE, Aggregated, version},
-};
+use kube::{Catalogue, discovery::version};
 
 /// What every request may use.
 pub struct Api {
@@ -394,7 +392,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
             whole(reply.status(&Status::method_not_allowed()))
         }
         Route::Group(group) => match catalogue.api_group(group) {
-            Some(found) => document(reply, Asked::Document, &found),
+            Some(found) => document(reply, Asked::Document, &request, &found),
             None => whole(reply.page_not_found()),
         },
         Route::Resources { group, version } => {
@@ -403,13 +401,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
                 Some(_) if asked == Asked::RoutedDocument && request.method() != Method::GET => {
                     whole(reply.status(&Status::method_not_allowed()))
                 }
-                Some(_)
-                    if asked == Asked::RoutedDocument
-                        && let Err(status) = content_type::routed(request.headers(), &OBJECTS, true) =>
-                {
-                    whole(reply.status(&status))
-                }
-                Some(found) => document(reply, asked, &found),
+                Some(found) => document(reply, asked, &request, &found),
                 None => whole(not_found(&reply, catalogue, Some(group))),
             }
         }
@@ -421,7 +413,6 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
             }
         }
         Route::CoreVersions if !catalogue.has_built_ins() => whole(reply.page_not_found()),
-        Route::CoreVersions if let Err(status) = content_type::routed(request.headers(), &OBJECTS, true) => whole(reply.status(&status)),
         Route::CoreVersions => {
             let address = connection(&request).local.to_string();
             discovery(reply, Asked::RoutedDiscovery, &request, || catalogue.api_versions(&address), || catalogue.aggregated_core())
@@ -449,37 +440,6 @@ const OPENAPI_BYTES: usize = 1 << 20;
 
 /// Paths besides the API groups that `/` lists.
 const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
-
-/// `/api` and `/apis`, plain or aggregated as the client accepts (spec api-surface §2.2).
-fn discovery<'a>(
-    mut reply: Reply,
-    asked: Asked,
-    request: &Request,
-    plain: impl FnOnce() -> Bytes,
-    aggregated: impl FnOnce() -> &'a Aggregated,
-) -> Response {
-    let form = match reply.negotiate(asked) {
-        Ok(form) => form,
-        Err(status) => return whole(reply.status(&status)),
-    };
-    if !form.aggregated {
-        return whole(reply.object(StatusCode::OK, without_newline(&plain())));
-    }
-    let document = aggregated();
-    let etag = HeaderValue::from_str(&format!("\"{}\"", document.etag)).expect("hex digits in quotes");
-    if request.headers().get(IF_NONE_MATCH) == Some(&etag) {
-        return whole(reply.not_modified(&etag));
-    }
-    whole(reply.tagged(AGGREGATED_MEDIA_TYPE, &etag, without_newline(&document.body)))
-}
-
-/// A discovery document of one group or version.
-fn document(mut reply: Reply, asked: Asked, document: &Bytes) -> Response {
-    match reply.negotiate(asked) {
-        Ok(_) => whole(reply.object(StatusCode::OK, without_newline(document))),
-        Err(status) => whole(reply.status(&status)),
-    }
-}
 
 /// 404 inside a built-in group, whatever the version, is a Status, elsewhere text (spec api-surface §1.1).
 pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group: Option<&str>) -> Response<Full<Bytes>> {
@@ -601,6 +561,6 @@ pub(super) fn whole(response: Response<Full<Bytes>>) -> Response {
     response.map(Body::new)
 }
 
-fn without_newline(document: &[u8]) -> Vec<u8> {
+pub(super) fn without_newline(document: &[u8]) -> Vec<u8> {
     document.strip_suffix(b"\n").unwrap_or(document).to_vec()
 }

@@ -12,6 +12,7 @@ mod connection;
 mod connections;
 mod content_type;
 mod counted;
+mod discovery;
 mod failure;
 mod frames;
 pub mod guard;

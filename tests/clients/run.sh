@@ -106,7 +106,7 @@ run_curl() { "$here/curl/checks.sh" "$1"; }
 run_python() {
   local program code=0
   for program in checks asyncio_checks operator_checks; do
-    PYTHONDONTWRITEBYTECODE=1 "$built/python/bin/python" "$here/python/$program.py" "$1" 2> "$dir/errors" || { code=1 && cat "$dir/errors"; }
+    PYTHONPYCACHEPREFIX=$built/pycache "$built/python/bin/python" "$here/python/$program.py" "$1" 2> "$dir/errors" || { code=1 && cat "$dir/errors"; }
   done
   return $code
 }
