@@ -49,7 +49,8 @@ pub fn whole_milli(text: &str) -> Option<String> {
     let parts = Parts::of(text).ok()??;
     let (exponent, format) = suffix(parts.suffix)?;
     // A text that Go has kept goes only when there is something to round.
-    let scale = if format == Format::BinarySi { 0 } else { exponent.saturating_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX)) };
+    let scale =
+        if format == Format::BinarySi { 0 } else { exponent.saturating_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX)) };
     if scale >= MILLI && parts.keeps_its_text(exponent, format) {
         return None;
     }
@@ -317,9 +318,7 @@ mod tests {
 
     #[test]
     fn resources_are_counted_in_thousandths() {
-        for (sent, expect) in
-            [("1u", "1m"), ("1500001n", "2m"), ("1e-6", "1e-3"), ("1126400m", "1126400m"), ("1Gi", "1Gi")]
-        {
+        for (sent, expect) in [("1u", "1m"), ("1500001n", "2m"), ("1e-6", "1e-3"), ("1126400m", "1126400m"), ("1Gi", "1Gi")] {
             assert_eq!(whole_milli(sent).as_deref().unwrap_or(sent), expect, "{sent}");
         }
     }

@@ -61,7 +61,9 @@ fn merge_label_keys(pod: &mut Value) {
             let keys: Vec<String> = tree::texts(term, &[keys]).into_iter().map(str::to_owned).collect();
             let found = keys.iter().filter_map(|key| Some(json!({"key": key, "operator": operator, "values": [labels.get(key)?]})));
             let found: Vec<Value> = found.collect();
-            let Some(selector) = term.get_mut("labelSelector").filter(|selector| selector.is_object() && !found.is_empty()) else { continue };
+            let Some(selector) = term.get_mut("labelSelector").filter(|selector| selector.is_object() && !found.is_empty()) else {
+                continue;
+            };
             let mut all = tree::at(selector, &["matchExpressions"]).and_then(Value::as_array).cloned().unwrap_or_default();
             all.extend(found);
             tree::set(selector, &["matchExpressions"], all.into());
@@ -129,7 +131,10 @@ mod tests {
         let made = json!([{"key": "a", "operator": "In", "values": ["1"]}, {"key": "c", "operator": "NotIn", "values": ["3"]}]);
         let affinity = &pod["spec"]["affinity"]["podAffinity"];
         assert_eq!(affinity["requiredDuringSchedulingIgnoredDuringExecution"][0]["labelSelector"]["matchExpressions"], made);
-        assert_eq!(affinity["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"]["labelSelector"]["matchExpressions"], made);
+        assert_eq!(
+            affinity["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"]["labelSelector"]["matchExpressions"],
+            made
+        );
         let spread = &pod["spec"]["topologySpreadConstraints"];
         assert_eq!((&spread[0], &spread[1]["labelSelector"]["matchExpressions"]), (&json!({"matchLabelKeys": ["a"]}), &made));
     }

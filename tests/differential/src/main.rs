@@ -71,7 +71,10 @@ async fn compared(args: Args) -> Result<ExitCode> {
     let types = Types::parse(include_str!("../../../src/kube/types.txt"));
     let known = args.known.as_ref().map(std::fs::read_to_string).transpose()?.unwrap_or_default();
     let known: Vec<&str> = known.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()).collect();
-    let (ours, theirs) = (Server::new(&args.ours, args.ca.as_deref(), args.token.as_deref())?, Server::new(&args.theirs, args.ca.as_deref(), args.token.as_deref())?);
+    let (ours, theirs) = (
+        Server::new(&args.ours, args.ca.as_deref(), args.token.as_deref())?,
+        Server::new(&args.theirs, args.ca.as_deref(), args.token.as_deref())?,
+    );
     for server in [&ours, &theirs] {
         prepare(&mut server.connection()).await?;
     }
@@ -134,7 +137,8 @@ async fn prepare(server: &mut Connection) -> Result<()> {
 /// Prints what came of a resource; how many of its differences are not known.
 fn told(out: &mut impl Write, resource: &Resource, report: &Report, known: &[&str], requests: bool) -> Result<usize> {
     let (name, objects, accepted) = (&resource.name, report.objects, report.accepted);
-    writeln!(out, "{name}: {objects} objects, {accepted} accepted; {} writes, {} equal", report.writes, report.equal)?;
+    let (writes, equal, fields, all) = (report.writes, report.equal, report.fields.len(), report.fields_all);
+    writeln!(out, "{name}: {objects} objects, {accepted} accepted; {writes} writes, {equal} equal; {fields} of {all} fields")?;
     let short = |text: &str| text.chars().take(SHOWN_MAX).collect::<String>();
     let mut unknown = 0;
     for ((step, path, what), group) in &report.groups {

@@ -19,6 +19,9 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// What the metadata of the object itself gets: its other members are not the business of its kind.
 const OWN_METADATA: [&str; 3] = ["annotations", "generation", "labels"];
 
+/// What allocators choose when nothing is sent, which is nothing here.
+const ALLOCATED: [&str; 6] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "ipFamilies", "ipFamilyPolicy", "nodePort"];
+
 const QUANTITIES: [&str; 32] = [
     "0",
     "1",
@@ -54,12 +57,8 @@ const QUANTITIES: [&str; 32] = [
     "100",
 ];
 /// Without the zero time of Go, which a pointer keeps as `null`.
-const TIMES: [&str; 4] = [
-    "2026-01-01T00:00:00Z",
-    "2026-01-01T01:00:00+01:00",
-    "2026-01-01T00:00:00.123456Z",
-    "2030-06-01T12:00:00.5-03:00",
-];
+const TIMES: [&str; 4] =
+    ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00.123456Z", "2030-06-01T12:00:00.5-03:00"];
 const ADDRESSES: [&str; 6] = ["10.1.2.3", "192.168.0.1", "fd00::1", "2001:DB8::1", "::ffff:1.2.3.4", "010.001.2.3"];
 const TEXTS: [&str; 10] = ["", "a", "b-1", "x.y", "ex.io/a", "v1", "1", "A_b", "true", "a-rather-long-name-of-something"];
 const KEYS: [&str; 9] = ["a", "b", "cpu", "memory", "storage", "ex.io/x", "ephemeral-storage", "hugepages-2Mi", "kubernetes.io/x"];
@@ -115,6 +114,18 @@ impl<'t> Maker<'t> {
             path.set(object, value);
         }
         Some(path)
+    }
+
+    /// The fields that the object has, by type and name.
+    pub(crate) fn fields(&self, object: &Value, kind: &str) -> Vec<(String, String)> {
+        let mut spots = Vec::new();
+        collect(self.types, object, kind, &mut Path::default(), &mut spots);
+        let of = |(path, holder): &(Path, String)| {
+            let members = path.get(object).and_then(Value::as_object).into_iter().flatten();
+            let known = members.filter(|(name, value)| !value.is_null() && self.types.field(holder, name).is_some());
+            known.map(|(name, _)| (holder.clone(), name.clone())).collect::<Vec<_>>()
+        };
+        spots.iter().flat_map(of).collect()
     }
 
     /// A value of this shape for a field.
@@ -200,7 +211,7 @@ fn may_set(path: &Path, holder: &str, field: &str, members: &[&str]) -> bool {
     match path.0.as_slice() {
         [] => members.contains(&field) && field != "metadata",
         [Step::Member(name)] if name == "metadata" && holder == OBJECT_META => OWN_METADATA.contains(&field),
-        _ => field != "managedFields",
+        _ => field != "managedFields" && !ALLOCATED.contains(&field),
     }
 }
 

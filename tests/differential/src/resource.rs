@@ -45,7 +45,8 @@ impl Resource {
                 object["spec"]["names"] = json!({"plural": plural, "kind": format!("A{run}x{n}")});
                 format!("{plural}.ex.io")
             }
-            _ => format!("d{run}-{n}"),
+            // Some kinds are served in two versions, and Pods are named like host names.
+            _ => format!("d{run}-{n}-{}", self.api_version.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte))),
         };
         object["metadata"]["name"] = name.as_str().into();
         if self.namespaced {

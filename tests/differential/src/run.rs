@@ -1,6 +1,6 @@
 //! The life of random objects of one resource on both servers: created, replaced, patched, their status written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use rand::{Rng, seq::IndexedRandom};
@@ -48,6 +48,9 @@ pub(crate) struct Report {
     pub(crate) equal: usize,
     /// Writes that kube-apiserver refused as invalid and watchcache would accept.
     pub(crate) accepted_alone: usize,
+    /// Fields that kube-apiserver has accepted in some write, by type and name; and how many there are.
+    pub(crate) fields: BTreeSet<(String, String)>,
+    pub(crate) fields_all: usize,
     /// By operation, path and kind of difference.
     pub(crate) groups: BTreeMap<(String, String, &'static str), Group>,
 }
@@ -79,6 +82,7 @@ pub(crate) async fn run(ours: &Server, theirs: &Server, resource: &Resource, typ
     let own = resource.name.bytes().fold(seed, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let (ours, theirs) = (ours.connection(), theirs.connection());
     let mut pair = Pair { ours, theirs, resource, type_name, maker: Maker::new(types, own), report: Report::default() };
+    pair.report.fields_all = types.count_below(&pair.type_name);
     if resource.seeds.is_empty() {
         return Ok(pair.report);
     }
@@ -129,6 +133,7 @@ impl Pair<'_, '_> {
             let theirs = self.theirs.send("POST", &collection, JSON, &body).await?;
             if theirs.is_success() {
                 self.report.accepted += 1;
+                self.report.fields.extend(self.maker.fields(&object, &self.type_name));
                 let ours = self.ours.send("POST", &collection, JSON, &body).await?;
                 let is_same = self.compare("POST", &body, path, &ours, &theirs).await?;
                 return Ok(is_same.then_some(()));
@@ -164,6 +169,7 @@ impl Pair<'_, '_> {
             let mine = mine.replace(uid(&old), uid(&ours_old));
             let name = format!("{step:?}");
             if theirs.is_success() {
+                self.report.fields.extend(self.maker.fields(&wanted, &self.type_name));
                 let ours = self.ours.send(method, &target, media, &mine).await?;
                 return self.compare(&name, &format!("{}\n      of {}", body, theirs_now.body), path, &ours, &theirs).await;
             }

@@ -1,6 +1,6 @@
 //! The types of the built-in kinds, read from the text file that the server has of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,25 @@ impl Types {
         self.kinds.get(kind).map(String::as_str)
     }
 
+    /// How many fields the types below this one have.
+    pub(crate) fn count_below(&self, name: &str) -> usize {
+        let (mut known, mut ahead) = (BTreeSet::from([name.to_owned()]), vec![name.to_owned()]);
+        while let Some(name) = ahead.pop() {
+            for field in self.fields(&name) {
+                let mut shape = &field.shape;
+                while let Shape::Array(of) | Shape::Map(of) = shape {
+                    shape = of;
+                }
+                if let Shape::Struct(inner) = shape
+                    && known.insert(inner.clone())
+                {
+                    ahead.push(inner.clone());
+                }
+            }
+        }
+        known.iter().map(|name| self.fields(name).len()).sum()
+    }
+
     pub(crate) fn fields(&self, name: &str) -> &[Field] {
         self.structs.get(name).map_or(&[], Vec::as_slice)
     }
@@ -112,6 +131,7 @@ mod tests {
         let field = &types.fields(name)[0];
         assert_eq!((field.required, field.merge_key.as_deref()), (true, Some("name")));
         assert_eq!(field.shape, Shape::Array(Box::new(Shape::Struct("a.C".to_owned()))));
+        assert_eq!(types.count_below("a.B"), 3);
         assert_eq!(types.field("a.C", "q").map(|field| &field.shape), Some(&Shape::Map(Box::new(Shape::Quantity))));
     }
 }

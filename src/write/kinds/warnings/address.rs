@@ -10,7 +10,8 @@ pub(super) fn of_address(path: &str, text: &str) -> Option<String> {
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(strict)) if strict.to_ipv4_mapped().is_none() => {
             let normal = strict.to_string();
-            (normal != text).then(|| format!("{path}: IPv6 address {} should be in RFC 5952 canonical format ({})", quoted(text), quoted(&normal)))
+            (normal != text)
+                .then(|| format!("{path}: IPv6 address {} should be in RFC 5952 canonical format ({})", quoted(text), quoted(&normal)))
         }
         Ok(IpAddr::V4(_)) => None,
         _ => Some(format!("{path}: non-standard IP address {} is invalid: use {}", quoted(text), quoted(&shown(address)))),
@@ -72,8 +73,12 @@ fn range(text: &str) -> Option<(IpAddr, u32, u32)> {
 fn masked(address: IpAddr, length: u32, bits: u32) -> IpAddr {
     let free = bits - length;
     match address {
-        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address).checked_shr(free).and_then(|kept| kept.checked_shl(free)).unwrap_or(0)).into(),
-        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address).checked_shr(free).and_then(|kept| kept.checked_shl(free)).unwrap_or(0)).into(),
+        IpAddr::V4(address) => {
+            Ipv4Addr::from(u32::from(address).checked_shr(free).and_then(|kept| kept.checked_shl(free)).unwrap_or(0)).into()
+        }
+        IpAddr::V6(address) => {
+            Ipv6Addr::from(u128::from(address).checked_shr(free).and_then(|kept| kept.checked_shl(free)).unwrap_or(0)).into()
+        }
     }
 }
 
@@ -110,9 +115,6 @@ mod tests {
             ["p: CIDR value \"10.1.2.3/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.1.2.3/32\"?)"]
         );
         assert_eq!(of_range("p", "010.0.0.0/8"), ["p: non-standard CIDR value \"010.0.0.0/8\" is invalid: use \"10.0.0.0/8\""]);
-        assert_eq!(
-            of_range("p", "FD00::/64"),
-            ["p: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")"]
-        );
+        assert_eq!(of_range("p", "FD00::/64"), ["p: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")"]);
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn of(id: &str, part: Part, old: Option<&Value>, new: &Value) -> Vec<
                 pod::claim_spec(&format!("spec.volumeClaimTemplates[{i}]{spec}"), &claim["spec"], &mut told);
             }
             if tree::integer(new, &["spec", "revisionHistoryLimit"]).is_some_and(|limit| limit < 0) {
-                told.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
+                told.push(
+                    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned(),
+                );
             }
         }
         ("jobs" | "cronjobs", _) => {
@@ -66,7 +68,9 @@ pub(super) fn of(id: &str, part: Part, old: Option<&Value>, new: &Value) -> Vec<
             for (i, subset) in items(new, &["subsets"]).enumerate() {
                 for list in ["addresses", "notReadyAddresses"] {
                     let all = items(subset, &[list]).enumerate();
-                    told.extend(all.filter_map(|(j, it)| address::of_address(&format!("subsets[{i}].{list}[{j}].ip"), tree::text(it, &["ip"]))));
+                    told.extend(
+                        all.filter_map(|(j, it)| address::of_address(&format!("subsets[{i}].{list}[{j}].ip"), tree::text(it, &["ip"]))),
+                    );
                 }
             }
         }
@@ -88,9 +92,11 @@ pub(super) fn of(id: &str, part: Part, old: Option<&Value>, new: &Value) -> Vec<
             pod::claim_spec("spec", &new["spec"], &mut told);
         }
         ("secrets", _) => told.extend(key_pair(new)),
-        ("serviceaccounts", _) if old.is_none_or(|old| annotation(old, MOUNTABLE).is_none()) && annotation(new, MOUNTABLE).is_some() => told.push(
-            format!("metadata.annotations[{MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"),
-        ),
+        ("serviceaccounts", _) if old.is_none_or(|old| annotation(old, MOUNTABLE).is_none()) && annotation(new, MOUNTABLE).is_some() => {
+            told.push(format!(
+                "metadata.annotations[{MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+            ))
+        }
         ("resourcequotas", _) if old.is_none() => quota(new, &mut told),
         ("ingress", _) if old.is_none() => {
             const CLASS: &str = "kubernetes.io/ingress.class";
@@ -172,10 +178,8 @@ const STATIC: &str = ".static.k8s.io";
 
 const CLAIM_ANNOTATIONS: [(&str, &str); 1] =
     [("volume.beta.kubernetes.io/storage-class", "deprecated since v1.8; use \"storageClassName\" attribute instead")];
-const VOLUME_ANNOTATIONS: [(&str, &str); 2] = [
-    CLAIM_ANNOTATIONS[0],
-    ("volume.beta.kubernetes.io/mount-options", "deprecated since v1.31; use \"mountOptions\" attribute instead"),
-];
+const VOLUME_ANNOTATIONS: [(&str, &str); 2] =
+    [CLAIM_ANNOTATIONS[0], ("volume.beta.kubernetes.io/mount-options", "deprecated since v1.31; use \"mountOptions\" attribute instead")];
 
 /// Volumes that are deprecated or do nothing any more.
 const VOLUMES: [(&str, &str); 9] = [

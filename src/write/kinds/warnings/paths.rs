@@ -39,7 +39,8 @@ pub(super) fn of_volumes(spec: &Value, told: &mut Vec<String>) {
             }
             let part = |member: &str| source.get(member).filter(|part| !part.is_null());
             let listed = |member: &str| part(member).filter(|part| tree::at(part, &["items"]).is_some());
-            let one = |of: &Value, member: &str, source: &str| File { path: tree::text(of, &[member]).to_owned(), source: source.to_owned() };
+            let one =
+                |of: &Value, member: &str, source: &str| File { path: tree::text(of, &[member]).to_owned(), source: source.to_owned() };
             if let Some(map) = listed("configMap") {
                 all.extend(files(map, &named("ConfigMap", map, "name")));
             } else if let Some(secret) = listed("secret") {
@@ -71,7 +72,9 @@ fn overlaps(files: Vec<File>) -> Vec<String> {
     for mut file in files {
         file.path.truncate(file.path.trim_end_matches('/').len());
         let is_in = |inner: &str, outer: &str| format!("{inner}/").starts_with(&format!("{outer}/"));
-        let collides = |other: &&File| !file.path.is_empty() && !other.path.is_empty() && (is_in(&other.path, &file.path) || is_in(&file.path, &other.path));
+        let collides = |other: &&File| {
+            !file.path.is_empty() && !other.path.is_empty() && (is_in(&other.path, &file.path) || is_in(&file.path, &other.path))
+        };
         told.extend(known.iter().filter(collides).map(|other| format!("{} with {}", file.shown(), other.shown())));
         known.push(file);
     }

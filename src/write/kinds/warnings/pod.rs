@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-use super::{VOLUMES, annotation, annotations, below, items, labels, members, paths, tree};
-use crate::write::kinds::warnings::address;
+use super::{VOLUMES, address, annotation, annotations, below, items, labels, members, paths, tree};
 use go::{quantity, quote::quoted};
 
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -89,9 +88,9 @@ pub(super) fn claim_spec(path: &str, spec: &Value, told: &mut Vec<String>) {
 fn fractions(path: &str, list: &Value, names: &[&str], told: &mut Vec<String>) {
     let amounts = names.iter().filter_map(|name| Some((name, list.get(*name)?.as_str()?)));
     let fractions = amounts.filter(|(_, amount)| !quantity::is_whole(amount));
-    told.extend(fractions.map(|(name, amount)| {
-        format!("{path}[{name}]: fractional byte value {} is invalid, must be an integer", quoted(amount))
-    }));
+    told.extend(
+        fractions.map(|(name, amount)| format!("{path}[{name}]: fractional byte value {} is invalid, must be an integer", quoted(amount))),
+    );
 }
 
 /// Every container and its path, in the order in which Go visits them.

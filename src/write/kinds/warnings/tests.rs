@@ -14,7 +14,8 @@ fn pod(spec: Value) -> Vec<String> {
 
 #[test]
 fn volumes_that_are_deprecated() {
-    let volumes = json!([{"name": "r", "rbd": {}}, {"name": "g", "gitRepo": {}}, {"name": "s", "storageos": {}}, {"name": "e", "emptyDir": {}}]);
+    let volumes =
+        json!([{"name": "r", "rbd": {}}, {"name": "g", "gitRepo": {}}, {"name": "s", "storageos": {}}, {"name": "e", "emptyDir": {}}]);
     let want = [
         "spec.template.spec.volumes[0].rbd: deprecated in v1.28, non-functional in v1.31+",
         "spec.template.spec.volumes[1].gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
@@ -51,7 +52,10 @@ fn what_hides_something_else_in_a_pod() {
         pod(json!({"volumes": [{"name": "v", "configMap": map}]})),
         ["volume \"v\" (ConfigMap \"m\"): overlapping paths: \"a/b\" with \"a\""]
     );
-    assert_eq!(pod(json!({"volumes": [{"name": "v", "projected": {"sources": [{}]}}]})), ["volume \"v\" (Projected) has no sources provided"]);
+    assert_eq!(
+        pod(json!({"volumes": [{"name": "v", "projected": {"sources": [{}]}}]})),
+        ["volume \"v\" (Projected) has no sources provided"]
+    );
 }
 
 #[test]
@@ -77,7 +81,9 @@ fn odd_values_in_a_pod() {
 fn what_a_service_ignores() {
     let service = |spec: Value| told("services/specs", json!({"metadata": {}, "spec": spec}));
     assert_eq!(
-        service(json!({"type": "ClusterIP", "clusterIP": "None", "externalIPs": ["1.2.3.4"], "sessionAffinity": "ClientIP", "loadBalancerIP": "::FFFF"})),
+        service(
+            json!({"type": "ClusterIP", "clusterIP": "None", "externalIPs": ["1.2.3.4"], "sessionAffinity": "ClientIP", "loadBalancerIP": "::FFFF"})
+        ),
         [
             "spec.loadBalancerIP is ignored for headless services",
             "spec.externalIPs is ignored for headless services",
