@@ -154,7 +154,7 @@ impl Authenticator {
     }
 
     /// Who signs client certificates.
-    fn client_authorities(&self) -> Option<Arc<Authorities>> {
+    pub(super) fn client_authorities(&self) -> Option<Arc<Authorities>> {
         match &self.authorities {
             Some(files) => Some(files.now()),
             None => self.host.now()?.clients.clone(),
@@ -162,7 +162,7 @@ impl Authenticator {
     }
 
     /// Looks at the proxy in front, if there is one: its authorities, names and headers.
-    fn with_proxy<T>(&self, look: impl FnOnce(&Arc<Authorities>, &[String], &RequestHeaders) -> T) -> Option<T> {
+    pub(super) fn with_proxy<T>(&self, look: impl FnOnce(&Arc<Authorities>, &[String], &RequestHeaders) -> T) -> Option<T> {
         if let Some(Proxies { authorities, names, headers }) = &self.proxies {
             return Some(look(&authorities.now(), names, headers));
         }

@@ -14,6 +14,7 @@ mod jwt;
 mod keys;
 pub mod oidc;
 mod protocol;
+mod published;
 #[cfg(test)]
 mod recorded;
 mod request_header;
@@ -41,7 +42,7 @@ pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
 pub use request_header::RequestHeaders;
 pub use service_account::{Accounts, Issued, Issuer, LastUse, TokenRequest, TokenRequestError};
-pub use x509::{ClientCertificate, Presented, Standing};
+pub use x509::{ClientCertificate, Presented, Standing, refused_certificate};
 
 /// What a request proved about its client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,27 +1,34 @@
-//! Client certificates: which chains are trusted, and whom they name. Knows no socket.
+//! Client certificates: which chains are trusted, and whom they name.
+
+mod certificate;
+mod chain;
+mod der;
+mod extensions;
+mod handshake;
+#[cfg(test)]
+mod made;
+mod names;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{DistinguishedName, RootCertStore};
 use sha2::{Digest, Sha256};
-use x509_parser::der_parser::oid::Oid;
-use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
 use super::service_account::CREDENTIAL_ID;
 use crate::reload::Wrong;
 use crate::user::User;
+use certificate::Certificate;
+use chain::Judge;
+use handshake::AnyCertificate;
 
-/// The attribute of a subject that is the user's uid.
-const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
-const UNPARSED: &str = "cannot be parsed";
+pub use handshake::refused_certificate;
 
 /// What the certificate of a connection is worth: as a client's, and as that of the proxy in front.
 #[derive(Clone, Debug)]
@@ -114,23 +121,33 @@ impl ClientCertificate {
 /// The authorities of `--client-ca-file` or `--requestheader-client-ca-file`.
 #[derive(Clone, Debug)]
 pub(super) struct Authorities {
-    verifier: Arc<dyn ClientCertVerifier>,
+    roots: Vec<Root>,
+    /// Judges the names of chains in which an authority constrains them; none when it can read no authority.
+    names: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// One authority.
+#[derive(Clone, Debug)]
+struct Root {
+    der: CertificateDer<'static>,
+    subject: Vec<u8>,
 }
 
 impl Authorities {
     pub(super) fn from_pem(bytes: &[u8]) -> Result<Authorities, String> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(bytes) {
-            let certificate = certificate.map_err(|error| format!("not PEM: {error}"))?;
-            roots.add(certificate).map_err(|error| error.to_string())?;
+        let (mut roots, mut store) = (Vec::new(), RootCertStore::empty());
+        for der in CertificateDer::pem_slice_iter(bytes) {
+            let der = der.map_err(|error| format!("not PEM: {error}"))?;
+            let certificate = Certificate::read(&der).map_err(|why| format!("a certificate cannot be parsed: {why}"))?;
+            let subject = certificate.subject.to_vec();
+            store.add_parsable_certificates([der.clone()]);
+            roots.push(Root { der, subject });
         }
         if roots.is_empty() {
             return Err("no certificate in it".to_owned());
         }
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(aws_lc_rs::default_provider()))
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Authorities { verifier })
+        let names = WebPkiClientVerifier::builder_with_provider(Arc::new(store), Arc::new(aws_lc_rs::default_provider())).build();
+        Ok(Authorities { roots, names: names.ok() })
     }
 
     /// Of all certificates in these files.
@@ -141,130 +158,81 @@ impl Authorities {
         Authorities::from_pem(&files.join(&b"\n"[..])).map_err(|what| (0, what))
     }
 
-    /// Chain, dates and the client-authentication usage by webpki; then the names.
+    /// Chain, dates and usage, as Go judges them; then the names.
     pub(super) fn judge(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Standing {
         match self.verify(leaf, rest, now) {
-            Ok(()) => named(leaf),
+            Ok(certificate) => named(&certificate),
             Err(why) => Standing::Untrusted(why),
         }
     }
 
     /// The same for the proxy: the name must be one of these, any when there are none.
     pub(super) fn judge_proxy(&self, allowed: &[String], leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Proxy {
-        if let Err(why) = self.verify(leaf, rest, now) {
-            return Proxy::Untrusted(why);
-        }
-        let Ok((_, certificate)) = X509Certificate::from_der(leaf) else { return Proxy::Untrusted(UNPARSED.to_owned()) };
-        let name = common_name(certificate.subject());
-        if !allowed.is_empty() && !allowed.iter().any(|allowed| allowed == name) {
+        let certificate = match self.verify(leaf, rest, now) {
+            Ok(certificate) => certificate,
+            Err(why) => return Proxy::Untrusted(why),
+        };
+        let name = &certificate.names.common_name;
+        if !allowed.is_empty() && !allowed.contains(name) {
             return Proxy::Untrusted(format!("x509: subject with cn={name} is not in the allowed list"));
         }
         Proxy::Trusted(end(&certificate))
     }
 
-    fn verify(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Result<(), String> {
+    fn verify<'d>(&self, leaf: &'d CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Result<Certificate<'d>, String> {
         let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let verified = self.verifier.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch));
-        verified.map(|_| ()).map_err(|error| error.to_string())
+        let certificate = read(leaf)?;
+        let others = rest.iter().map(|other| read(other)).collect::<Result<Vec<_>, _>>()?;
+        let issuers: Vec<&[u8]> = [&certificate].into_iter().chain(&others).map(|certificate| certificate.issuer).collect();
+        let may_count = |root: &&Root| root.der == *leaf || issuers.contains(&&root.subject[..]);
+        let roots = self.roots.iter().filter(may_count).map(|root| read(&root.der)).collect::<Result<Vec<_>, _>>()?;
+        let names_fit = || {
+            let names = self.names.as_ref().ok_or("x509: an authority constrains names")?;
+            let verified = names.verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since_epoch));
+            verified.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
+        Judge { roots: &roots, others: &others, now, names_fit: &names_fit }.judge(&read(leaf)?).map_err(|why| format!("x509: {why}"))?;
+        Ok(certificate)
     }
+
+    /// The authorities themselves, but for those that have expired.
+    pub(super) fn certificates(&self, now: SystemTime) -> impl Iterator<Item = &CertificateDer<'static>> {
+        let counts = move |root: &&Root| Certificate::read(&root.der).is_ok_and(|certificate| now <= end(&certificate));
+        self.roots.iter().filter(counts).map(|root| &root.der)
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Certificate<'_>, String> {
+    Certificate::read(bytes).map_err(|why| format!("x509: {why}"))
 }
 
 /// What a handshake asks when there are authorities: see [`AnyCertificate`].
 pub(super) fn handshake_verifier(authorities: &[Arc<Authorities>]) -> Option<Arc<dyn ClientCertVerifier>> {
-    let judge = Arc::clone(&authorities.first()?.verifier);
-    let hints = authorities.iter().flat_map(|one| one.verifier.root_hint_subjects()).cloned().collect();
-    Some(Arc::new(AnyCertificate { judge, hints }))
+    authorities.first()?;
+    let hints = authorities.iter().flat_map(|one| &one.roots).map(|root| DistinguishedName::from(root.subject.clone()));
+    Some(Arc::new(AnyCertificate::new(hints.collect())))
 }
 
 /// User and expiry of a certificate whose chain was verified (spec api-surface §12).
-fn named(leaf: &CertificateDer<'_>) -> Standing {
-    let Ok((_, certificate)) = X509Certificate::from_der(leaf) else { return Standing::Untrusted(UNPARSED.to_owned()) };
-    let subject = certificate.subject();
-    let name = common_name(subject);
-    if name.is_empty() {
+fn named(certificate: &Certificate<'_>) -> Standing {
+    let names = &certificate.names;
+    if names.common_name.is_empty() {
         return Standing::Absent;
     }
-    let uid = match uid(subject) {
+    let uid = match names.uid() {
         Ok(uid) => uid.to_owned(),
         Err(why) => return Standing::Untrusted(why),
     };
-    let groups = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
-    let digest: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = Sha256::digest(certificate.raw).iter().map(|byte| format!("{byte:02x}")).collect();
     let extra = vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])];
-    let user = User { name: name.to_owned(), uid, groups, extra }.authenticated();
-    Standing::Trusted { user: Arc::new(user), expires: end(&certificate) }
+    let user = User { name: names.common_name.clone(), uid, groups: names.organizations.clone(), extra }.authenticated();
+    Standing::Trusted { user: Arc::new(user), expires: end(certificate) }
 }
 
-/// Go keeps the last one.
-fn common_name<'c>(subject: &'c X509Name<'_>) -> &'c str {
-    subject.iter_common_name().filter_map(|cn| cn.as_str().ok()).last().unwrap_or_default()
-}
-
-/// The uid that a subject may have.
-fn uid<'c>(subject: &'c X509Name<'_>) -> Result<&'c str, String> {
-    let oid = Oid::from(UID).map_err(|_| UNPARSED.to_owned())?;
-    let uids: Result<Vec<&str>, _> = subject.iter_by_oid(&oid).map(|uid| uid.as_str()).collect();
-    match uids.as_deref() {
-        Err(_) => Err("unable to parse UID into a string".to_owned()),
-        Ok([]) => Ok(""),
-        Ok([""]) => Err("UID cannot be an empty string".to_owned()),
-        Ok([uid]) => Ok(uid),
-        Ok(uids) => Err(format!("expected 1 UID, but found multiple: [{}]", uids.join(" "))),
-    }
-}
-
-fn end(certificate: &X509Certificate<'_>) -> SystemTime {
-    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
+fn end(certificate: &Certificate<'_>) -> SystemTime {
+    let seconds = u64::try_from(certificate.not_after).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
-}
-
-/// Asks for a certificate and demands that the client holds its key; whether it is trusted is decided after the handshake.
-#[derive(Debug)]
-struct AnyCertificate {
-    judge: Arc<dyn ClientCertVerifier>,
-    /// Subjects of all authorities.
-    hints: Vec<DistinguishedName>,
-}
-
-impl ClientCertVerifier for AnyCertificate {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.hints
-    }
-
-    fn verify_client_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _rest: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.judge.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.judge.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.judge.supported_verify_schemes()
-    }
 }
 
 #[cfg(test)]
@@ -272,6 +240,9 @@ mod tests {
     use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
     use super::*;
+
+    /// The attribute of a subject that is the user's uid.
+    const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
     fn authority() -> (String, Issuer<'static, KeyPair>) {
         let mut params = CertificateParams::default();
