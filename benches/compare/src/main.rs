@@ -11,6 +11,7 @@ mod load;
 mod measure;
 mod mixture;
 mod peers;
+mod pods;
 mod svg;
 mod table;
 mod writer;
@@ -30,7 +31,7 @@ use tokio::time::timeout;
 use crate::cpu::Meter;
 use crate::header::Header;
 use crate::load::{Form, Protocol, Target};
-use crate::measure::{Bench, Listing, Selector, Shape, Sizes, Subject};
+use crate::measure::{Bench, Listing, Selector, Shape, Sizes, Start, Subject};
 use crate::peers::{Peer, Programs, Side, Stage, Storage};
 use crate::table::{Figures, Row};
 use crate::writer::{Kind, Writer};
@@ -109,6 +110,12 @@ struct Run {
     /// CustomResourceDefinitions of each point of the curves by definitions.
     #[arg(long, value_delimiter = ',', default_value = "1,50,100,200", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     curve_definitions: Vec<u64>,
+    /// Informers that start at once.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    informers: u16,
+    /// Pods that they read.
+    #[arg(long, default_value_t = 6_000, value_parser = clap::value_parser!(u64).range(1..=200_000))]
+    informer_pods: u64,
     /// Nodes of the cluster whose mixture is replayed: the recorded one has two.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=5_000))]
     mixture_nodes: u64,
@@ -167,12 +174,19 @@ enum Part {
     Definitions,
     /// The recorded mixture of a cluster's clients; only when named.
     Mixture,
+    /// Many informers of Pods that start at once; only when named.
+    Informers,
 }
 
 impl Part {
     /// Whether a run without `--only` has it.
     fn is_usual(self) -> bool {
-        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Mixture) && !self.is_growth()
+        !matches!(self, Self::Selectors | Self::Rates | Self::Floor | Self::Custom | Self::Mixture | Self::Informers) && !self.is_growth()
+    }
+
+    /// Whether it is measured on the ConfigMaps of the run.
+    fn has_config_maps(self) -> bool {
+        !matches!(self, Self::Custom | Self::Informers) && !self.is_growth()
     }
 
     /// Whether each of its points has an etcd of its own.
@@ -199,6 +213,7 @@ impl Run {
             }
             [Part::Curves] => format!("{curve_objects:?} ConfigMaps; {curve_watchers:?} watches, {rate} writes/s for {seconds} s"),
             [Part::Definitions] => format!("{curve_definitions:?} definitions of custom resources"),
+            [Part::Informers] => format!("{} informers of {} Pods of about 8 KB", self.informers, self.informer_pods),
             [Part::Custom] => format!("{objects} custom resources; {watchers} watches, {rate} writes/s for {seconds} s"),
             _ => format!("{objects} ConfigMaps; {watchers} watches, {rate} writes/s for {seconds} s"),
         };
@@ -303,7 +318,7 @@ impl Folder {
 /// Every measurement that is asked for, on objects of one kind after another.
 async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) -> Result<Figures> {
     let mut figures = Figures::default();
-    if args.only.is_empty() || args.only.iter().any(|part| *part != Part::Custom && !part.is_growth()) {
+    if args.only.is_empty() || args.only.iter().any(|part| part.has_config_maps()) {
         let empty = if args.has(Part::Start) { Some(empty_rss(stage).await?) } else { None };
         progress("creating objects");
         let writer = Writer::populate(target.clone(), args.objects).await?;
@@ -322,9 +337,20 @@ async fn measure_all(args: &Run, stage: &Stage, target: Target, writing: Meter) 
         writer::define(&target, 1).await?;
         let empty = empty_rss(stage).await?;
         progress("creating custom resources");
-        let writer = Writer::create(target, args.objects, Kind::Widget).await?;
+        let writer = Writer::create(target.clone(), args.objects, Kind::Widget).await?;
         let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
         let measured = measure_custom(&mut bench, &subjects, empty, args).await;
+        still_run(&mut servers)?;
+        measured?;
+        figures = bench.figures;
+    }
+    if args.has(Part::Informers) {
+        figures.scope("Pods");
+        writer::make_room_for_pods(&target).await?;
+        progress("creating Pods");
+        let writer = Writer::create(target, args.informer_pods, Kind::Pod).await?;
+        let (mut servers, mut bench, subjects) = open(args, stage, writer, writing, figures).await?;
+        let measured = measure_informers(&mut bench, &subjects, args).await;
         still_run(&mut servers)?;
         measured?;
         figures = bench.figures;
@@ -412,6 +438,19 @@ async fn measure_custom(bench: &mut Bench, subjects: &[Subject], empty: [u64; 2]
         }
         for subject in subjects {
             bench.fan_out(subject, Shape::ALL[1]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Informers that start at once, in each form.
+async fn measure_informers(bench: &mut Bench, subjects: &[Subject], args: &Run) -> Result<()> {
+    for round in 1..=args.rounds {
+        for start in Start::ALL {
+            for subject in subjects {
+                progress(&format!("{} informers, {}, round {round}, {:?}", args.informers, start.title, subject.side));
+                bench.informers(subject, start, usize::from(args.informers)).await?;
+            }
         }
     }
     Ok(())

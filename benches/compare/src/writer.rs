@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::certs::Certificates;
-use crate::custom;
+use crate::{custom, pods};
 use crate::load::{Connection, Protocol, STAMPS, Stamp, Target, WriteTimes, now_micros, seq_of, tls};
 
 /// Seconds until new custom resources are served.
@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     ConfigMap,
     /// A custom resource.
     Widget,
+    /// One with a status and managed fields of two writers.
+    Pod,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
         match self {
             Self::ConfigMap => COLLECTION,
             Self::Widget => custom::COLLECTION,
+            Self::Pod => pods::COLLECTION,
         }
     }
 
@@ -42,7 +45,7 @@ impl Kind {
     fn change(self) -> Method {
         match self {
             Self::ConfigMap => Method::PUT,
-            Self::Widget => Method::PATCH,
+            Self::Widget | Self::Pod => Method::PATCH,
         }
     }
 
@@ -54,7 +57,20 @@ impl Kind {
         match self {
             Self::ConfigMap => object("compare", index, seq),
             Self::Widget => Bytes::from(custom::object(0, &name_of(index), index, seq, &text(index))),
+            Self::Pod => Bytes::from(pods::made(&name_of(index), index, seq)),
         }
+    }
+
+    /// Makes an object, whole.
+    async fn create(self, connection: &mut Connection, index: u64, seq: u64) -> Result<()> {
+        let Self::Pod = self else {
+            connection.write(Method::POST, self.collection(), self.object(index, seq)).await?;
+            return Ok(());
+        };
+        connection.write(Method::POST, &format!("{}?fieldManager={}", self.collection(), pods::MAKER), self.object(index, seq)).await?;
+        let status = format!("{}/status?fieldManager={}", self.object_path(index), pods::TELLER);
+        connection.write(Method::PUT, &status, Bytes::from(pods::told(&name_of(index), index, seq))).await?;
+        Ok(())
     }
 }
 
@@ -131,7 +147,7 @@ impl Writer {
             creators.spawn(async move {
                 let mut connection = Connection::open(&target, &tls, Protocol::Http1).await?;
                 for seq in (first + 1..=objects).step_by(CREATORS as usize) {
-                    connection.write(Method::POST, kind.collection(), kind.object(index_of(seq, objects), seq)).await?;
+                    kind.create(&mut connection, index_of(seq, objects), seq).await?;
                 }
                 anyhow::Ok(())
             });
@@ -231,6 +247,14 @@ impl Writer {
         ensure!(took < wanted * 1.05 + 0.5, "{} writes took {took:.1} s instead of {wanted:.1} s", times.len());
         Ok(())
     }
+}
+
+/// Creates the namespace of the Pods.
+pub(crate) async fn make_room_for_pods(target: &Target) -> Result<()> {
+    let tls = tls(&Certificates::at(&target.certificates), Protocol::Http1)?;
+    let mut connection = Connection::open(target, &tls, Protocol::Http1).await?;
+    connection.write(Method::POST, "/api/v1/namespaces", namespace("compare-pods")).await?;
+    Ok(())
 }
 
 /// Creates so many custom resources and their namespace, and waits until all are served.
@@ -402,6 +426,15 @@ mod tests {
         let at = |sent| WriteTimes { sent, acknowledged: sent };
         assert!(Writer::kept_pace(&[at(0), at(100_000), at(200_000)], 10.0).is_ok());
         assert!(Writer::kept_pace(&[at(0), at(100_000), at(900_000)], 10.0).is_err());
+    }
+
+    #[test]
+    fn pods_are_json_with_one_stamp() {
+        for body in [Kind::Pod.object(3, 9), Bytes::from(pods::told(&name_of(3), 3, 9))] {
+            let parsed: serde_json::Value = serde_json::from_slice(&body).expect("an object is JSON");
+            assert_eq!((parsed["metadata"]["name"].as_str(), seq_of(&body)), (Some("cm-000003"), Some(9)));
+            assert_eq!(String::from_utf8_lossy(&body).matches("~stamp~").count(), 1, "objects are counted by it");
+        }
     }
 
     #[test]

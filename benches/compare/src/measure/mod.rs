@@ -3,6 +3,7 @@
 mod definitions;
 mod floor;
 mod forms;
+mod informers;
 mod mixture;
 mod rates;
 mod requests;
@@ -24,6 +25,7 @@ use crate::table::{Figures, Row};
 use crate::writer::Writer;
 
 pub(crate) use forms::Listing;
+pub(crate) use informers::Start;
 pub(crate) use mixture::create as create_mixture;
 pub(crate) use selectors::Selector;
 pub(crate) use watches::Shape;
