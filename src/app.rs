@@ -32,6 +32,7 @@ mod issuer;
 mod manifests;
 mod memory;
 mod owner_file;
+mod ports;
 mod reload;
 mod replica;
 mod signals;
@@ -48,7 +49,7 @@ use crate::http::{
     health::Host,
     inflight::Inflight,
     last_use::LastUses,
-    listen::{ListenerError, Listeners},
+    listen::{ListenerError, Listeners, Sockets},
     received::Received,
 };
 use crate::providers::{Providers, ProvidersError, Sources};
@@ -148,6 +149,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let metrics = Metrics::new();
     let audit = audit::open(config.audit.as_ref(), &metrics).map_err(StartError::Audit)?;
     let backend = Backend::open(&config)?;
+    let sockets = Sockets::bind(&config.listeners)?;
+    ports::settle(&mut config.listeners, &sockets).map_err(StartError::Made)?;
     issuer::prepare(&mut config).map_err(StartError::Made)?;
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
     admin.iter().try_for_each(|admin| admin::keep(admin, SystemTime::now())).map_err(StartError::Made)?;
@@ -159,7 +162,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let providers = Providers::start(sources, authenticator.clone(), metrics.clone()).await?;
     let replica = config.replica.as_ref().map(|config| replica::replica(config, &metrics)).transpose()?;
-    let listeners = Listeners::bind(&config.listeners, authenticator.clone(), metrics.clone())?;
+    let listeners = Listeners::new(&config.listeners, sockets, authenticator.clone(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
     let etcd = backend.etcd()?;
@@ -234,6 +237,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             .as_ref()
             .map(|aggregated| Extension { definitions: aggregated.definitions.clone(), wrong: definitions_wrong.clone() }),
         advertised: advertised::find(&config.listeners),
+        authenticator: authenticator.clone(),
     };
     let controllers = tokio::spawn(controllers.run(told));
     // Where others ask for the keys of tokens. Those of a cluster that this server extends ask that cluster.
@@ -261,6 +265,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         issuer: token_issuer,
         discovery: ArcSwapOption::new(discovery.map(Arc::new)),
         metrics,
+        callers: config.listeners.callers.clone(),
         strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),
         gates: config.gates,
@@ -279,6 +284,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             }
         }
     });
+    tokio::spawn(ports::tell(config.listeners.clone(), api.clone()));
     if let Some(replica) = &replica {
         tokio::spawn(replica.clone().look());
     }

@@ -1,7 +1,7 @@
 //! `Args` as typed become a checked `Config`, once; every flag with its unit, default and range. Opens no socket and reads only the password file.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ mod aggregated;
 mod args;
 mod audit;
 mod authorization;
+mod cors;
 mod gates;
 mod pages;
+mod plain;
 mod providers;
 mod replica;
 mod secure;
@@ -26,7 +28,10 @@ pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use audit::Audit;
 pub use authorization::{Authorization, Mode, WebhookCall};
+pub use cors::Origins;
 pub use gates::Gates;
+pub use plain::Callers;
+use plain::Port;
 pub use providers::{HostCluster, Oidc, Providers, TokenReviewVersion, TokenWebhook};
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
@@ -103,11 +108,25 @@ pub struct Etcd {
 }
 
 /// The two listeners. At least one is open.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Listeners {
-    /// Port of the plain listener on loopback; `None` = shut.
+    /// Port of the plain listener, 0 for one that is free; `None` = shut.
     pub insecure_port: Option<u16>,
+    /// Where the plain listener listens; none for loopback.
+    pub insecure_address: Option<IpAddr>,
+    /// Whom the plain listener lets in, and whose pages may use the API.
+    pub callers: Callers,
     pub secure: Option<SecureListener>,
+    /// What is written when the server is ready.
+    pub port_file: Option<PathBuf>,
+}
+
+impl Listeners {
+    /// Returns where the plain listener listens; IPv4 first.
+    #[must_use]
+    pub fn insecure_addresses(&self) -> Vec<IpAddr> {
+        self.insecure_address.map_or_else(|| vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()], |address| vec![address])
+    }
 }
 
 /// Time limits.
@@ -266,8 +285,9 @@ fn stop(error: &clap::Error) -> Stop {
     }
 }
 
-fn check(args: ServeArgs) -> Result<Config, String> {
+fn check(mut args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
+    let in_memory = store::in_memory(&mut args.data_dir);
     let authorization = Authorization::check(&args)?;
     let etcd = etcd(&args)?;
     let providers = providers::providers(&args)?;
@@ -285,7 +305,7 @@ fn check(args: ServeArgs) -> Result<Config, String> {
     let audit = audit::audit(&args.audit, &mut warnings)?;
     let replica = replica::replica(&args.replica, args.allow_writes, &authorization.modes, &mut warnings)?;
     Ok(Config {
-        embedded: etcd.servers.is_empty().then(|| store::embedded(&args)),
+        embedded: etcd.servers.is_empty().then(|| Embedded { in_memory, ..store::embedded(&args) }),
         etcd,
         listeners,
         auth,
@@ -390,26 +410,33 @@ fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut
     let of_a_cluster = args.replica.is_asked().then_some("is a cluster's, to whose kube-apiserver requests are handed on");
     let of_host = args.aggregated.kubeconfig.is_some().then_some("has resources of a cluster, which decides who may use them");
     let exposed = exposure(etcd).or(of_a_cluster).or(of_host);
-    let insecure_port = match (args.insecure_port, exposed) {
-        (Some(0), _) => None,
-        (Some(port), Some(why)) => {
-            warnings.push(format!("--insecure-port={port}: every local user may read and write everything, although etcd {why}"));
+    let insecure_port = match (args.plain.insecure_port.map(Port::bound), exposed) {
+        (Some(None), _) => None,
+        (Some(Some(port)), Some(why)) => {
+            let port_text = if port == 0 { "auto".to_owned() } else { port.to_string() };
+            warnings.push(format!("--insecure-port={port_text}: every local user may read and write everything, although etcd {why}"));
             Some(port)
         }
-        (Some(port), None) => Some(port),
+        (Some(Some(port)), None) => Some(port),
         (None, Some(_)) => None,
         (None, None) => Some(8001),
     };
     let secure = secure::check(args, auth, warnings)?;
     match (insecure_port, &secure) {
-        (None, None) => Err(match exposed.filter(|_| args.insecure_port.is_none()) {
+        (None, None) => Err(match exposed.filter(|_| args.plain.insecure_port.is_none()) {
             Some(why) => format!("no listener is open: the plain one is off because etcd {why}; give --secure-port, or --insecure-port"),
             None => "no listener is open: give --insecure-port or --secure-port".to_owned(),
         }),
-        (Some(port), Some(listener)) if listener.address.port() == port => {
+        (Some(port), Some(listener)) if port != 0 && listener.address.port() == port => {
             Err(format!("--insecure-port and --secure-port are both {port}: give them different ports"))
         }
-        _ => Ok(Listeners { insecure_port, secure }),
+        _ => Ok(Listeners {
+            insecure_port,
+            insecure_address: args.plain.insecure_bind_address,
+            callers: plain::callers(&args.plain, insecure_port.is_some(), warnings)?,
+            secure,
+            port_file: args.plain.port_file.clone(),
+        }),
     }
 }
 
@@ -453,7 +480,8 @@ fn is_loopback(host: &str) -> bool {
 fn log(args: &LogArgs) -> Result<Log, String> {
     let directives = match args.v {
         None => args.log_level.clone(),
-        Some(0..=3) => "info".to_owned(),
+        Some(0..=2) => "info".to_owned(),
+        Some(3) => "info,watchcache::http::request_log=debug".to_owned(),
         Some(4..=5) => "info,watchcache=debug".to_owned(),
         Some(_) => "info,watchcache=trace".to_owned(),
     };

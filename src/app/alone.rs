@@ -30,7 +30,7 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
         client_urls: config.client_urls.clone(),
         ..StoreConfig::default()
     };
-    let store = Store::open(&config.data_dir, settings)?;
+    let store = if config.in_memory { Store::open_in_memory(settings)? } else { Store::open(&config.data_dir, settings)? };
     let mut signals = Signals::listen()?;
     tracing::info!(data_dir = %config.data_dir.display(), urls = ?config.client_urls, "serving etcd's API from the embedded store");
     let (stop, stopped) = watch::channel(false);

@@ -1,5 +1,8 @@
 //! Where the objects are: an etcd cluster, or the embedded store in this process. Both are reached by the same client.
 
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::StartError;
@@ -11,6 +14,28 @@ use store::{Store, StoreConfig};
 pub(super) struct Backend {
     config: EtcdConfig,
     store: Option<Store>,
+    /// Of a store in memory.
+    _keys: Option<KeysDir>,
+}
+
+/// The directory of keys and certificates that the server makes for itself, of a store in memory: it goes away with it.
+struct KeysDir(PathBuf);
+
+impl KeysDir {
+    /// Makes it for the owner alone; one that is there already is somebody else's.
+    fn make(path: &Path) -> Result<Self, StartError> {
+        let made = DirBuilder::new().mode(0o700).create(path);
+        made.map_err(|error| StartError::Made(format!("{}: {error}", path.display())))?;
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Drop for KeysDir {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, dir = %self.0.display(), "the keys of this server are still there");
+        }
+    }
 }
 
 impl Backend {
@@ -20,12 +45,19 @@ impl Backend {
             None => None,
             Some(embedded) => {
                 // It forgets when `controllers` says so, by the same protocol as an etcd.
-                let store = Store::open(&embedded.data_dir, StoreConfig::default())?;
-                tracing::info!(data_dir = %embedded.data_dir.display(), "the embedded store is open");
+                let store = if embedded.in_memory {
+                    Store::open_in_memory(StoreConfig::default())?
+                } else {
+                    Store::open(&embedded.data_dir, StoreConfig::default())?
+                };
+                let data_dir = if embedded.in_memory { ":memory:".into() } else { embedded.data_dir.display().to_string() };
+                tracing::info!(data_dir, "the embedded store is open");
                 Some(store)
             }
         };
-        Ok(Self { config: etcd_config(config), store })
+        let in_memory = config.embedded.as_ref().filter(|embedded| embedded.in_memory);
+        let keys = in_memory.map(|embedded| KeysDir::make(&embedded.data_dir)).transpose()?;
+        Ok(Self { config: etcd_config(config), store, _keys: keys })
     }
 
     /// A client of its own: its connections live on the runtime that first uses it.

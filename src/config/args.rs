@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::aggregated::{AggregatedArgs, ManifestsArgs};
 use super::audit::AuditArgs;
+use super::plain::{PlainArgs, Port, port};
 use super::replica::ReplicaArgs;
 use super::tls::{NamedPair, named_pair};
 use go::duration;
@@ -76,7 +77,8 @@ pub(super) struct ServeArgs {
     /// etcd endpoints, comma separated: http://host:port or https://host:port [default: the embedded store]
     #[arg(long, value_delimiter = ',', value_name = "URL,...", help_heading = "etcd")]
     pub(super) etcd_servers: Vec<String>,
-    /// Directory of the embedded store, created if it does not exist; not with --etcd-servers [default: ./watchcache-data]
+    /// Directory of the embedded store, created if it does not exist; :memory: keeps everything in memory, until the end of the process; not with --etcd-servers
+    /// [default: ./watchcache-data]
     #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]
     pub(super) data_dir: Option<PathBuf>,
     /// Prefix of all keys of objects in etcd; the same as kube-apiserver's
@@ -104,16 +106,14 @@ pub(super) struct ServeArgs {
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,
 
-    /// Port of the plain HTTP listener on 127.0.0.1 and [::1], without authentication; 0 = off
-    /// [default: 8001, or 0 when etcd is not on loopback or uses TLS or credentials]
-    #[arg(long, value_name = "PORT", help_heading = "Listeners")]
-    pub(super) insecure_port: Option<u16>,
+    #[command(flatten)]
+    pub(super) plain: PlainArgs,
     /// Address on which the TLS listener listens
     #[arg(long, default_value = "0.0.0.0", value_name = "IP", help_heading = "Listeners")]
     pub(super) bind_address: IpAddr,
-    /// Port of the TLS listener, often 6443; 0 = off
-    #[arg(long, default_value_t = 0, value_name = "PORT", help_heading = "Listeners")]
-    pub(super) secure_port: u16,
+    /// Port of the TLS listener, often 6443; 0 = off, auto = one that is free
+    #[arg(long, default_value = "0", value_parser = port, value_name = "PORT", help_heading = "Listeners")]
+    pub(super) secure_port: Port,
     /// PEM file with the certificate of the TLS listener, followed by its intermediates. This and all other files of the TLS listener are read again when they
     /// change
     #[arg(long, value_name = "FILE", help_heading = "Listeners")]
@@ -402,7 +402,7 @@ pub(super) struct StoreArgs {
     /// Addresses to listen on, comma separated: http://127.0.0.1:port, http://[::1]:port or http://localhost:port
     #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:2379", value_name = "URL,...")]
     pub(super) listen_client_urls: Vec<String>,
-    /// Directory of the store, created if it does not exist
+    /// Directory of the store, created if it does not exist; :memory: keeps everything in memory, until the end of the process
     #[arg(long, default_value = "./watchcache-data", value_name = "DIR")]
     pub(super) data_dir: PathBuf,
     /// Age of the history that is kept (Go duration); 0 = all of it, until a client compacts
@@ -424,7 +424,7 @@ pub(super) struct LogArgs {
     /// Log level, or comma separated directives: info, debug, info,watchcache::source=debug
     #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Log")]
     pub(super) log_level: String,
-    /// Log level as kube-apiserver's verbosity: 0 to 3 = info, 4 to 5 = debug, 6 and more = trace
+    /// Log level as kube-apiserver's verbosity: 0 to 2 = info, 3 = info and a line for each request, 4 to 5 = debug, 6 and more = trace
     #[arg(long = "v", short = 'v', value_name = "NUMBER", conflicts_with = "log_level", help_heading = "Log")]
     pub(super) v: Option<u8>,
 }

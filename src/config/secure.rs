@@ -22,7 +22,7 @@ const CLUSTER_NAMES: [&str; 4] = ["kubernetes", "kubernetes.default", "kubernete
 
 #[derive(Clone, Debug)]
 pub struct SecureListener {
-    /// Where it listens.
+    /// Where it listens; port 0 for one that is free.
     pub address: SocketAddr,
     /// PEM file: certificate, then intermediates.
     pub cert_file: PathBuf,
@@ -78,9 +78,9 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
     let strict_transport = strict_transport(&args.strict_transport_security_directives)?;
     let (only_tls13, suites) = (only_tls13(args.tls_min_version.as_deref())?, suites(&args.tls_cipher_suites)?);
     let service = first_of(&args.service_cluster_ip_range)?;
-    match (args.secure_port, files) {
-        (0, None) => unused(args).map_or(Ok(None), |flag| Err(format!("{flag} is for the TLS listener: give --secure-port too"))),
-        (0, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
+    match (args.secure_port.bound(), files) {
+        (None, None) => unused(args).map_or(Ok(None), |flag| Err(format!("{flag} is for the TLS listener: give --secure-port too"))),
+        (None, Some(_)) => Err("--tls-cert-file is given, but --secure-port is not".to_owned()),
         (_, _) if args.write_admin_kubeconfig.is_some() && !args.etcd_servers.is_empty() => {
             Err("--write-admin-kubeconfig keeps its keys in the directory of the embedded store: give no --etcd-servers".to_owned())
         }
@@ -92,11 +92,11 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
         {
             Err("--secure-port needs an authenticator: --client-ca-file, --token-auth-file or --write-admin-kubeconfig".to_owned())
         }
-        (port, files) => {
+        (Some(port), files) => {
             let makes_certificate = files.is_none();
             let made = || embedded(args).data_dir.join(SERVER_FILE);
             let (cert_file, key_file) = files.unwrap_or_else(|| (made(), made()));
-            let admin = admin(args, service, makes_certificate, &cert_file);
+            let admin = admin(args, port, service, makes_certificate, &cert_file);
             let advertised = advertised(args, service, warnings);
             Ok(Some(SecureListener {
                 address: SocketAddr::new(args.bind_address, port),
@@ -114,7 +114,7 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
     }
 }
 
-fn admin(args: &ServeArgs, service: IpAddr, makes_certificate: bool, cert_file: &Path) -> Option<Admin> {
+fn admin(args: &ServeArgs, port: u16, service: IpAddr, makes_certificate: bool, cert_file: &Path) -> Option<Admin> {
     let kubeconfig = args.write_admin_kubeconfig.clone()?;
     let dir = embedded(args).data_dir;
     let local = |like: IpAddr| if like.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
@@ -134,7 +134,7 @@ fn admin(args: &ServeArgs, service: IpAddr, makes_certificate: bool, cert_file: 
         cert_file: cert_file.to_owned(),
         client_file: dir.join(ADMIN_FILE),
         names,
-        server: SocketAddr::new(server, args.secure_port),
+        server: SocketAddr::new(server, port),
     })
 }
 

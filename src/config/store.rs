@@ -1,7 +1,7 @@
 //! The embedded store's flags: of `watchcache store`, and of `serve` without an etcd.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::args::{ServeArgs, StoreArgs};
@@ -10,11 +10,19 @@ use super::{Log, host_of, is_loopback, log, not_zero};
 /// Where `serve` keeps its objects when nothing else is said.
 const DATA_DIR: &str = "./watchcache-data";
 
+/// The data directory that is none.
+const MEMORY: &str = ":memory:";
+
+/// Where files are in memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// The store inside `watchcache serve`.
 #[derive(Clone, Debug)]
 pub struct Embedded {
-    /// Its directory.
+    /// Its directory; of a store in memory, the one for keys and certificates that the server makes, which goes away with it.
     pub data_dir: PathBuf,
+    /// Whether the objects are in memory only.
+    pub in_memory: bool,
 }
 
 /// Everything `watchcache store` runs with.
@@ -26,6 +34,8 @@ pub struct StoreAlone {
     pub client_urls: Vec<String>,
     /// Its directory.
     pub data_dir: PathBuf,
+    /// Whether everything is in memory only.
+    pub in_memory: bool,
     /// History that is kept; zero = until a client compacts. Default zero, as etcd's.
     pub auto_compaction_retention: Duration,
     /// Period of unasked progress. Default 10 min, etcd's.
@@ -34,7 +44,17 @@ pub struct StoreAlone {
 }
 
 pub(super) fn embedded(args: &ServeArgs) -> Embedded {
-    Embedded { data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()) }
+    Embedded { data_dir: args.data_dir.clone().unwrap_or_else(|| DATA_DIR.into()), in_memory: false }
+}
+
+/// Whether the store is to be in memory. Then the directory becomes one in memory for what must be in files: keys and certificates that the server makes.
+pub(super) fn in_memory(data_dir: &mut Option<PathBuf>) -> bool {
+    let is_asked = data_dir.as_deref().is_some_and(|dir| dir == Path::new(MEMORY));
+    if is_asked {
+        let parent = Some(PathBuf::from(SHARED_MEMORY)).filter(|dir| dir.is_dir()).unwrap_or_else(std::env::temp_dir);
+        *data_dir = Some(parent.join(format!("watchcache-{}-{:016x}", std::process::id(), rand::random::<u64>())));
+    }
+    is_asked
 }
 
 pub(super) fn check(args: StoreArgs) -> Result<StoreAlone, String> {
@@ -42,6 +62,7 @@ pub(super) fn check(args: StoreArgs) -> Result<StoreAlone, String> {
     Ok(StoreAlone {
         listen: client_urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?,
         client_urls,
+        in_memory: args.data_dir == Path::new(MEMORY),
         data_dir: args.data_dir,
         auto_compaction_retention: args.auto_compaction_retention,
         progress_interval: not_zero("--watch-progress-notify-interval", args.watch_progress_notify_interval)?,

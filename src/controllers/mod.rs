@@ -1,6 +1,7 @@
 //! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
 //! the status of definitions and the cleanup after them; and of a replica in a group, which shares out its watches. It also finds out whether the server is alone. Knows no HTTP.
 
+mod authentication;
 mod compaction;
 mod definitions;
 pub mod directory;
@@ -31,6 +32,7 @@ use crate::write::{
     Writer,
     permit::{Permission, Permit},
 };
+use auth::authn::Authenticator;
 use etcd::Etcd;
 
 /// What the controllers work with.
@@ -59,6 +61,8 @@ pub struct Controllers {
     pub extension: Option<Extension>,
     /// What the Service `default/kubernetes` says; without it there is none.
     pub advertised: Option<Advertised>,
+    /// Whom this server believes.
+    pub authenticator: Arc<Authenticator>,
 }
 
 /// What this server adds to a cluster.
@@ -115,6 +119,7 @@ impl Controllers {
             compaction::run(&self.etcd, self.compaction_interval),
             namespaces::run(&self),
             kubernetes::run(&self),
+            authentication::run(&self),
             definitions::run(&self),
             rbac::run(&self),
         );

@@ -12,13 +12,13 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    middleware::{Next, from_fn_with_state},
+    middleware::from_fn_with_state,
     response::Response,
 };
 use bytes::Bytes;
 use http::{
     HeaderValue, Method, StatusCode,
-    header::{AUTHORIZATION, CACHE_CONTROL, STRICT_TRANSPORT_SECURITY},
+    header::AUTHORIZATION,
 };
 use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -30,6 +30,7 @@ use super::{
     budget::Account,
     caught::caught,
     content_type::{self, OBJECTS},
+    cors,
     discovery::{discovery, document},
     guard,
     hand_on::{self, Replica, hand_on},
@@ -43,13 +44,15 @@ use super::{
     openapi,
     path::{PathError, Route},
     request_info::request_info,
+    request_log::Told,
     resource,
     respond::Reply,
     status::Status,
+    strict_transport::keep_to_tls,
     websocket,
 };
 use crate::access::{Access, directory::Cached};
-use crate::config::{Gates, Times};
+use crate::config::{Callers, Gates, Times};
 use crate::providers::{Providers, QUESTION_TIME_MAX};
 use crate::read::serve::Reader;
 use crate::registry::ServedResources;
@@ -99,6 +102,8 @@ pub struct Api {
     pub discovery: ArcSwapOption<Discovery>,
     /// Metric families.
     pub metrics: Arc<Metrics>,
+    /// Whom the plain listener lets in, and whose pages may use the API.
+    pub callers: Callers,
     /// What browsers are told at the TLS listener.
     pub strict_transport: Option<HeaderValue>,
     /// Time limits.
@@ -145,18 +150,12 @@ async fn answer(State(api): State<Arc<Api>>, request: Request) -> Response {
     let authorized = |request| authorize(api, request, |request| route(api, request));
     let limited = |request| inflight::limit(api, request, |request| hand_on(api, request, authorized));
     let identified = |request| identify(api, request, limited);
-    arrive(api, request, |request| protect(request, identified)).await
-}
-
-/// Tells browsers of the TLS listener to come through no other. Of kube-apiserver's filters it is the neighbour of the one that forbids caches to keep what is
-/// answered: an answer has both headers or none.
-async fn keep_to_tls(State(directives): State<HeaderValue>, request: Request, next: Next) -> Response {
-    let is_secure = connection(&request).listener == ListenerKind::Secure;
-    let mut response = next.run(request).await;
-    if is_secure && response.headers().contains_key(CACHE_CONTROL) {
-        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, directives);
+    let told = Told::of(&request);
+    let response = arrive(api, request, |request| protect(api, request, identified)).await;
+    match told {
+        None => response,
+        Some(told) => told.answered(response),
     }
-    response
 }
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
@@ -202,14 +201,14 @@ async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Reque
 }
 
 /// The plain listener's checks (design §3 "Safety of the listeners").
-async fn protect<F: Future<Output = Response>>(request: Request, next: impl FnOnce(Request) -> F) -> Response {
+async fn protect<F: Future<Output = Response>>(api: &Arc<Api>, request: Request, next: impl FnOnce(Request) -> F) -> Response {
     let conn = connection(&request);
     if conn.listener == ListenerKind::Plain
-        && let Err(status) = guard::check(request.uri(), request.headers())
+        && let Err(status) = guard::check(&api.callers, request.uri(), request.headers(), websocket::is_asked(&request))
     {
         return whole(arrived(&request).reply.status(&status));
     }
-    next(request).await
+    cors::allow(api.callers.origins.as_ref(), request, next).await
 }
 
 /// Who is it, and as whom is it carried out?

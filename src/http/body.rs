@@ -61,6 +61,8 @@ pub(super) struct WatchBody {
     form: Arc<Form>,
     /// Whether an event has been written.
     begun: bool,
+    /// Whether the history had what it needs when it began: if it ends for want of history later, it was too slow.
+    found: bool,
     /// See [`WatchTimes::mute`].
     mute: bool,
     deadline: Instant,
@@ -151,6 +153,7 @@ impl WatchBody {
             resource,
             form: times.form.clone(),
             begun: false,
+            found: false,
             mute: times.mute,
             deadline,
             bookmarks,
@@ -251,7 +254,10 @@ impl WatchBody {
     }
 
     fn expire(&mut self, seen: Revision, floor: Revision, pending: &mut Pending) -> Poll<bool> {
-        self.resource.metrics.terminated_watchers.inc();
+        // kube-apiserver counts those that were too slow, not those that came too late.
+        if self.found {
+            self.resource.metrics.terminated_watchers.inc();
+        }
         self.fail(ReadError::WatchExpired { asked: seen, floor }, pending)
     }
 
@@ -288,6 +294,7 @@ impl WatchBody {
         for _ in 0..LAST_STEPS {
             let step = subscription.step(FRAME_BYTES, &mut pending.events, Waker::noop());
             count_looks(&self.resource, &mut subscription);
+            self.found |= !matches!(step, Step::Expired { .. });
             match step {
                 Step::Expired { seen, floor } => return self.expire(seen, floor, pending),
                 Step::Unencodable(why) => return self.cut(&why, pending),
@@ -337,6 +344,7 @@ impl WatchBody {
         let step = subscription.step(FRAME_BYTES, &mut pending.events, cx.waker());
         pending.whole = subscription.take_whole();
         count_looks(&this.resource, subscription);
+        this.found |= !matches!(step, Step::Expired { .. });
         let initial_over = subscription.is_past_initial();
         if initial_over {
             this.may_rest.store(true, Ordering::Relaxed);

@@ -1,36 +1,59 @@
 //! The plain listener's checks: it has no authentication, so no web page may reach it through somebody's browser (design §3 "Safety of the listeners").
 
+use std::net::IpAddr;
+
 use http::header::{HOST, ORIGIN};
 use http::uri::{Authority, Uri};
 use http::{HeaderMap, HeaderName};
 
 use super::status::Status;
+use crate::config::Callers;
 use go::quote::quoted;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Lets a request of the plain listener pass, or says why not.
+/// Lets a request of the plain listener pass, or says why not. `is_socket`: it asks for a WebSocket.
 ///
 /// # Errors
-/// 403: `Host` is not this machine's loopback by name (DNS rebinding; `kubectl proxy` has the same rule), `Origin` is not the server itself, or a browser says
-/// that another site started it.
-pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Status> {
+/// 403: `Host` is not this machine's loopback by name (DNS rebinding; `kubectl proxy` has the same rule) nor another name that was given, `Origin` is neither
+/// the server itself nor allowed, a browser says that another site started it, or a WebSocket has no `Origin`.
+pub fn check(callers: &Callers, uri: &Uri, headers: &HeaderMap, is_socket: bool) -> Result<(), Status> {
     let host = host(uri, headers)?;
-    if !is_local(&host) {
+    if !is_local(&host) && !is_given(callers, &host) {
         return Err(Status::forbidden(format!(
-            "the Host header must be localhost, 127.0.0.1 or [::1] on this port, not {}",
+            "the Host header must be localhost, 127.0.0.1 or [::1] on this port, or a name of --insecure-hosts, not {}",
             quoted(host.as_str())
         )));
     }
-    for origin in headers.get_all(ORIGIN) {
-        if !is_own_origin(origin.as_bytes(), &host) {
-            return Err(Status::forbidden("requests that a page of another origin makes are refused on this port"));
+    let mut origins = headers.get_all(ORIGIN).iter().peekable();
+    if is_socket && origins.peek().is_none() {
+        return Err(Status::forbidden(format!(
+            "a WebSocket on this port needs the header Origin: http://{host}, or one that --cors-allowed-origins allows"
+        )));
+    }
+    let mut is_allowed = false;
+    for origin in origins {
+        let origin = origin.as_bytes();
+        is_allowed = callers.origins.as_ref().is_some_and(|origins| origins.allow(origin));
+        if !is_allowed && !is_own_origin(origin, &host) {
+            return Err(Status::forbidden(format!(
+                "requests that a page of another origin makes are refused on this port: {} is neither http://{host} nor allowed by --cors-allowed-origins",
+                quoted(&String::from_utf8_lossy(origin))
+            )));
         }
     }
-    if headers.get_all(&SEC_FETCH_SITE).iter().any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
+    if !is_allowed && headers.get_all(&SEC_FETCH_SITE).iter().any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
         return Err(Status::forbidden("requests that another site makes are refused on this port"));
     }
     Ok(())
+}
+
+/// Whether the server may be called by this name, or by any address.
+fn is_given(callers: &Callers, authority: &Authority) -> bool {
+    let name = authority.host();
+    let is_plain = !authority.as_str().contains('@');
+    let is_address = || name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+    is_plain && (callers.hosts.iter().any(|given| name.eq_ignore_ascii_case(given)) || callers.by_address && is_address())
 }
 
 /// The one host that the request names: `:authority` or an absolute URI, `Host`, and both the same if there are both.
@@ -70,14 +93,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::Invocation;
 
-    fn request(uri: &str, headers: &[(HeaderName, &str)]) -> Result<(), Status> {
+    fn asked(callers: &Callers, uri: &str, headers: &[(HeaderName, &str)], is_socket: bool) -> Result<(), Status> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).expect("a header value")));
         let mut map = HeaderMap::new();
         headers.for_each(|(name, value)| {
             map.append(name, value);
         });
-        check(&uri.parse().expect("a URI"), &map)
+        check(callers, &uri.parse().expect("a URI"), &map, is_socket)
+    }
+
+    fn request(uri: &str, headers: &[(HeaderName, &str)]) -> Result<(), Status> {
+        asked(&Callers::default(), uri, headers, false)
     }
 
     #[test]
@@ -124,6 +152,43 @@ mod tests {
         assert!(with(fetch.clone(), "cross-site").is_err());
         for fine in ["none", "same-origin"] {
             assert_eq!(with(fetch.clone(), fine), Ok(()));
+        }
+    }
+
+    #[test]
+    fn names_and_origins_that_are_given_pass() {
+        let with = |flags: &[&str], headers: &[(HeaderName, &str)], is_socket| asked(&callers(flags), "/api", headers, is_socket);
+        let named = &["--insecure-hosts=Host.docker.internal,other"][..];
+        for host in ["host.docker.internal", "host.docker.internal:8001", "HOST.docker.internal", "other", "localhost"] {
+            assert_eq!(with(named, &[(HOST, host)], false), Ok(()), "{host}");
+        }
+        for host in ["docker.internal", "evil.other", "u@other", "10.0.0.1", "[::2]"] {
+            assert_eq!(with(named, &[(HOST, host)], false).expect_err(host).code, 403);
+        }
+        let beyond = &["--insecure-bind-address=0.0.0.0"][..];
+        assert!(with(beyond, &[(HOST, "10.0.0.1:8001")], false).is_ok() && with(beyond, &[(HOST, "[fd00::1]:8001")], false).is_ok());
+        assert!(with(beyond, &[(HOST, "evil.example")], false).is_err(), "a name may have been given our address");
+        let local = (HOST, "localhost:8001");
+        let origin = |origin: &'static str| [local.clone(), (ORIGIN, origin), (SEC_FETCH_SITE.clone(), "cross-site")];
+        let pages = &["--cors-allowed-origins=//page.example(:|$)"][..];
+        assert_eq!(with(pages, &origin("https://page.example"), true), Ok(()));
+        assert!(
+            with(pages, &origin("https://page.example.evil"), false).is_err() && with(&[], &origin("https://page.example"), false).is_err()
+        );
+    }
+
+    #[test]
+    fn a_socket_names_its_origin() {
+        let refused = asked(&Callers::default(), "/api", &[(HOST, "localhost:8001")], true).expect_err("no Origin");
+        assert!(refused.code == 403 && refused.message.contains("Origin: http://localhost:8001"), "{}", refused.message);
+        assert_eq!(asked(&Callers::default(), "/api", &[(HOST, "localhost:8001"), (ORIGIN, "http://localhost:8001")], true), Ok(()));
+    }
+
+    /// What these flags say.
+    fn callers(flags: &[&str]) -> Callers {
+        match Invocation::from_command_line(["watchcache", "serve"].iter().chain(flags)) {
+            Ok(Invocation::Serve(config)) => config.listeners.callers,
+            other => panic!("{other:?}"),
         }
     }
 

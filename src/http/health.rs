@@ -88,8 +88,14 @@ pub struct Host {
 }
 
 impl Api {
-    /// Answers a health endpoint, or one check of it.
-    pub(super) fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
+    /// Whether `/readyz` passes.
+    pub fn is_ready(&self) -> bool {
+        let checks = self.checks(Health::Readyz);
+        checks.iter().all(|(_, wrong)| wrong.as_ref().is_none_or(|wrong| !wrong.fails))
+    }
+
+    /// What an endpoint looks at.
+    fn checks(&self, endpoint: Health) -> Vec<Check> {
         let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
         let mut checks: Vec<Check> = vec![("ping", None), ("log", None)];
         if endpoint == Health::Readyz {
@@ -110,6 +116,12 @@ impl Api {
             // Reads go on without it: a server that no reader may reach would be a worse one.
             checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
         }
+        checks
+    }
+
+    /// Answers a health endpoint, or one check of it.
+    pub(super) fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
+        let checks = self.checks(endpoint);
         let verdict = match check {
             None => verdict_of(endpoint, &checks, query),
             Some(name) => match one_of(&checks, name) {

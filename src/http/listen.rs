@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -32,11 +32,14 @@ use crate::{
     config,
     telemetry::{Metrics, contained},
 };
-use auth::authn::{Authenticator, Presented, Standing};
+use auth::authn::{Authenticator, Presented, Standing, refused_certificate};
 use auth::reload::FileError;
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
+
+/// Ports that are tried when any will do.
+const TRIES_MAX: u32 = 16;
 
 /// Pause after a failed accept (no file descriptors left, say): long enough not to spin, short enough not to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -103,6 +106,68 @@ pub enum ListenerError {
     Tls(#[from] FileError),
 }
 
+/// Sockets that are bound, so that their ports are known; nothing is accepted yet.
+pub struct Sockets {
+    secure: Option<std::net::TcpListener>,
+    plain: Vec<std::net::TcpListener>,
+}
+
+impl Sockets {
+    /// Binds the TLS listener where config says, and the plain one: on 127.0.0.1 and, where there is IPv6, on `[::1]`, with the same port, or where config says.
+    ///
+    /// # Errors
+    /// A busy port or a refused address: one line.
+    pub fn bind(wanted: &config::Listeners) -> Result<Sockets, ListenerError> {
+        let secure = wanted.secure.as_ref().map(|listener| bind("--secure-port", listener.address)).transpose()?;
+        let plain = match wanted.insecure_port {
+            None => Vec::new(),
+            Some(0) => {
+                // A port that is free on 127.0.0.1 may be taken on ::1.
+                let mut tries = 0;
+                loop {
+                    tries += 1;
+                    match plain(&wanted.insecure_addresses(), 0) {
+                        Err(ListenerError::Busy { .. }) if tries < TRIES_MAX => {}
+                        bound => break bound?,
+                    }
+                }
+            }
+            Some(port) => plain(&wanted.insecure_addresses(), port)?,
+        };
+        Ok(Sockets { secure, plain })
+    }
+
+    /// Where the TLS listener listens.
+    #[must_use]
+    pub fn secure_port(&self) -> Option<u16> {
+        port_of(self.secure.as_ref())
+    }
+
+    /// Where the plain listener listens.
+    #[must_use]
+    pub fn insecure_port(&self) -> Option<u16> {
+        port_of(self.plain.first())
+    }
+}
+
+fn port_of(socket: Option<&std::net::TcpListener>) -> Option<u16> {
+    socket.and_then(|socket| socket.local_addr().ok()).map(|address| address.port())
+}
+
+/// The sockets of the plain listener; an IPv6 one that the system refuses is left out if there is another.
+fn plain(addresses: &[IpAddr], port: u16) -> Result<Vec<std::net::TcpListener>, ListenerError> {
+    let mut sockets = Vec::new();
+    for address in addresses {
+        let port = port_of(sockets.first()).unwrap_or(port);
+        match bind("--insecure-port", SocketAddr::new(*address, port)) {
+            Ok(socket) => sockets.push(socket),
+            Err(ListenerError::Refused { error, .. }) if !sockets.is_empty() => tracing::debug!(%error, %address, "no plain listener here"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sockets)
+}
+
 /// Bound, not yet served: errors show before anything else starts.
 pub struct Listeners {
     listeners: Vec<Listener>,
@@ -113,29 +178,24 @@ pub struct Listeners {
 
 struct Listener {
     socket: std::net::TcpListener,
-    local: SocketAddr,
     tls: Option<Arc<Tls>>,
 }
 
 impl Listeners {
-    /// Reads certificates and binds: the plain listener on 127.0.0.1 and, where there is IPv6, on `[::1]`; the TLS listener where config says.
+    /// Reads certificates for these sockets.
     ///
     /// # Errors
-    /// A busy port, a refused address, an unreadable certificate: one line each.
-    pub fn bind(wanted: &config::Listeners, authenticator: Arc<Authenticator>, metrics: Arc<Metrics>) -> Result<Listeners, ListenerError> {
-        let (mut listeners, mut tls) = (Vec::new(), None);
-        if let Some(listener) = &wanted.secure {
-            tls = Some(Arc::new(Tls::load(listener, &authenticator)?));
-            listeners.push(Listener::bind("--secure-port", listener.address, tls.clone())?);
-        }
-        if let Some(port) = wanted.insecure_port {
-            listeners.push(Listener::bind("--insecure-port", SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), None)?);
-            match Listener::bind("--insecure-port", SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port), None) {
-                Ok(listener) => listeners.push(listener),
-                Err(ListenerError::Refused { error, .. }) => tracing::debug!(%error, "no plain listener on [::1]"),
-                Err(error) => return Err(error),
-            }
-        }
+    /// An unreadable certificate: one line.
+    pub fn new(
+        wanted: &config::Listeners,
+        sockets: Sockets,
+        authenticator: Arc<Authenticator>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Listeners, ListenerError> {
+        let tls = wanted.secure.as_ref().map(|listener| Tls::load(listener, &authenticator).map(Arc::new)).transpose()?;
+        let secure = sockets.secure.into_iter().map(|socket| (socket, tls.clone()));
+        let plain = sockets.plain.into_iter().map(|socket| (socket, None));
+        let listeners = secure.chain(plain).map(|(socket, tls)| Listener { socket, tls }).collect();
         Ok(Listeners { listeners, tls, authenticator, metrics })
     }
 
@@ -146,7 +206,7 @@ impl Listeners {
 
     /// Where the listeners are.
     pub fn addresses(&self) -> Vec<(ListenerKind, SocketAddr)> {
-        self.listeners.iter().map(|listener| (listener.kind(), listener.local)).collect()
+        self.listeners.iter().filter_map(|listener| Some((listener.kind(), listener.socket.local_addr().ok()?))).collect()
     }
 
     /// Serves until `stop` is true (or its sender is gone): then accepts nothing more, lets open requests end, and after `shutdown` drops what is left.
@@ -189,27 +249,26 @@ impl Listeners {
     }
 }
 
-impl Listener {
-    fn bind(flag: &'static str, address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Listener, ListenerError> {
-        let listen = || -> io::Result<Listener> {
-            let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-            socket.set_reuse_address(true)?;
-            if address.is_ipv6() {
-                // `::` means every address, as it does for kube-apiserver.
-                socket.set_only_v6(!address.ip().is_unspecified())?;
-            }
-            socket.bind(&address.into())?;
-            socket.listen(BACKLOG)?;
-            socket.set_nonblocking(true)?;
-            let socket = std::net::TcpListener::from(socket);
-            Ok(Listener { local: socket.local_addr()?, socket, tls })
-        };
-        listen().map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => ListenerError::Busy { flag, address },
-            _ => ListenerError::Refused { flag, address, error },
-        })
-    }
+fn bind(flag: &'static str, address: SocketAddr) -> Result<std::net::TcpListener, ListenerError> {
+    let listen = || -> io::Result<std::net::TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            // `::` means every address, as it does for kube-apiserver.
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    };
+    listen().map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => ListenerError::Busy { flag, address },
+        _ => ListenerError::Refused { flag, address, error },
+    })
+}
 
+impl Listener {
     fn kind(&self) -> ListenerKind {
         if self.tls.is_some() { ListenerKind::Secure } else { ListenerKind::Plain }
     }
@@ -340,7 +399,7 @@ where
     let stream = match handshake.await {
         Some(Ok(stream)) => stream,
         Some(Err((error, stream))) => {
-            tracing::debug!(%peer, %error, "TLS handshake failed");
+            handshake_failed(peer, &error);
             // The alert says why.
             return linger(stream).await;
         }
@@ -357,6 +416,15 @@ where
     }
     let info = shared.info(ends, ListenerKind::Secure, presented, seat);
     connection::serve(Stepped::new(stream), speech, limits, info, service).await;
+}
+
+/// Tells why a handshake has failed. A client that sends a certificate of no use is not told much by TLS, so somebody must be able to look it up here.
+fn handshake_failed(peer: SocketAddr, error: &io::Error) {
+    let certificate = error.get_ref().and_then(|error| error.downcast_ref()).and_then(refused_certificate);
+    match certificate {
+        Some(why) => tracing::info!(%peer, why, "TLS handshake failed: the client's certificate cannot be used"),
+        None => tracing::debug!(%peer, %error, "TLS handshake failed"),
+    }
 }
 
 #[cfg(test)]

@@ -193,6 +193,14 @@ impl Reply {
         response
     }
 
+    /// An answer without a body.
+    pub(super) fn empty(&self, code: StatusCode) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = code;
+        self.dress(response.headers_mut());
+        response
+    }
+
     /// An aggregated discovery document: its own type, a tag, cacheable (spec api-surface §2.2).
     pub fn tagged(&self, content_type: &'static str, etag: &HeaderValue, compact: Vec<u8>) -> Response<Full<Bytes>> {
         let mut response = self.object(StatusCode::OK, compact);

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redb::StorageBackend;
-use redb::backends::FileBackend;
+use redb::backends::{FileBackend, InMemoryBackend};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch as watch_channel};
 
@@ -92,6 +92,14 @@ impl Store {
         directory.finish()?;
         let file = Some(directory.database());
         Self::start(opened, config, file, Some(directory))
+    }
+
+    /// The same in memory, until it is closed: nothing is durable, and nothing else needs it.
+    ///
+    /// # Errors
+    /// What redb or the system says.
+    pub fn open_in_memory(config: StoreConfig) -> Result<Self, StoreError> {
+        Self::open_on(InMemoryBackend::new(), config)
     }
 
     /// The same on any storage, without a directory, a lock and a size: for tests with faults in it.

@@ -82,6 +82,24 @@ fn command_lines(object: &Value) -> Result<usize, Box<dyn std::error::Error>> {
     Ok(ours.len())
 }
 
+/// The command of the image, which stands in two files.
+#[test]
+fn the_command_of_the_image_is_one_that_we_understand() -> Outcome {
+    let list = |text: &str, from: &str| -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let text = text.split_once(from).ok_or("no command")?.1;
+        Ok(serde_json::from_str(&format!("[{}]", text.split(']').next().unwrap_or_default()))?)
+    };
+    let [file, script] =
+        [("container/Containerfile", "\nCMD ["), ("container/build.sh", "\"Cmd\": [")].map(|(file, from)| list(&deployed(file)?, from));
+    let (file, script) = (file?, script?);
+    assert_eq!(file, script);
+    let invocation =
+        Invocation::from_command_line(["watchcache".to_owned()].into_iter().chain(file)).map_err(|stop| format!("{stop:?}"))?;
+    let Invocation::Serve(config) = invocation else { return Err("it serves nothing".into()) };
+    assert!(config.listeners.insecure_port.is_none() && config.listeners.secure.is_some(), "nobody comes in without credentials");
+    Ok(())
+}
+
 /// The manifests of an aggregated API server, whose definitions are those of an example; with a real host: `live/aggregated`.
 #[test]
 fn aggregated_manifests_are_printed() -> Outcome {

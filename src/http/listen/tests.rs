@@ -148,7 +148,7 @@ fn limits() -> Connections {
 }
 
 fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connections, shutdown: Duration) -> Server {
-    let address = listener.local;
+    let address = listener.socket.local_addr().expect("an address");
     let (stop, stopped) = watch::channel(false);
     let (heard, asked) = watch::channel(0);
     let metrics = Metrics::new();
@@ -233,16 +233,20 @@ impl Server {
     }
 }
 
+fn opened(wanted: &config::Listeners, authenticator: Arc<Authenticator>) -> Result<Listeners, ListenerError> {
+    Listeners::new(wanted, Sockets::bind(wanted)?, authenticator, Metrics::new())
+}
+
 fn plain(limits: Connections) -> Server {
-    let listener = Listener::bind("--insecure-port", "127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let listener = Listener { socket: bind("--insecure-port", "127.0.0.1:0".parse().expect("an address")).expect("a port"), tls: None };
     let nobody = Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     start(listener, nobody, limits, LONG)
 }
 
 fn secure(papers: &Papers, limits: Connections) -> Server {
     let authenticator = papers.authenticator();
-    let listeners = config::Listeners { insecure_port: None, secure: Some(papers.listener()) };
-    let mut listeners = Listeners::bind(&listeners, Arc::clone(&authenticator), Metrics::new()).expect("bound");
+    let listeners = config::Listeners { secure: Some(papers.listener()), ..Default::default() };
+    let mut listeners = opened(&listeners, Arc::clone(&authenticator)).expect("bound");
     start(listeners.listeners.pop().expect("one"), authenticator, limits, LONG)
 }
 
@@ -392,7 +396,7 @@ async fn stopping_lets_answers_finish_and_drops_the_rest() {
     assert!(TcpStream::connect(server.address).await.is_err());
     drop((idle, stalled));
 
-    let listener = Listener::bind("--insecure-port", "127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let listener = Listener { socket: bind("--insecure-port", "127.0.0.1:0".parse().expect("an address")).expect("a port"), tls: None };
     let nobody = Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     let mut server = start(listener, nobody, limits(), SHORT);
     let asking = tokio::spawn(ask(connect(&server).await, "/never", ""));
@@ -407,19 +411,19 @@ fn a_shut_door_says_why_in_one_line() {
     let nobody = || Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
-    let error = |listeners: config::Listeners| match Listeners::bind(&listeners, nobody(), Metrics::new()) {
+    let error = |listeners: config::Listeners| match opened(&listeners, nobody()) {
         Ok(_) => panic!("it opened"),
         Err(error) => error.to_string(),
     };
     assert_eq!(
-        error(config::Listeners { insecure_port: Some(port), secure: None }),
+        error(config::Listeners { insecure_port: Some(port), ..Default::default() }),
         format!("--insecure-port: 127.0.0.1:{port} is already in use")
     );
     let papers = Papers::new();
     let with = |change: &dyn Fn(&mut SecureListener)| {
         let mut listener = papers.listener();
         change(&mut listener);
-        error(config::Listeners { insecure_port: None, secure: Some(listener) })
+        error(config::Listeners { secure: Some(listener), ..Default::default() })
     };
     assert!(with(&|listener| listener.cert_file = "/does/not/exist".into()).starts_with("--tls-cert-file /does/not/exist: "));
     assert!(with(&|listener| listener.cert_file = listener.key_file.clone()).ends_with("no certificate in it"));
@@ -439,10 +443,21 @@ fn the_plain_door_is_on_loopback_only() {
     // A port that was free may be somebody else's a moment later.
     let listeners = (0..10).find_map(|_| {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Listeners::bind(&config::Listeners { insecure_port: Some(free), secure: None }, nobody(), Metrics::new()).ok()
+        opened(&config::Listeners { insecure_port: Some(free), ..Default::default() }, nobody()).ok()
     });
     let addresses = listeners.expect("bound").addresses();
     assert!(
         !addresses.is_empty() && addresses.iter().all(|(listener, address)| *listener == ListenerKind::Plain && address.ip().is_loopback())
     );
+}
+
+#[test]
+fn a_port_that_is_free_is_the_same_on_all_addresses() {
+    let sockets = Sockets::bind(&config::Listeners { insecure_port: Some(0), ..Default::default() }).expect("a port");
+    let ports: Vec<u16> = sockets.plain.iter().map(|socket| socket.local_addr().expect("an address").port()).collect();
+    assert!(ports.iter().all(|port| *port != 0 && Some(*port) == sockets.insecure_port()), "{ports:?}");
+    let elsewhere = config::Listeners { insecure_port: Some(0), insecure_address: Some([127, 0, 0, 9].into()), ..Default::default() };
+    let addresses =
+        opened(&elsewhere, Arc::new(Authenticator::load(&Config::default()).expect("nothing to read"))).expect("bound").addresses();
+    assert!(matches!(addresses[..], [(ListenerKind::Plain, address)] if address.ip() == elsewhere.insecure_address.expect("given")));
 }

@@ -22,6 +22,7 @@ mod large;
 mod legacy;
 mod memory;
 mod metrics;
+mod newcomers;
 mod odd;
 mod refusals;
 mod reload;

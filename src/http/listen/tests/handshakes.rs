@@ -1,5 +1,7 @@
 //! Handshakes: versions, suites, and which certificate a client gets.
 
+use std::net::Ipv4Addr;
+
 use rustls::version::{TLS12, TLS13};
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 
