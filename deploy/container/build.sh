@@ -80,7 +80,9 @@ cat > "$out/config.json" << JSON
   "config": {
     "User": "$uid:$uid",
     "Entrypoint": ["/usr/local/bin/watchcache"],
-    "Cmd": ["serve", "--data-dir", "/var/lib/watchcache/data"],
+    "Cmd": ["serve", "--data-dir", "/var/lib/watchcache/data", "--insecure-port", "0", "--secure-port", "6443",
+            "--write-admin-kubeconfig", "/var/lib/watchcache/admin.conf"],
+    "ExposedPorts": {"6443/tcp": {}},
     "Volumes": {"/var/lib/watchcache": {}},
     "WorkingDir": "/var/lib/watchcache"
   },

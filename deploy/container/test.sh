@@ -47,4 +47,20 @@ stop
 start
 curl -fsS -o /dev/null "$url/api/v1/namespaces/default/configmaps/kept"
 stop
+# The image's own command, on another port: its kubeconfig is on the volume, and leads in.
+secure=$((port + 1))
+read -ra command <<< "$(tr -d '\n' < "$(referred "$type.config.v1+json" "$manifest")" | sed -n 's/.*"Cmd": \[\([^]]*\)\].*/\1/p' | tr -d '",' | sed "s/ 6443/ $secure/")"
+"${within[@]}" /usr/local/bin/watchcache "${command[@]}" 2> "$scratch/log" &
+pid=$!
+for _ in $(seq 600); do
+  [ "$(curl -sk "https://127.0.0.1:$secure/readyz")" = ok ] && break
+  sleep 0.1
+done
+conf=$scratch/rootfs/var/lib/watchcache/admin.conf
+for data in certificate-authority client-certificate client-key; do
+  sed -n "s/.*$data-data: *\"\{0,1\}\([A-Za-z0-9+\/=]*\).*/\1/p" "$conf" | base64 -d > "$scratch/$data"
+done
+curl -fsS -o /dev/null --cacert "$scratch/certificate-authority" --cert "$scratch/client-certificate" --key "$scratch/client-key" \
+  "https://127.0.0.1:$secure/api/v1/namespaces/default/configmaps/kept" || { cat "$scratch/log" >&2; exit 1; }
+stop
 echo "runs from its own root file system and keeps what it was given: $(cd "$scratch/rootfs" && find . -type f -size +0 | grep -cv ./var/) files"
