@@ -151,11 +151,7 @@ async fn answer(State(api): State<Arc<Api>>, request: Request) -> Response {
     let limited = |request| inflight::limit(api, request, |request| hand_on(api, request, authorized));
     let identified = |request| identify(api, request, limited);
     let told = Told::of(&request);
-    let response = arrive(api, request, |request| protect(api, request, identified)).await;
-    match told {
-        None => response,
-        Some(told) => told.answered(response),
-    }
+    Told::tell(told, arrive(api, request, |request| protect(api, request, identified)).await)
 }
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).

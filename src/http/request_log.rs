@@ -42,10 +42,11 @@ impl Told {
         Some(Box::new(Told { at: Instant::now(), verb: verb(request), uri, user_agent, peer }))
     }
 
-    /// Tells of a request when its answer is over: of a watch, when it ends.
-    pub(super) fn answered(self: Box<Self>, response: Response) -> Response {
+    /// Tells of a request, if anything is told, when its answer is over: of a watch, when it ends.
+    pub(super) fn tell(told: Option<Box<Self>>, response: Response) -> Response {
+        let Some(told) = told else { return response };
         let audit_id = response.headers().get(AUDIT_ID).map_or(String::new(), |id| String::from_utf8_lossy(id.as_bytes()).into_owned());
-        let ending = Ending { told: self, audit_id, code: response.status() };
+        let ending = Ending { told, audit_id, code: response.status() };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS || response.body().size_hint().exact().is_some() {
             return response;
         }
