@@ -43,7 +43,14 @@ async fn keep(controllers: &Controllers) -> Result<(), WriteError> {
         return Err(WriteError::NotYet("configmaps are not loaded yet".to_owned()));
     }
     let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
-    let ask = |name: &str| Ask { place: place(name), part: Part::Main, options: WriteOptions::default(), approval: None, seen: None };
+    let ask = |name: &str| Ask {
+        place: place(name),
+        part: Part::Main,
+        options: WriteOptions::default(),
+        approval: None,
+        seen: None,
+        requester: None,
+    };
     let found = known.view.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
     let found: Option<Value> = found.and_then(|found| serde_json::from_slice(&found).ok());
     let data: BTreeMap<String, String> =
