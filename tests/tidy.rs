@@ -26,6 +26,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("audit", &["auth", "go", "model", "remote"]),
     ("handon", &["auth", "remote"]),
     ("http2", &[]),
+    ("admission", &["go"]),
     ("config", &["audit", "auth", "go"]),
     ("telemetry", &["config"]),
     // A cacher is known to the feed by its inbox.
@@ -43,6 +44,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "http",
         &[
             "access",
+            "admission",
             "audit",
             "auth",
             "codec",
@@ -106,6 +108,7 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("audit", "src/audit", false),
     ("handon", "src/handon", false),
     ("http2", "src/http2", true),
+    ("admission", "src/admission", true),
 ];
 
 /// What is generated has the form that its generator gives it.
@@ -116,6 +119,7 @@ const NOISY_CRATES: &[&str] = &["axum", "hyper", "tokio", "tonic", "tracing"];
 
 /// The pure parts: paths under `src/`.
 const QUIET: &[&str] = &[
+    "admission/",
     "audit/event.rs",
     "audit/json.rs",
     "audit/policy.rs",

@@ -314,6 +314,12 @@ impl Access {
         self.authorizers.now().ask(asker, |asking| work(asking)).await.0
     }
 
+    /// Whether kubelets may write only what is theirs: where the authorizer of nodes lets them write at all.
+    #[must_use]
+    pub fn restricts_nodes(&self) -> bool {
+        self.node.is_some()
+    }
+
     /// Those who are asked, as they are now.
     #[must_use]
     pub fn authorizers(&self) -> Arc<Authorizers> {

@@ -23,6 +23,8 @@ enum Shown {
     Text,
     /// As JSON; without it, null.
     Any,
+    /// As JSON with its members in this order; without it, null.
+    Ordered(&'static [&'static str]),
 }
 
 const METADATA: &[&str] = &[
@@ -41,12 +43,13 @@ const METADATA: &[&str] = &[
     "finalizers",
 ];
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+const SELECTOR: &[&str] = &["matchLabels", "matchExpressions"];
 const LOCAL: &[(&str, Shown)] = &[("APIGroup", Shown::Any), ("Kind", Shown::Text), ("Name", Shown::Text)];
 const REFERENCE: &[(&str, Shown)] = &[("APIGroup", Shown::Any), ("Kind", Shown::Text), ("Name", Shown::Text), ("Namespace", Shown::Any)];
 const MODIFY: &[(&str, Shown)] = &[("TargetVolumeAttributesClassName", Shown::Text), ("Status", Shown::Text)];
 const SPEC: &[(&str, Shown)] = &[
     ("AccessModes", Shown::Any),
-    ("Selector", Shown::Any),
+    ("Selector", Shown::Ordered(SELECTOR)),
     ("Resources", Shown::Message(&[("Limits", Shown::Any), ("Requests", Shown::Any)])),
     ("VolumeName", Shown::Text),
     ("StorageClassName", Shown::Any),
@@ -120,7 +123,7 @@ fn printed(claim: &Value) -> String {
         let Some(value) = tree::at(metadata, &[member]) else { continue };
         let _ = write!(out, "{separator}\n {}: ", json_quoted(member));
         if *member == "ownerReferences" {
-            owners(value, &mut out);
+            ordered(value, OWNER, 1, &mut out);
         } else {
             json(value, 1, &mut out);
         }
@@ -146,6 +149,7 @@ fn message(of: &Value, members: &[(&str, Shown)], depth: usize, out: &mut String
             (Shown::Optional(members), Some(value)) => message(value, members, depth + 1, out),
             (Shown::Text, None) => out.push_str("\"\""),
             (_, None) => out.push_str("null"),
+            (Shown::Ordered(order), Some(value)) => ordered(value, order, depth + 1, out),
             (_, Some(value)) => json(value, depth + 1, out),
         }
     }
@@ -160,49 +164,46 @@ fn name_of(member: &str) -> String {
     }
 }
 
-/// Owners in the order of their type's members.
-fn owners(owners: &Value, out: &mut String) {
-    let mut separator = "[";
-    for owner in tree::items(owners, &[]) {
-        let _ = write!(out, "{separator}\n  {{");
-        let mut comma = "";
-        for member in OWNER {
-            let Some(value) = tree::at(owner, &[member]) else { continue };
-            let _ = write!(out, "{comma}\n   {}: ", json_quoted(member));
-            json(value, 3, out);
-            comma = ",";
+/// Indented JSON of a message, or of a list of messages, whose type has its members in this order.
+fn ordered(value: &Value, order: &[&str], depth: usize, out: &mut String) {
+    match value {
+        Value::Array(items) => list(['[', ']'], items, depth, out, |item, out| ordered(item, order, depth + 1, out)),
+        value => {
+            let members: Vec<(&str, &Value)> = order.iter().filter_map(|member| Some((*member, tree::at(value, &[member])?))).collect();
+            list(['{', '}'], &members, depth, out, |member, out| pair(*member, depth, out));
         }
-        out.push_str("\n  }");
-        separator = ",";
     }
-    out.push_str("\n ]");
 }
 
-/// Indented JSON, members in order.
+/// Indented JSON, members by name.
 fn json(value: &Value, depth: usize, out: &mut String) {
-    let list = |out: &mut String, brackets: [char; 2], length: usize, each: &mut dyn FnMut(&mut String, usize)| {
-        out.push(brackets[0]);
-        for at in 0..length {
-            let _ = write!(out, "{}\n{}", if at == 0 { "" } else { "," }, " ".repeat(depth + 1));
-            each(out, at);
-        }
-        if length > 0 {
-            let _ = write!(out, "\n{}", " ".repeat(depth));
-        }
-        out.push(brackets[1]);
-    };
     match value {
-        Value::Array(items) => list(out, ['[', ']'], items.len(), &mut |out, at| json(&items[at], depth + 1, out)),
+        Value::Array(items) => list(['[', ']'], items, depth, out, |item, out| json(item, depth + 1, out)),
         Value::Object(members) => {
-            let members: Vec<(&String, &Value)> = members.iter().collect();
-            list(out, ['{', '}'], members.len(), &mut |out, at| {
-                let _ = write!(out, "{}: ", json_quoted(members[at].0));
-                json(members[at].1, depth + 1, out);
-            });
+            let members: Vec<(&str, &Value)> = members.iter().map(|(name, value)| (name.as_str(), value)).collect();
+            list(['{', '}'], &members, depth, out, |member, out| pair(*member, depth, out));
         }
         Value::String(text) => out.push_str(&json_quoted(text)),
         other => {
             let _ = write!(out, "{other}");
         }
     }
+}
+
+fn pair((name, value): (&str, &Value), depth: usize, out: &mut String) {
+    let _ = write!(out, "{}: ", json_quoted(name));
+    json(value, depth + 1, out);
+}
+
+/// Items between brackets, each on a line of its own.
+fn list<T>(brackets: [char; 2], items: &[T], depth: usize, out: &mut String, each: impl Fn(&T, &mut String)) {
+    out.push(brackets[0]);
+    for (at, item) in items.iter().enumerate() {
+        let _ = write!(out, "{}\n{}", if at == 0 { "" } else { "," }, " ".repeat(depth + 1));
+        each(item, out);
+    }
+    if !items.is_empty() {
+        let _ = write!(out, "\n{}", " ".repeat(depth));
+    }
+    out.push(brackets[1]);
 }

@@ -493,6 +493,14 @@ fn a_claims_status_grows_and_nothing_else_changes() {
          \"\\u003c\"\n+ },\n  \"Spec\": {\n   \"AccessModes\": [\n    \"ReadWriteOnce\"\n"
     );
     assert!(update(&with("/status/phase", json!("Lost"))).contains("\n-  \"Phase\": \"Bound\",\n+  \"Phase\": \"Lost\",\n"));
+    let selector = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "Exists"}]});
+    let said = update(&with("/spec/selector", selector));
+    let lines = "+  \"Selector\": {\n+   \"matchLabels\": {\n+    \"a\": \"b\"\n+   },\n+   \"matchExpressions\": [\n+    {\n+     \"key\": \"k\",\n";
+    assert!(said.contains(lines), "{said}");
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true}]);
+    let said = update(&with("/metadata/ownerReferences", owner));
+    let lines = "+ \"ownerReferences\": [\n+  {\n+   \"apiVersion\": \"v1\",\n+   \"kind\": \"Pod\",\n+   \"name\": \"p\",\n+   \"uid\": \"u\",\n+   \"controller\": true\n+  }\n+ ],\n";
+    assert!(said.contains(lines), "{said}");
     for (operation, sub) in [(Operation::Create, ""), (Operation::Update, ""), (Operation::Delete, "")] {
         let whole = told(&cluster(), (operation, "", "persistentvolumeclaims", sub), "x", &claim(), &claim());
         assert_eq!(whole, "x: may only update PVC status");

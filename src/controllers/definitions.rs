@@ -131,5 +131,5 @@ async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) 
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
     let known = resource.handle.published.known();
-    controllers.writer.delete_each(&resource, known.view.store.scan(b"", b""), &DeleteOptions::default()).await
+    controllers.writer.delete_each(&resource, known.view.store.scan(b"", b""), &DeleteOptions::default(), None).await
 }

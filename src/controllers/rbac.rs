@@ -78,7 +78,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
                 continue;
             }
             Step::Recreate => {
-                controllers.writer.delete(&place, &DeleteOptions::default()).await?;
+                controllers.writer.delete(&place, &DeleteOptions::default(), None).await?;
                 changed += 1;
             }
         }

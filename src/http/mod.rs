@@ -1,6 +1,7 @@
 //! The only room that knows axum and hyper: listeners, requests, answers.
 
 pub mod accept;
+mod admit;
 pub mod api;
 mod audit;
 mod authorize;

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header::WARNING};
 
 use super::{
     accept::Asked,
+    admit::Admission,
     api::{caller, connection, whole},
     authorize::refusal,
     budget::Hold,
@@ -21,7 +22,7 @@ use crate::access::Access;
 use crate::read::{options::ListOptions, serve::List, target::Target as Listed};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
-    Approval, Ask, Deletion, Part, PatchKind, Requester, Seen, Syntax, Written,
+    Approval, Ask, Deletion, DeletionApproval, Part, PatchKind, Requester, Seen, Syntax, Written,
     failure::{Named, WriteError},
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
@@ -173,7 +174,7 @@ impl Call<'_> {
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         if is_deletion(write) {
-            return self.deleted(write, query, media, body, told).await;
+            return self.deleted(write, user, query, media, body, told).await;
         }
         let verb = match write.verb() {
             Verb::Create => Options::Create,
@@ -200,14 +201,21 @@ impl Call<'_> {
             record.requested_text(body);
         }
         let authorizers = access.authorizers();
+        let admission = Admission::of(self.api, user, self.path);
+        let allows_all = access.allows_all(user);
         let mut asking = authorizers.asking();
         loop {
             told.clear();
-            let approval = |object: &Value, stored: Option<&Value>| match approve(access, &asking, user, self.path, write, object, stored) {
-                _ if asking.must_wait() => Err(WriteError::Raw("a webhook has to be asked first".to_owned())),
-                judged => judged,
+            let approval = |object: &Value, stored: Option<&Value>| {
+                let admitted = admission.as_ref().map_or(Ok(()), |admission| admission.confirm_put(&asking, object, stored));
+                let judged = if allows_all {
+                    admitted
+                } else {
+                    admitted.and_then(|()| approve(access, &asking, user, self.path, write, object, stored))
+                };
+                if asking.must_wait() { Err(WriteError::Raw("a webhook has to be asked first".to_owned())) } else { judged }
             };
-            let approval = (!access.allows_all(user)).then_some(&approval as &Approval<'_>);
+            let approval = (!allows_all || admission.is_some()).then_some(&approval as &Approval<'_>);
             let requester = Some(Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
             let ask = Ask { place: self.place(), part, options: options.clone(), approval, requester, seen };
             let written = match (write, media) {
@@ -234,6 +242,7 @@ impl Call<'_> {
     async fn deleted(
         &self,
         write: Write,
+        user: &User,
         query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
@@ -258,11 +267,15 @@ impl Call<'_> {
             DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
         })?;
         told.extend(options.warning(served).map(str::to_owned));
+        let authorizers = self.api.access.authorizers();
+        let (asking, admission) = (authorizers.asking(), Admission::of(self.api, user, self.path));
+        let approval = admission.map(|admission| move |old: &Value| admission.confirm_deletion(&asking, old));
+        let approval = approval.as_ref().map(|approval| approval as &DeletionApproval<'_>);
         if let Some(listed) = &listed {
             options.may_be_of_many().map_err(|errors| Status::from(WriteError::Invalid { of: Named::options("DeleteOptions"), errors }))?;
-            return self.collection_deleted(listed, &options).await;
+            return self.collection_deleted(listed, &options, approval).await;
         }
-        let deletion = self.api.writer.delete(&self.place(), &options).await.map_err(Status::from)?;
+        let deletion = self.api.writer.delete(&self.place(), &options, approval).await.map_err(Status::from)?;
         Ok(match deletion {
             Deletion::Unread => {
                 let body = Status::unread_deleted_json(&served.kind, &self.place().name);
@@ -293,7 +306,12 @@ impl Call<'_> {
     }
 
     /// Lists, then deletes what was listed one by one; the list is the answer (spec api-surface §8.5).
-    async fn collection_deleted(&self, (target, listed): &(Listed, ListOptions), options: &DeleteOptions) -> Result<Answer, Status> {
+    async fn collection_deleted(
+        &self,
+        (target, listed): &(Listed, ListOptions),
+        options: &DeleteOptions,
+        approval: Option<&DeletionApproval<'_>>,
+    ) -> Result<Answer, Status> {
         let hold = self.arrived.unread.take(self.api.reader.list_bytes(target, listed)).await;
         let is_limited = listed.limit > 0;
         let mut asked = listed.clone();
@@ -307,7 +325,7 @@ impl Call<'_> {
             if self.path.odd.no_namespace && !page.objects.is_empty() {
                 return Err(Status::bad_request(NO_NAMESPACE));
             }
-            self.api.writer.delete_each(&self.resource, page.objects.iter(), options).await.map_err(Status::from)?;
+            self.api.writer.delete_each(&self.resource, page.objects.iter(), options, approval).await.map_err(Status::from)?;
             let more = page.meta.continue_token.clone();
             match &mut answer {
                 None => answer = Some(page),

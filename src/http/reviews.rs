@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     accept::Asked,
+    admit::Admission,
     api::{Api, Arrived, arrived, caller, connection, not_found, whole},
     content_type,
     incoming::{NoBody, Whole},
@@ -57,6 +58,9 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         }
         let mut asked = in_namespace(asked, path.namespace.as_deref())?;
         told.extend(api.writer.without_system_metadata(&mut asked));
+        if let Some(admission) = Admission::of(api, &user, path) {
+            api.access.ask(&user, |authorizer| admission.confirm_put(authorizer, &asked, None)).await?;
+        }
         answer(api, review, &user, asked, &conn).await.map(Some)
     };
     let answered = answered.await;

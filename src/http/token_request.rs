@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::{
     accept::Asked,
-    api::{Api, Arrived, arrived, connection, not_found, whole},
+    admit::Admission,
+    api::{Api, Arrived, arrived, caller, connection, not_found, whole},
     content_type,
     incoming::{NoBody, Whole},
     mutate::warn,
@@ -26,6 +27,7 @@ use crate::write::{
     options::{Verb as Options, WriteOptions},
     place::Place,
 };
+use auth::User;
 use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
 use codec::stored;
 use model::invalid::{FieldError, FieldErrorKind};
@@ -60,7 +62,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         let syntax = content_type::syntax(request.headers(), true)?;
         let options = WriteOptions::parse(&line.query, Options::Create)
             .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
-        let conn = connection(&request);
+        let (user, conn) = (caller(&request), connection(&request));
         let body = match Whole::read(request.into_body(), &conn, at + limit).await {
             Ok(body) => body,
             Err(NoBody::Failed(status)) => return Err(status),
@@ -73,6 +75,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
         told.extend(api.writer.without_duplicate_owners(&mut asked));
         there(api, namespace, account).await?;
+        admit(api, &user, path, &asked).await?;
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
         if let Some(record) = reply.record() {
             record.annotate("authentication.kubernetes.io/issued-credential-id", issued.credential_id);
@@ -114,6 +117,12 @@ async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> 
         Err(ReadError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether this user may have such a token, if he is a kubelet.
+async fn admit(api: &Api, user: &User, path: &ResourcePath, asked: &Value) -> Result<(), Status> {
+    let Some(admission) = Admission::of(api, user, path) else { return Ok(()) };
+    api.access.ask(user, |authorizer| admission.confirm_put(authorizer, asked, None)).await.map_err(Status::from)
 }
 
 fn issue(api: &Api, issuer: &Issuer, namespace: &str, account: &str, asked: &Value) -> Result<Issued, TokenRequestError> {

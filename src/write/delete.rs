@@ -41,6 +41,9 @@ pub enum Deletion {
     Unread,
 }
 
+/// Asked about every object before it is deleted, with the object as it is; of one that cannot be read, with nothing. An error is the answer then.
+pub type DeletionApproval<'a> = dyn Fn(&Value) -> Result<(), WriteError> + Send + Sync + 'a;
+
 impl DeleteOptions {
     /// What the deleter of a Job should know (measured).
     #[must_use]
@@ -59,9 +62,16 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn delete(&self, place: &Place, options: &DeleteOptions) -> Result<Deletion, WriteError> {
+    pub async fn delete(
+        &self,
+        place: &Place,
+        options: &DeleteOptions,
+        approval: Option<&DeletionApproval<'_>>,
+    ) -> Result<Deletion, WriteError> {
         self.may_delete(place)?;
+        let approve = |object: &Value| approval.map_or(Ok(()), |approval| approval(object));
         if options.unread {
+            approve(&Value::Null)?;
             return self.delete_unread(place).await;
         }
         let _entered = self.enter(place, false, 0).await;
@@ -69,6 +79,10 @@ impl Writer {
         let decide = |current: Option<&Current>| {
             if let Some(namespace) = current.filter(|_| is_namespace(place.served())) {
                 self.leaving.note(namespace, Instant::now());
+            }
+            if let Some(current) = current.filter(|current| !is_pending(place, options, current)) {
+                preconditions(place, options, current)?;
+                approve(&current.tree)?;
             }
             decide(place, options, current, now)
         };
@@ -122,11 +136,12 @@ impl Writer {
         resource: &Arc<Resource>,
         objects: impl Iterator<Item = &Arc<Object>> + Send,
         options: &DeleteOptions,
+        approval: Option<&DeletionApproval<'_>>,
     ) -> Result<(), WriteError> {
         for object in objects {
             let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
             let place = Place { resource: resource.clone(), namespace, name: object.name().to_owned() };
-            match self.delete(&place, options).await {
+            match self.delete(&place, options, approval).await {
                 Ok(_) | Err(WriteError::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -183,6 +198,14 @@ fn decide(place: &Place, options: &DeleteOptions, current: Option<&Current>, now
         return Ok(Decision::Remove(None));
     }
     Ok(if new == *old { Decision::Keep } else { Decision::Put(new) })
+}
+
+/// Whether a pod ends already, no later than it is asked to: then nothing is written, and nobody is asked.
+fn is_pending(place: &Place, options: &DeleteOptions, current: &Current) -> bool {
+    let left = tree::integer(&current.tree, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    let is_marked = tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some();
+    let is_sooner = options.grace_seconds.is_some_and(|grace| if grace < 0 { 1 } else { grace } < left);
+    is_pod(place.served()) && is_marked && left != 0 && !is_sooner
 }
 
 /// Spec api-surface §8.1; the texts name the kind, not the resource.

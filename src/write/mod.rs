@@ -38,7 +38,7 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 
 pub use body::Syntax;
-pub use delete::Deletion;
+pub use delete::{Deletion, DeletionApproval};
 pub use patched::PatchKind;
 pub use strategy::Part;
 
@@ -202,12 +202,12 @@ impl Writer {
         in_namespace(&place, &object)?;
         told.extend(dedup_owners(&mut object, Found::Sent));
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
-        ask.approve(&object, None)?;
         may_create(&place, name)?;
         // Admission looks at it before there is a generated name.
         [name, base].into_iter().find(|text| !text.is_empty()).unwrap_or("Unknown").clone_into(&mut place.name);
         self.namespace_takes(&place).await?;
         name.clone_into(&mut place.name);
+        ask.approve(&object, None)?;
         if !name.is_empty() || base.is_empty() {
             return self.create_named(&place, object, ask.options.dry_run, false, told).await;
         }
@@ -267,17 +267,17 @@ impl Writer {
         let done = self
             .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| match current {
                 Some(current) => {
-                    ask.approve(&object, Some(&current.tree))?;
                     Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
                         place,
                         current,
                         ask.options.dry_run,
                     )?;
+                    ask.approve(&object, Some(&current.tree))?;
                     updated(place, ask.part, current, object.clone(), told)
                 }
                 None if creates => {
-                    ask.approve(&object, None)?;
                     created_by_update(place, &object, ask.options.dry_run)?;
+                    ask.approve(&object, None)?;
                     let mut object = object.clone();
                     let metadata = tree::member(&mut object, "metadata");
                     metadata.remove("resourceVersion");

@@ -144,7 +144,9 @@ impl Writer {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
                 preconditions.check(place, current, ask.options.dry_run)?;
                 let read = Read::of(place.served(), &Paths::of(place.served()), &current.tree)?;
-                let scale = wanted(&read.shown(&current.tree))?;
+                let shown = read.shown(&current.tree);
+                let scale = wanted(&shown)?;
+                ask.approve(&scale, Some(&shown))?;
                 scaled(place, current, scale)
             })
             .await?;

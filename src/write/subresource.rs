@@ -31,6 +31,7 @@ impl Writer {
         in_namespace(place, &binding)?;
         told.extend(dedup_owners(&mut binding, Found::Sent));
         self.namespace_takes(place).await?;
+        ask.approve(&binding, None)?;
         if tree::text(&binding, &["metadata", "name"]) != place.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
         }

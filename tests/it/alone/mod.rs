@@ -18,6 +18,7 @@ mod gzip;
 mod identity;
 mod indexes;
 mod inflight;
+mod kubelets;
 mod large;
 mod legacy;
 mod memory;

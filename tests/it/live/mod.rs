@@ -14,6 +14,7 @@
 //! | `WATCHCACHE_BALANCED_WATCHERS`, `_WRITES` | how many watchers there are behind a balancer (150), and writes a second (50); 3,000 need 10,000 open files |
 //! | `WATCHCACHE_BALANCED_SERVER` | the replicas' program, if it is to be another one than that of the tests |
 //! | `WATCHCACHE_TEST_REVIEWS`, `_SEED` | how many access reviews are compared (400), and the seed of a run to repeat |
+//! | `WATCHCACHE_TEST_KUBELET_WRITES`, `_SEED` | how many writes of kubelets are compared (200), and the seed of a run to repeat |
 //! | `WATCHCACHE_PAGING_OBJECTS` | how many objects are paged (5,000) |
 
 mod access;
@@ -28,6 +29,7 @@ pub(crate) mod floor;
 mod identity;
 mod kubeconfig;
 mod kubectl;
+mod kubelets;
 mod objects;
 mod pace;
 mod paging;

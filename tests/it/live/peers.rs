@@ -21,7 +21,8 @@ use crate::client::Client;
 /// The bearer token of a cluster administrator.
 pub(crate) const TOKEN: &str = "admintoken";
 /// Users without rights of their own.
-const OTHERS: &str = "janetoken,jane,2,\"dev,ops\"\nviewtoken,viewer,3,viewers\nnodetoken,system:node:n,4,system:nodes\n";
+const OTHERS: &str = "janetoken,jane,2,\"dev,ops\"\nviewtoken,viewer,3,viewers\nnodetoken,system:node:n,4,system:nodes\n\
+    n1token,system:node:n1,5,system:nodes\nn2token,system:node:n2,6,system:nodes\n";
 /// How long a server may take until it is ready: kube-apiserver needs about 20 s on an idle core, several times that on a busy one.
 const PATIENCE: Duration = Duration::from_secs(240);
 

@@ -1,0 +1,103 @@
+//! Admission: before anything is written, a kubelet is asked what it may write. It comes where kube-apiserver has it, with the objects that are there then.
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use serde_json::Value;
+
+use super::{api::Api, path::ResourcePath};
+use crate::registry::ServedResources;
+use crate::write::failure::{Named, WriteError};
+use admission::{Attributes, Cluster, Kind, Operation, Refusal};
+use auth::User;
+use auth::authz::{self, Authorizer, Decision, Resource, Target};
+
+/// The verb of a kubelet that asks for a token of an audience which its pod does not name.
+const REQUEST_AUDIENCE: &str = "request-serviceaccounts-token-audience";
+
+/// Who judges the writes of one request.
+pub(super) struct Admission<'a> {
+    api: &'a Api,
+    user: &'a User,
+    path: &'a ResourcePath,
+    /// The node whose kubelet asks.
+    node: &'a str,
+}
+
+impl<'a> Admission<'a> {
+    /// Returns who judges what this user writes there; nobody if he may write what the authorizers allow: he is no kubelet, or they are not asked what
+    /// kubelets may.
+    pub(super) fn of(api: &'a Api, user: &'a User, path: &'a ResourcePath) -> Option<Self> {
+        let node = admission::node_of(&user.name, &user.groups).filter(|_| api.access.restricts_nodes())?;
+        Some(Self { api, user, path, node })
+    }
+
+    /// Judges an object that is to be written, with the one that it replaces.
+    pub(super) fn confirm_put(&self, authorizer: &dyn Authorizer, object: &Value, old: Option<&Value>) -> Result<(), WriteError> {
+        self.confirm(authorizer, if old.is_some() { Operation::Update } else { Operation::Create }, Some(object), old)
+    }
+
+    /// Judges an object that is to be deleted.
+    pub(super) fn confirm_deletion(&self, authorizer: &dyn Authorizer, old: &Value) -> Result<(), WriteError> {
+        self.confirm(authorizer, Operation::Delete, None, Some(old))
+    }
+
+    fn confirm(
+        &self,
+        authorizer: &dyn Authorizer,
+        operation: Operation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), WriteError> {
+        let path = self.path;
+        let own = || object.and_then(|object| object["metadata"]["name"].as_str()).unwrap_or_default();
+        let write = Attributes {
+            user: &self.user.name,
+            operation,
+            group: &path.group,
+            resource: &path.resource,
+            subresource: path.subresource.as_deref().unwrap_or_default(),
+            namespace: path.namespace.as_deref().unwrap_or_default(),
+            name: path.name.as_deref().unwrap_or_else(own),
+            object,
+            old,
+        };
+        let known = Known { resources: self.api.resources.load(), prefix: self.api.reader.prefix(), user: self.user, authorizer };
+        admission::admit(self.node, &write, &known).map_err(|refusal| match refusal {
+            Refusal::Forbidden { name, why } => {
+                let of = Named { group: path.group.clone(), kind: path.resource.clone(), name };
+                WriteError::Forbidden { of, why, cause: None }
+            }
+            Refusal::NotFound { kind, name } => WriteError::NotFound(Named { group: String::new(), kind: kind.to_owned(), name }),
+        })
+    }
+}
+
+/// What the cache and the authorizers know.
+struct Known<'a> {
+    resources: Guard<Arc<ServedResources>>,
+    /// `/registry/`.
+    prefix: &'a str,
+    user: &'a User,
+    authorizer: &'a dyn Authorizer,
+}
+
+impl Cluster for Known<'_> {
+    fn object(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
+        let (group, resource) = kind.resource();
+        let resource = self.resources.find(group, "v1", resource)?;
+        let prefix = resource.served.storage.key_prefix(self.prefix);
+        let key = if namespace.is_empty() { format!("{prefix}{name}") } else { format!("{prefix}{namespace}/{name}") };
+        let known = resource.handle.published.known();
+        let mut json = Vec::new();
+        resource.forms.whole().form.object_into(known.view.store.find(key.as_bytes())?, &mut json);
+        serde_json::from_slice(&json).ok()
+    }
+
+    fn may_request_audience(&self, namespace: &str, account: &str, audience: &str) -> bool {
+        let (version, resource, name) = ("v1", audience, account);
+        let target = Target::Resource(Resource { namespace, version, resource, name, ..Resource::default() });
+        let asked = authz::Attributes { user: self.user, verb: REQUEST_AUDIENCE, target };
+        self.authorizer.decide(&asked).decision == Decision::Allow
+    }
+}
