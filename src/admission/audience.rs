@@ -6,6 +6,9 @@ use serde_json::Value;
 use crate::{Attributes, Cluster, Kind, Verdict, driver, forbid, tree};
 use go::quote::quoted;
 
+/// Volumes of a pod that are looked at: for each of them up to three objects are read.
+const VOLUMES_MAX: usize = 1_024;
+
 pub(crate) fn admit(request: &Value, pod: &Value, write: &Attributes<'_>, cluster: &dyn Cluster) -> Verdict {
     let audiences: Vec<&str> = tree::items(request, &["spec", "audiences"]).filter_map(Value::as_str).collect();
     let audience = match audiences[..] {
@@ -27,7 +30,7 @@ pub(crate) fn admit(request: &Value, pod: &Value, write: &Attributes<'_>, cluste
 /// Whether a volume of the pod needs tokens for this audience. What is wrong with its volumes counts only if none does.
 fn is_used(pod: &Value, audience: &str, cluster: &dyn Cluster) -> Result<bool, String> {
     let mut errors: Vec<String> = Vec::new();
-    for volume in tree::items(pod, &["spec", "volumes"]) {
+    for volume in tree::items(pod, &["spec", "volumes"]).take(VOLUMES_MAX) {
         let mut sources = tree::items(volume, &["projected", "sources"]).filter_map(|source| tree::at(source, &["serviceAccountToken"]));
         if sources.any(|token| tree::text(token, &["audience"]) == audience) {
             return Ok(true);

@@ -10,7 +10,7 @@ const CONTEXT: usize = 3;
 const OFTEN_FROM: usize = 200;
 
 /// Lines of both texts that are compared at most; of longer ones only the lengths are told. A difference takes as long as their product.
-const LINES_MAX: usize = 4_096;
+const LINES_MAX: usize = 1_024;
 
 /// A run of lines that both have: where it begins in each, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -454,6 +454,12 @@ fn audiences_are_those_that_a_pod_needs_or_that_are_allowed() {
         "[failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://zone/disk), \
          kind(Shared) is not supported in csi migration]"
     );
+    let many = |count: usize| {
+        let mut volumes = vec![json!({"name": "v", "emptyDir": {}}); count];
+        volumes.push(json!({"name": "t", "projected": {"sources": [{"serviceAccountToken": {"audience": "other"}}]}}));
+        Value::from(volumes)
+    };
+    assert_eq!((wrong(many(1_023)), wrong(many(1_024))), (String::new(), unknown.to_owned()), "the volumes that are looked at are few");
     let late = json!([mount("gone"), {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"audience": "other"}}]}}]);
     assert_eq!(wrong(late), "");
 }
@@ -492,6 +498,9 @@ fn a_claims_status_grows_and_nothing_else_changes() {
          \"namespace\": \"d\",\n  \"uid\": \"u\",\n  \"creationTimestamp\": \"2026-01-01T00:00:00Z\",\n+ \"labels\": {\n+  \"a\": \
          \"\\u003c\"\n+ },\n  \"Spec\": {\n   \"AccessModes\": [\n    \"ReadWriteOnce\"\n"
     );
+    let many: serde_json::Map<String, Value> = (0..1_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let said = update(&with("/metadata/labels", many.into()));
+    assert!(said.ends_with("status.conditions: 34 lines become 1036"), "{said}");
     assert!(update(&with("/status/phase", json!("Lost"))).contains("\n-  \"Phase\": \"Bound\",\n+  \"Phase\": \"Lost\",\n"));
     let selector = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "Exists"}]});
     let said = update(&with("/spec/selector", selector));

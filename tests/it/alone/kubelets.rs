@@ -112,7 +112,7 @@ async fn a_kubelet_writes_what_is_its_own() -> Outcome {
     let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {}});
     let of_other =
         r#"leases.coordination.k8s.io "other" is forbidden: can only access node lease with the same name as the requesting node"#;
-    assert_eq!(told(&kubelet, ("PUT", &format!("{leases}/other")), &lease("other")).await?, (403, of_other.to_owned()));
+    assert_eq!(told(&kubelet, ("POST", leases), &lease("other")).await?, (403, of_other.to_owned()));
     assert_eq!(told(&kubelet, ("PUT", &format!("{leases}/n1")), &lease("n1")).await?.0, 201);
 
     // Tokens: of a pod that runs here, for an audience that it needs.

@@ -7,9 +7,9 @@ use crate::{
     client::Client,
 };
 
-pub(super) const POD: &str = "/api/v1/namespaces/default/pods";
-pub(super) const CLAIM: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-pub(super) const ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts";
+pub(super) const POD: &str = "/api/v1/namespaces/kubelets/pods";
+pub(super) const CLAIM: &str = "/api/v1/namespaces/kubelets/persistentvolumeclaims";
+pub(super) const ACCOUNT: &str = "/api/v1/namespaces/kubelets/serviceaccounts";
 pub(super) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces";
 pub(super) const CSI_NODE: &str = "/apis/storage.k8s.io/v1/csinodes";
 pub(super) const SLICE: &str = "/apis/resource.k8s.io/v1/resourceslices";
@@ -78,6 +78,7 @@ pub(super) async fn make(admin: &Client) -> Result<(), Failure> {
     for (target, object) in [
         (format!("{RBAC}/clusterroles"), all),
         (format!("{RBAC}/clusterrolebindings"), binding),
+        ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": "kubelets"}})),
         ("/api/v1/nodes".to_owned(), json!({"metadata": {"name": "n1", "labels": labels, "ownerReferences": owners}})),
         ("/api/v1/nodes".to_owned(), json!({"metadata": {"name": "n2"}})),
         (ACCOUNT.to_owned(), json!({"metadata": {"name": "a1"}})),
@@ -95,7 +96,7 @@ pub(super) async fn make(admin: &Client) -> Result<(), Failure> {
         (POD.to_owned(), pod("p3", Value::Null, &json!([]))),
         (POD.to_owned(), pod("p4", json!("n1"), &broken)),
         (format!("{LEASE}/kube-node-lease/leases"), lease("n1")),
-        (format!("{LEASE}/default/leases"), lease("n1")),
+        (format!("{LEASE}/kubelets/leases"), lease("n1")),
         (CSI_NODE.to_owned(), json!({"metadata": {"name": "n1"}, "spec": {"drivers": []}})),
         (SLICE.to_owned(), slice("s1", json!("n1"))),
         (SLICE.to_owned(), slice("s2", json!("n2"))),

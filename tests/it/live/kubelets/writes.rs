@@ -208,7 +208,7 @@ impl<'a> Play<'a> {
     }
 
     async fn of_leases(&mut self, node: &str) -> Result<Write, Failure> {
-        let namespace = self.mostly(&["kube-node-lease", "default", "gone"]);
+        let namespace = self.mostly(&["kube-node-lease", "kubelets", "gone"]);
         self.of_namesake(&format!("{LEASE}/{namespace}/leases"), node, &json!({"holderIdentity": node})).await
     }
 
@@ -234,7 +234,7 @@ impl<'a> Play<'a> {
     }
 
     fn of_reviews(&mut self, node: &str) -> Write {
-        let attributes = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+        let attributes = json!({"verb": "get", "resource": "pods", "namespace": "kubelets"});
         match self.rng.random_range(0..4) {
             0 => Write::new("POST", "/apis/authentication.k8s.io/v1/tokenreviews", &json!({"spec": {"token": "x"}})),
             1 => {
@@ -245,7 +245,9 @@ impl<'a> Play<'a> {
                 let review = json!({"spec": {"resourceAttributes": attributes}});
                 Write::new("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review)
             }
-            _ => Write::new("POST", "/api/v1/namespaces/default/configmaps", &json!({"metadata": {"name": format!("made-{}", self.made)}})),
+            _ => {
+                Write::new("POST", "/api/v1/namespaces/kubelets/configmaps", &json!({"metadata": {"name": format!("made-{}", self.made)}}))
+            }
         }
     }
 }
