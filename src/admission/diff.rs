@@ -145,9 +145,9 @@ fn longest(old: &[&str], new: &[&str], places: &HashMap<&str, Vec<usize>>, olds:
     let mut best = Run { old: olds.0, new: news.0, length: 0 };
     // The length of the run that ends with the previous old line and this new one.
     let mut ending: HashMap<usize, usize> = HashMap::new();
-    for at in olds.0..olds.1 {
+    for (at, line) in old.iter().enumerate().take(olds.1).skip(olds.0) {
         let mut now = HashMap::new();
-        for &to in places.get(old[at]).into_iter().flatten().filter(|to| (news.0..news.1).contains(*to)) {
+        for &to in places.get(line).into_iter().flatten().filter(|to| (news.0..news.1).contains(*to)) {
             let length = to.checked_sub(1).and_then(|before| ending.get(&before)).copied().unwrap_or(0) + 1;
             now.insert(to, length);
             if length > best.length {
@@ -163,4 +163,40 @@ fn longest(old: &[&str], new: &[&str], places: &HashMap<&str, Vec<usize>>, olds:
         best.length += 1;
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Python's `difflib.unified_diff` says, without its head.
+    #[test]
+    fn lines_differ_as_python_finds_it() {
+        for (old, new, told) in [
+            (
+                "a b c d e f g h i j k l m n o p q r s",
+                "b c d x f g h i j k l m n o p q y s t",
+                "@@ -1,8 +1,7 @@\n-a\n b\n c\n d\n-e\n+x\n f\n g\n h\n@@ -15,5 +14,6 @@\n o\n p\n q\n-r\n+y\n s\n+t\n",
+            ),
+            ("a a b a a c", "a b a a a c a", "@@ -1,6 +1,7 @@\n-a\n a\n b\n a\n a\n+a\n c\n+a\n"),
+            ("a b", "a b", ""),
+            ("", "a", "@@ -1 +1 @@\n-\n+a\n"),
+            ("a b c d", "d c b a", "@@ -1,4 +1,4 @@\n+d\n+c\n+b\n a\n-b\n-c\n-d\n"),
+            ("{ k } , { k } , x", "{ k } , y , { k }", "@@ -2,8 +2,8 @@\n k\n }\n ,\n+y\n+,\n {\n k\n }\n-,\n-x\n"),
+        ] {
+            let [old, new] = [old, new].map(|words| words.replace(' ', "\n"));
+            assert_eq!(unified(&old, &new), told, "{old:?} {new:?}");
+        }
+    }
+
+    /// Lines that come too often are not looked for, so what is found is not the longest that both have.
+    #[test]
+    fn lines_that_come_often_are_passed_over() {
+        let old: Vec<String> = (0..260).map(|at| if at % 3 == 0 { format!("l{at}") } else { (at % 7).to_string() }).collect();
+        let parts: [&[String]; 5] = [&old[..40], &["new".to_owned()], &old[45..130], &["1".to_owned(), "2".to_owned()], &old[128..]];
+        assert_eq!(
+            unified(&old.join("\n"), &parts.concat().join("\n")),
+            "@@ -38,11 +38,7 @@\n 2\n 3\n l39\n-5\n-6\n-l42\n-1\n-2\n+new\n l45\n 4\n 5\n@@ -128,6 +124,10 @@\n 1\n 2\n l129\n+1\n+2\n+2\n+l129\n 4\n 5\n l132\n"
+        );
+    }
 }
