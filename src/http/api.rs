@@ -16,10 +16,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{
-    HeaderValue, Method, StatusCode,
-    header::AUTHORIZATION,
-};
+use http::{HeaderValue, Method, StatusCode, header::AUTHORIZATION};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
 
