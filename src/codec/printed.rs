@@ -158,15 +158,29 @@ mod tests {
     }
 
     #[test]
-    fn empty_lists_stay_where_the_struct_has_no_omitempty() {
+    fn empty_lists_are_null_where_the_struct_has_no_omitempty() {
         let role = |rules: Value| json!({"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {}, "rules": rules});
         let text = |rules: &str| {
             format!("{{\"kind\":\"Role\",\"apiVersion\":\"rbac.authorization.k8s.io/v1\",\"metadata\":{{}},\"rules\":{rules}}}")
         };
-        assert_eq!(printed(role(json!([]))), text("[]"));
+        assert_eq!(printed(role(json!([]))), text("null"));
         assert_eq!(printed(role(Value::Null)), text("null"));
         let inner = json!([{"verbs": [], "resources": []}, {"verbs": ["get"], "apiGroups": [""]}]);
-        assert_eq!(printed(role(inner)), text("[{\"verbs\":[]},{\"verbs\":[\"get\"],\"apiGroups\":[\"\"]}]"));
+        assert_eq!(printed(role(inner)), text("[{\"verbs\":null},{\"verbs\":[\"get\"],\"apiGroups\":[\"\"]}]"));
+    }
+
+    #[test]
+    fn empty_lists_stay_in_what_is_stored_as_json() {
+        let definition = |versions: Value| {
+            let names = json!({"plural": "as", "kind": "A"});
+            let spec = json!({"group": "ex.io", "names": names, "scope": "Cluster", "versions": versions});
+            let status = json!({"conditions": [], "acceptedNames": names, "storedVersions": null});
+            json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1", "metadata": {}, "spec": spec, "status": status})
+        };
+        let mut found = definition(json!([]));
+        normalize(&mut found, 1_000).expect("small");
+        assert_eq!((&found["spec"]["versions"], &found["status"]["conditions"]), (&json!([]), &json!([])));
+        assert_eq!(found["status"]["storedVersions"], Value::Null);
     }
 
     #[test]

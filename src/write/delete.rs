@@ -281,7 +281,7 @@ fn mark(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime) {
     metadata.insert("deletionTimestamp".into(), tree::after(now, grace).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
     if let Some(generation) = tree::integer(object, &["metadata", "generation"]).filter(|g| *g > 0) {
-        tree::set(object, &["metadata", "generation"], (generation + 1).into());
+        tree::set(object, &["metadata", "generation"], generation.wrapping_add(1).into());
     }
 }
 
@@ -320,6 +320,14 @@ mod tests {
     fn what_nothing_holds_goes_at_once() {
         let place = test_place("", "configmaps", Some("n"), "c");
         assert_eq!(decided(&place, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})), Ok(Decision::Remove(None)));
+    }
+
+    #[test]
+    fn a_generation_at_its_limit_wraps() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        let held = json!({"metadata": {"uid": "u", "generation": i64::MAX, "finalizers": ["ex.io/f"]}});
+        let marked = put(decided(&place, &DeleteOptions::default(), held));
+        assert_eq!(tree::integer(&marked, &["metadata", "generation"]), Some(i64::MIN), "as Go counts");
     }
 
     #[test]

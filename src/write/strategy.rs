@@ -236,7 +236,7 @@ fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
     };
     let counted = kinds::counted_metadata(served);
     if spec(old) != spec(new) || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
-        let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0) + 1;
+        let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0).wrapping_add(1);
         tree::member(new, "metadata").insert("generation".into(), generation.into());
     }
 }

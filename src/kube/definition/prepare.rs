@@ -33,7 +33,7 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
     let old = normal(old);
     new["status"] = old["status"].clone();
     let changed = new["spec"] != old["spec"];
-    let generation = old["metadata"].get("generation").and_then(Value::as_i64).unwrap_or_default() + i64::from(changed);
+    let generation = old["metadata"].get("generation").and_then(Value::as_i64).unwrap_or_default().wrapping_add(i64::from(changed));
     object_mut(new, "metadata").insert("generation".to_owned(), Value::from(generation));
     let storage = storage_version(&new["spec"]);
     let status = object_mut(new, "status");

@@ -53,7 +53,7 @@ pub(super) fn count_template(new: &mut Value, old: Option<&Value>) {
     let template = |object: &Value| tree::at(object, &["spec", "template"]).cloned();
     let count = match old {
         None => told(new).max(1),
-        Some(old) => told(old) + i64::from(template(old) != template(new)),
+        Some(old) => told(old).wrapping_add(i64::from(template(old) != template(new))),
     };
     tree::set(new, &["metadata", "annotations", TEMPLATES], json!(count.to_string()));
 }
@@ -72,6 +72,8 @@ mod tests {
         };
         let old = set("a", "4");
         assert_eq!((counted(set("a", "x"), None), counted(set("a", "3"), None)), ("1".to_owned(), "3".to_owned()));
+        let most = set("a", &i64::MAX.to_string());
+        assert_eq!(counted(set("b", ""), Some(&most)), i64::MIN.to_string(), "as Go counts");
         assert_eq!((counted(set("a", "9"), Some(&old)), counted(set("b", "9"), Some(&old))), ("4".to_owned(), "5".to_owned()));
     }
 
