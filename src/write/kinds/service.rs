@@ -15,9 +15,8 @@ pub(super) fn drop_by_type(new: &mut Value, old: &Value) {
         of_type(service, &[BALANCER, "NodePort"]) || of_type(service, &["ClusterIP"]) && is_reached
     };
     let balances = |service: &Value| of_type(service, &[BALANCER]);
-    let needs: [(&str, &dyn Fn(&Value) -> bool); 3] =
-        [("allocateLoadBalancerNodePorts", &balances), ("loadBalancerClass", &balances), ("externalTrafficPolicy", &is_outside)];
-    for (field, is_needed) in needs {
+    for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass", "externalTrafficPolicy"] {
+        let is_needed = |service: &Value| if field == "externalTrafficPolicy" { is_outside(service) } else { balances(service) };
         let is_same = tree::at(new, &["spec", field]) == tree::at(old, &["spec", field]);
         if is_needed(old) && !is_needed(new) && is_same {
             tree::member(new, "spec").remove(field);
