@@ -12,6 +12,7 @@ use crate::{alone::Failure, client::Client};
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// One write.
 pub(super) struct Write {
@@ -86,7 +87,9 @@ impl<'a> Play<'a> {
             // The second change may be of what the first one has taken away.
             set(&mut object, &pointer, value);
         }
-        Ok(Write::new(if is_patch { "PATCH" } else { "PUT" }, format!("{target}{part}"), &object))
+        let write = Write::new(if is_patch { "PATCH" } else { "PUT" }, format!("{target}{part}"), &object);
+        // Kubelets send these.
+        Ok(if is_patch && self.rng.random_bool(0.5) { Write { media: STRATEGIC, ..write } } else { write })
     }
 
     async fn of_pods(&mut self, node: &str) -> Result<Write, Failure> {
