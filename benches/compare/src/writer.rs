@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::certs::Certificates;
-use crate::{custom, pods};
 use crate::load::{Connection, Protocol, STAMPS, Stamp, Target, WriteTimes, now_micros, seq_of, tls};
+use crate::{custom, pods};
 
 /// Seconds until new custom resources are served.
 const DEFINED_SECONDS: u64 = 120;

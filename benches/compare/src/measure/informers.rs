@@ -56,7 +56,11 @@ impl Bench {
         figures.add(side, row("informers", key, format!("{what}: the last is synced after"), "s"), took.as_secs_f64());
         figures.add(side, row("informers_cpu", key, format!("… server, {}", start.title), "s CPU"), server.as_secs_f64());
         figures.add(side, row("informers_peak", key, format!("… memory, peak, {}", start.title), "MB RSS"), super::as_float(peak) / 1e6);
-        figures.add(side, super::plain("informers_client", key, format!("… load generator, {}", start.title), "s CPU"), client.as_secs_f64());
+        figures.add(
+            side,
+            super::plain("informers_client", key, format!("… load generator, {}", start.title), "s CPU"),
+            client.as_secs_f64(),
+        );
         figures.add(
             side,
             super::plain("informers_bytes", key, format!("… size of an object, {}", start.title), "bytes"),

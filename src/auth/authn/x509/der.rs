@@ -149,7 +149,7 @@ impl<'d> Reader<'d> {
         let text = std::str::from_utf8(element.contents).ok()?;
         match element.tag {
             UTC_TIME => utc_time(text),
-            GENERALIZED_TIME => moment(text.get(..4)?.parse().ok()?, text.get(4..)?, true),
+            GENERALIZED_TIME => moment(digits(text.get(..4)?)?, text.get(4..)?, true),
             _ => None,
         }
     }
@@ -204,7 +204,7 @@ fn moment(year: i64, text: &str, has_seconds: bool) -> Option<i64> {
     let offset = match zone.split_at_checked(1)? {
         ("Z", "") => 0,
         (sign @ ("+" | "-"), rest) if rest.len() == 4 => {
-            let (hours, minutes) = (digits(&rest[..2])?, digits(rest.get(2..)?)?);
+            let (hours, minutes) = (digits(rest.get(..2)?)?, digits(rest.get(2..)?)?);
             let seconds = hours * 3600 + minutes * 60;
             if seconds == 0 || hours > 24 || minutes > 59 {
                 return None;
@@ -278,10 +278,12 @@ mod tests {
             "700101000000.5Z",
             "7001010000z",
             "é0101000000Z",
+            "700101010000+aéb",
         ] {
             assert_eq!(time(UTC_TIME, wrong), None, "{wrong}");
         }
         assert_eq!(time(GENERALIZED_TIME, "197001010000Z"), None, "seconds must be there");
+        assert_eq!(time(GENERALIZED_TIME, "+9700101000000Z"), None, "a year is four digits");
     }
 
     proptest! {
