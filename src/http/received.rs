@@ -122,8 +122,9 @@ impl Http1Body {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         self.remains.lock().is_held_back = false;
-        let frame = ready!(Pin::new(body).poll_frame(cx));
-        if frame.is_none() {
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        // Whoever knows that nothing follows asks no more, and may keep the body.
+        if frame.is_none() || body.is_end_stream() {
             self.end();
         }
         Poll::Ready(frame)

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{HeaderValue, header};
+use http_body_util::BodyExt;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -110,7 +111,7 @@ impl Papers {
 
 /// A server under test: answers with who it thinks the client is, after `/slow`'s pause where asked, to `/never` not at all, to `/large` with [`LARGE`]
 /// bytes, to `/faulty` with a body that panics after its first frame, to `/events` with a watch of two events, to `/told` with one that
-/// has a length. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it.
+/// has a length. It reads the body of a request for `/body`, and has [`BODY_TIME`] for it; that of one for `/kept` it reads and keeps.
 struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -189,6 +190,17 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Connecti
                     return answer;
                 }
                 "/large" => body = "a".repeat(LARGE),
+                "/kept" => {
+                    let mut sent = request.into_body();
+                    while !http_body::Body::is_end_stream(&sent) {
+                        sent.frame().await.expect("more of it").expect("it comes");
+                    }
+                    // As a client of another server does that passes it on.
+                    tokio::spawn(async move {
+                        sleep(LONG).await;
+                        drop(sent);
+                    });
+                }
                 "/body" => {
                     let read = Whole::read(request.into_body(), &info, Instant::now() + BODY_TIME).await;
                     (code, body) = match read {

@@ -1,5 +1,7 @@
 //! Bodies that do not come, come slowly, or are too many.
 
+use tokio::io::{AsyncBufReadExt, BufReader};
+
 use super::*;
 
 /// A budget that leaves each connection 1 MiB.
@@ -107,4 +109,23 @@ async fn a_stop_gives_up_half_bodies_at_once() {
     server.stop.send(true).expect("it listens");
     assert_eq!(code(&read_all(half).await), "503");
     assert_eq!(timeout(LONG / 2, server.task).await.expect("at once").expect("no panic").expect("served"), 0);
+}
+
+/// One that the service has read, one that it has not, and one that is too long for that.
+#[tokio::test]
+async fn a_connection_goes_on_when_the_body_is_over() {
+    let server = plain(limits());
+    let mut stream = BufReader::new(connect(&server).await);
+    for (path, bytes, goes_on) in [("/kept", 5, true), ("/none", 5, true), ("/none", 200_000, true), ("/none", 300_000, false)] {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", length(bytes));
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        stream.write_all(&vec![b'a'; bytes]).await.expect("sent");
+        let (mut answer, mut body) = (String::new(), [0; 5]);
+        while !answer.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut answer).await.expect("a head") > 0, "{answer}");
+        }
+        stream.read_exact(&mut body).await.expect("local");
+        assert_eq!(!answer.contains("connection: close"), goes_on, "{path} {bytes}: {answer}");
+    }
+    assert_eq!(stream.read(&mut [0]).await.expect("no reset"), 0, "it is over");
 }
