@@ -22,7 +22,7 @@ enum Outcome {
 }
 
 fn ours(authorities: &Arc<Authorities>, chain: &[CertificateDer<'static>], now: SystemTime) -> Outcome {
-    let verifier = handshake_verifier(&[authorities.clone()]).expect("there are authorities");
+    let verifier = handshake_verifier(std::slice::from_ref(authorities)).expect("there are authorities");
     if verifier.verify_client_cert(&chain[0], &chain[1..], UnixTime::since_unix_epoch(Duration::ZERO)).is_err() {
         return Outcome::Refused;
     }
