@@ -35,7 +35,7 @@ pub enum Received {
     Stream(StreamBody),
 }
 
-/// A body over HTTP/1.1. What was not read of it when it is dropped goes to its [`Remains`].
+/// A body over HTTP/1.1. What was not read of it when it is dropped can still be drained.
 #[derive(Debug)]
 pub struct Http1Body {
     body: Option<Incoming>,
