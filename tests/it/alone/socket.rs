@@ -40,7 +40,6 @@ const CLOSES: (&str, &str) = ("Connection", "close, Upgrade");
 
 const SHAKES: &[Shake] = &[
     (BY_NAME, &[], ACCEPTED),
-    (BY_NAME, &[("Origin", "")], "403 "),
     (BY_NAME, &[(PROTOCOL, "any.thing at all")], "101 s3pPLMBiTxaQ9kYGzzhZRbK+xOo= any.thing at all; ADDED, close 1000, end"),
     (BY_NAME, &[(PROTOCOL, "a, b")], "400 "),
     (BY_NAME, &[(PROTOCOL, "a,")], "400 "),
@@ -63,11 +62,16 @@ const SHAKES: &[Shake] = &[
     // Not upgrades: an ordinary watch.
     (BY_NAME, &[("Connection", "close")], "200 ADDED"),
     (BY_NAME, &[("Upgrade", "h2c"), CLOSES], "200 ADDED"),
-    // What is wrong with the request comes before what is wrong with the handshake.
-    ("labelSelector=a%20b%20c", &[("Origin", ""), CLOSES], "400 BadRequest"),
     ("resourceVersionMatch=Exact", &[CLOSES], "422 Invalid"),
     ("resourceVersion=x", &[CLOSES], "500 "),
     ("watch=false", &[CLOSES], "200 ConfigMapList"),
+];
+
+/// The same on a listener that asks who comes, without an `Origin`; the other one lets nobody in who has none.
+const WITHOUT_ORIGIN: &[Shake] = &[
+    (BY_NAME, &[("Origin", "")], "403 "),
+    // What is wrong with the request comes before what is wrong with the handshake.
+    ("labelSelector=a%20b%20c", &[("Origin", ""), CLOSES], "400 BadRequest"),
 ];
 
 /// The same on a listener that asks who comes, without an `Authorization` header. `@` is the start of a subprotocol that is a token.
@@ -111,9 +115,7 @@ const TALKS: &[(&[Say], &str)] = &[
 
 /// Everything that this server, or another one, answers otherwise than recorded. The object must be there.
 pub(crate) async fn differences(client: &Client) -> Result<Vec<String>, Failure> {
-    let shakes = join_all(SHAKES.iter().map(|(parameters, headers, expected)| async move {
-        differs(&format!("{parameters} {headers:?}"), expected, shake(client, parameters, headers).await)
-    }));
+    let shakes = shaken(client, SHAKES);
     let talks = join_all(
         TALKS
             .iter()
@@ -122,6 +124,18 @@ pub(crate) async fn differences(client: &Client) -> Result<Vec<String>, Failure>
     );
     let (shakes, talks) = tokio::join!(shakes, talks);
     Ok(shakes.into_iter().chain(talks).flatten().collect())
+}
+
+/// The same of the answers to who has no `Origin`; the server must ask who comes.
+pub(crate) async fn differences_without_origin(client: &Client) -> Vec<String> {
+    shaken(client, WITHOUT_ORIGIN).await.into_iter().flatten().collect()
+}
+
+async fn shaken(client: &Client, shakes: &[Shake]) -> Vec<Option<String>> {
+    let shaken = shakes.iter().map(|(parameters, headers, expected)| async move {
+        differs(&format!("{parameters} {headers:?}"), expected, shake(client, parameters, headers).await)
+    });
+    join_all(shaken).await
 }
 
 /// The same of the answers to tokens; the server must ask for them.
@@ -244,8 +258,14 @@ async fn sockets_are_those_of_kube_apiserver() -> Outcome {
     assert_eq!(differences(&plain).await?, [""; 0], "plain");
     assert_eq!(differences(&secure).await?, [""; 0], "TLS");
     assert_eq!(differences_of_tokens(&secure).await, [""; 0]);
+    assert_eq!(differences_without_origin(&secure).await, [""; 0]);
     // A page of another origin gets no further on the listener that asks nobody who they are.
-    for headers in [[("Origin", "http://evil.example"), CLOSES], [("Origin", "null"), CLOSES], [("Sec-Fetch-Site", "cross-site"), CLOSES]] {
+    for headers in [
+        [("Origin", "http://evil.example"), CLOSES],
+        [("Origin", "null"), CLOSES],
+        [("Origin", ""), CLOSES],
+        [("Sec-Fetch-Site", "cross-site"), CLOSES],
+    ] {
         assert_eq!(shake(&plain, BY_NAME, &headers).await?, "403 Forbidden", "{headers:?}");
     }
     assert_eq!(shake(&secure, BY_NAME, &[("Origin", "https://elsewhere.example")]).await?, ACCEPTED);

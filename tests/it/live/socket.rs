@@ -6,7 +6,7 @@ use super::{
     objects, say,
 };
 use crate::{
-    alone::socket::{differences, differences_of_tokens, prepare},
+    alone::socket::{differences, differences_of_tokens, differences_without_origin, prepare},
     client::{Client, SocketFrame},
 };
 
@@ -44,7 +44,8 @@ async fn looked_at(floor: &Floor, ours: &Client, theirs: &Client) -> Result<Vec<
     // The plain listener asks for no token.
     let (_, asks) = floor.ours_url();
     for (name, client) in [("theirs", theirs), ("ours", ours)].into_iter().take(if asks { 2 } else { 1 }) {
-        wrong.extend(differences_of_tokens(client).await.into_iter().map(|difference| format!("{name}: {difference}")));
+        let differences = differences_of_tokens(client).await.into_iter().chain(differences_without_origin(client).await);
+        wrong.extend(differences.map(|difference| format!("{name}: {difference}")));
     }
     let (left, right) = (frames(theirs).await?, frames(ours).await?);
     if left != right || left.len() < 5 {
