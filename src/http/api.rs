@@ -380,7 +380,10 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
         Route::Root => whole(reply.whole(StatusCode::OK, "application/json", catalogue.paths(PATHS))),
         // The aggregator asks for no method here, the router of built-in groups does.
         Route::Groups => discovery(reply, Asked::Discovery, &request, || catalogue.api_group_list(), || catalogue.aggregated_groups()),
-        Route::Group(group) if request.method() != Method::GET && catalogue.is_built_in_group(group) => {
+        // Where it does not know the path.
+        Route::Group(group)
+            if request.method() != Method::GET && request.uri().path().ends_with("//") && catalogue.is_built_in_group(group) =>
+        {
             whole(reply.status(&Status::method_not_allowed()))
         }
         Route::Group(group) => match catalogue.api_group(group) {
