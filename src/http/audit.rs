@@ -5,26 +5,24 @@ use std::{
     future::Future,
     net::{IpAddr, Ipv4Addr},
     panic::{AssertUnwindSafe, resume_unwind},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::SystemTime,
 };
 
 use ::audit::{Met, OBJECT_BYTES_MAX, Record, Stage};
-use axum::{body::Body, extract::Request, response::Response};
-use bytes::Bytes;
+use axum::{extract::Request, response::Response};
 use futures_util::FutureExt;
 use http::{
     HeaderMap, StatusCode,
     header::{AUTHORIZATION, USER_AGENT},
 };
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use tokio::time::Instant;
 
 use super::{
     api::{Api, Arrived, arrived, connection, whole},
     body::is_small,
+    held::held,
     line::RequestLine,
     request_info::request_info,
     resource::Call,
@@ -95,7 +93,7 @@ pub(super) async fn ended(audited: Audited, served: impl Future<Output = Respons
     if let Some(handshake) = response.extensions().get::<Handshake>() {
         handshake.hold(ending);
     } else if is_long && response.body().size_hint().exact().is_none() {
-        return response.map(|body| Body::new(Held { body, _ending: ending }));
+        return response.map(|body| held(body, ending));
     } else {
         ending.forget();
         record.tell(Stage::ResponseComplete).await;
@@ -236,32 +234,10 @@ impl Drop for Ending {
     }
 }
 
-/// A body with what tells its end.
-struct Held {
-    body: Body,
-    _ending: Ending,
-}
-
-impl http_body::Body for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ::audit::{Audit, Counters, Format, LogConfig, Mode, Policy, start_log};
+    use axum::body::Body;
     use http::{HeaderName, HeaderValue};
 
     use super::*;

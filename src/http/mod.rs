@@ -22,6 +22,7 @@ mod gzip;
 mod gzip_body;
 pub mod hand_on;
 pub mod health;
+mod held;
 mod incoming;
 pub mod inflight;
 pub mod last_use;

@@ -1,21 +1,16 @@
 //! A line in the log for each request, with the fields of kube-apiserver's, where the log level asks for it (`--v=3`).
 
-use std::{
-    net::SocketAddr,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::net::SocketAddr;
 
-use axum::{body::Body, extract::Request, response::Response};
-use bytes::Bytes;
+use axum::{extract::Request, response::Response};
 use http::{
     Method, StatusCode,
     header::{CONTENT_TYPE, USER_AGENT},
 };
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use tokio::time::Instant;
 
-use super::{api::connection, line::RequestLine, request_info::request_info, respond::AUDIT_ID};
+use super::{api::connection, held::held, line::RequestLine, request_info::request_info, respond::AUDIT_ID};
 
 /// Bytes of an audit ID that the log shows, as in kube-apiserver.
 const AUDIT_ID_MAX: usize = 64;
@@ -50,7 +45,7 @@ impl Told {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS || response.body().size_hint().exact().is_some() {
             return response;
         }
-        response.map(|body| Body::new(ToldBody { body, _ending: ending }))
+        response.map(|body| held(body, ending))
     }
 }
 
@@ -91,31 +86,10 @@ impl Drop for Ending {
     }
 }
 
-/// The body of an answer that is told when it is over.
-struct ToldBody {
-    body: Body,
-    _ending: Ending,
-}
-
-impl http_body::Body for ToldBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     #[test]
