@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Failure, Outcome, asked};
 use crate::{
-    client::Client,
+    client::{Client, Request},
     live::{
         free_address,
         peers::{Running, Site, TOKEN},
@@ -25,6 +25,18 @@ struct Cluster {
     host_at: SocketAddr,
 }
 
+/// Has the host say whom it believes; it may have made an empty ConfigMap of its own.
+async fn tell(host: &Client, site: &Site) -> Outcome {
+    let map = authentication(site)?.to_string();
+    let answer = host.ask(&Request { method: "POST", target: CONFIG_MAPS, body: Some(map.as_bytes()) }).await?;
+    if answer.status == 409 {
+        let target = format!("{CONFIG_MAPS}/extension-apiserver-authentication");
+        return asked(host, ("PUT", &target), Some(&authentication(site)?), 200).await.map(drop);
+    }
+    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    Ok(())
+}
+
 impl Cluster {
     /// The host, with what a kube-apiserver says of its proxy.
     async fn start() -> Result<Cluster, Failure> {
@@ -35,7 +47,7 @@ impl Cluster {
         let host = site.start("host", command)?;
         let client = site.client(host_at);
         host.ready(&client).await.map_err(|error| error.to_string())?;
-        asked(&client, ("POST", CONFIG_MAPS), Some(&authentication(&site)?), 201).await?;
+        tell(&client, &site).await?;
         let user = json!({"token": TOKEN});
         let at = json!({"server": format!("https://{host_at}"), "certificate-authority": site.path().join("ca.crt")});
         let kubeconfig = json!({"clusters": [{"name": "a", "cluster": at}], "users": [{"name": "a", "user": user}],
@@ -285,7 +297,7 @@ async fn it_is_ready_when_the_host_has_said_whom_it_believes() -> Outcome {
         }))
     })
     .await?;
-    asked(&admin, ("POST", CONFIG_MAPS), Some(&authentication(&cluster.site)?), 201).await?;
+    tell(&admin, &cluster.site).await?;
     running.ready(&nobody).await.map_err(|error| error.to_string())?;
     let proxy = cluster.proxy(at)?;
     // New handshakes learn of new authorities a moment later, as of new files.

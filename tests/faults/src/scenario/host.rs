@@ -149,10 +149,14 @@ impl<'a> Host<'a> {
         self.ready().await
     }
 
-    /// Creates an object of the host.
-    async fn create(&self, path: &str, object: &Value) -> Result<()> {
-        let (status, body) = self.plain.whole("POST", path, json_body(object), ANSWER).await?;
-        ensure!(status == 201, "{path}: {status} {}", String::from_utf8_lossy(&body));
+    /// Creates an object of the host, or replaces the one that the host has made itself.
+    async fn write(&self, path: &str, object: &Value) -> Result<()> {
+        let (mut status, mut body) = self.plain.whole("POST", path, json_body(object), ANSWER).await?;
+        if status == 409 {
+            let path = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+            (status, body) = self.plain.whole("PUT", &path, json_body(object), ANSWER).await?;
+        }
+        ensure!(matches!(status, 200 | 201), "{path}: {status} {}", String::from_utf8_lossy(&body));
         Ok(())
     }
 }
@@ -188,13 +192,13 @@ async fn extending(host: &Host<'_>) -> Result<Vec<String>> {
         "requestheader-username-headers": "[\"X-Remote-User\"]", "requestheader-group-headers": "[\"X-Remote-Group\"]",
         "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]"});
     let map = json!({"metadata": {"name": "extension-apiserver-authentication"}, "data": data});
-    host.create("/api/v1/namespaces/kube-system/configmaps", &map).await?;
+    host.write("/api/v1/namespaces/kube-system/configmaps", &map).await?;
     let (rbac, group) = ("/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
     let rule = json!({"apiGroups": ["faults.example"], "resources": ["records"], "verbs": ["get", "list", "watch"]});
-    host.create(&format!("{rbac}/clusterroles"), &json!({"metadata": {"name": READERS}, "rules": [rule]})).await?;
+    host.write(&format!("{rbac}/clusterroles"), &json!({"metadata": {"name": READERS}, "rules": [rule]})).await?;
     let binding = json!({"metadata": {"name": READERS}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": READERS},
         "subjects": [{"apiGroup": group, "kind": "Group", "name": READERS}]});
-    host.create(&format!("{rbac}/clusterrolebindings"), &binding).await?;
+    host.write(&format!("{rbac}/clusterrolebindings"), &binding).await?;
 
     let (ports, file) = (host.options.ports(), |name: &str| host.dir.join(name));
     let at =
@@ -238,7 +242,7 @@ async fn play(stage: &mut Stage, host: &mut Host<'_>, to: &Entrances, fault: Fau
     let team = format!("team-{name}");
     until("somebody new may read", async || is(200, &read(&to.proxy.bringing(&format!("late-{name}"), READERS)).await)).await?;
     until("another token is known", async || is(200, &read(&to.tokens.with_token(&format!("late-{name}"))).await)).await?;
-    host.create("/api/v1/namespaces", &json!({"metadata": {"name": team}})).await?;
+    host.write("/api/v1/namespaces", &json!({"metadata": {"name": team}})).await?;
     until("a new namespace is known", async || is(201, &write(&to.proxy, &team).await)).await
 }
 
