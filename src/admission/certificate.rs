@@ -1,7 +1,7 @@
 //! `certificatesigningrequests`: a kubelet asks for certificates of its own node only.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use x509_parser::{certification_request::X509CertificationRequest, pem::Pem, prelude::FromDer};
+use x509_parser::{certification_request::X509CertificationRequest, pem::Pem, prelude::FromDer, x509::X509Name};
 
 use crate::{Attributes, NODE_USER, Operation, Verdict, forbid, tree};
 
@@ -25,15 +25,26 @@ pub(crate) fn admit(node: &str, write: &Attributes<'_>) -> Verdict {
 
 /// The last common name of the subject; empty if there is none.
 fn common_name(request: &str) -> Result<String, &'static str> {
+    subject(request, |subject| {
+        let last = subject.iter_common_name().last();
+        last.and_then(|name| name.as_str().ok()).unwrap_or_default().to_owned()
+    })
+}
+
+/// The organizations of the subject.
+pub(crate) fn organizations(request: &str) -> Result<Vec<String>, &'static str> {
+    subject(request, |subject| subject.iter_organization().filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect())
+}
+
+/// What `read` finds in the subject of a request.
+fn subject<T>(request: &str, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
     let pem = STANDARD.decode(request).unwrap_or_default();
     let der = first_block(&pem).ok_or("PEM block type must be CERTIFICATE REQUEST")?;
     let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|_| malformed(&der))?;
     if !rest.is_empty() {
         return Err("asn1: syntax error: trailing data");
     }
-    let names = request.certification_request_info.subject.iter_common_name();
-    let last = names.last().and_then(|name| name.as_str().ok()).unwrap_or_default();
-    Ok(last.to_owned())
+    Ok(read(&request.certification_request_info.subject))
 }
 
 /// The bytes of the first block, if they are of a request.

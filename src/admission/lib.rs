@@ -1,4 +1,5 @@
-//! What kubelets may write: the admission plugin NodeRestriction of kube-apiserver, with the feature gates that 1.36 has by default.
+//! What kubelets may write, and who approves and signs certificates: the admission plugins NodeRestriction, CertificateApproval, CertificateSigning and
+//! CertificateSubjectRestriction of kube-apiserver, with the feature gates that 1.36 has by default.
 //!
 //! Objects are JSON trees with the defaults and the normal form of their types. Of no kind that is judged here do the served versions differ in a field
 //! that counts, so an object may be in the version of the request or in that of storage.
@@ -11,6 +12,7 @@ mod driver;
 mod node;
 mod pod;
 mod references;
+mod signing;
 mod token;
 mod tree;
 
@@ -23,6 +25,9 @@ const NODE_USER: &str = "system:node:";
 
 /// The group of nodes.
 const NODES: &str = "system:nodes";
+
+/// What certificates are asked for with.
+const SIGNING_REQUESTS: (&str, &str) = ("certificates.k8s.io", "certificatesigningrequests");
 
 /// The namespace of the leases with which nodes say that they live.
 const LEASES_NAMESPACE: &str = "kube-node-lease";
@@ -120,6 +125,9 @@ pub trait Cluster {
     /// Whether the authorizers allow the user who writes to ask for tokens of this account for this audience: the verb
     /// `request-serviceaccounts-token-audience` of a resource with the audience's name.
     fn may_request_audience(&self, namespace: &str, account: &str, audience: &str) -> bool;
+
+    /// Whether the authorizers allow the user who writes to `approve` or `sign` for this signer.
+    fn may_act_for_signer(&self, verb: &'static str, signer: &str) -> bool;
 }
 
 /// Why a write is refused.
@@ -167,12 +175,22 @@ pub fn node_of<'u>(user: &'u str, groups: &[String]) -> Option<&'u str> {
     user.strip_prefix(NODE_USER).filter(|_| groups.iter().any(|group| group == NODES))
 }
 
-/// Judges a write by the kubelet of this node.
+/// Whether writes of this resource are judged whoever writes.
+#[must_use]
+pub fn judges_everybody(group: &str, resource: &str) -> bool {
+    (group, resource) == SIGNING_REQUESTS
+}
+
+/// Judges a write, by the kubelet of this node if there is one.
 ///
 /// # Errors
-/// It is not for this node to write.
-pub fn admit(node: &str, write: &Attributes<'_>, cluster: &dyn Cluster) -> Result<(), Refusal> {
-    judge(node, write, cluster).map_err(|reason| match reason {
+/// It is not for this user to write.
+pub fn admit(node: Option<&str>, write: &Attributes<'_>, cluster: &dyn Cluster) -> Result<(), Refusal> {
+    let mut verdict = node.map_or(Ok(()), |node| judge(node, write, cluster));
+    if judges_everybody(write.group, write.resource) {
+        verdict = verdict.and_then(|()| signing::admit(write, cluster));
+    }
+    verdict.map_err(|reason| match reason {
         Reason::Forbidden(why) => Refusal::Forbidden { name: named(write).to_owned(), why },
         Reason::NotFound(kind, name) => Refusal::NotFound { kind: kind.singular(), name },
     })
@@ -188,7 +206,7 @@ fn judge(node: &str, write: &Attributes<'_>, cluster: &dyn Cluster) -> Verdict {
         ("", "persistentvolumeclaims") => claim::admit(node, write),
         ("", "serviceaccounts") => token::admit(node, write, cluster),
         ("certificates.k8s.io", "podcertificaterequests") => forbid("PodCertificateRequest feature gate is disabled"),
-        ("certificates.k8s.io", "certificatesigningrequests") => certificate::admit(node, write),
+        SIGNING_REQUESTS => certificate::admit(node, write),
         ("coordination.k8s.io", "leases") => lease(node, write),
         ("storage.k8s.io", "csinodes") => csi_node(node, write),
         ("resource.k8s.io", "resourceslices") => slice(node, write),

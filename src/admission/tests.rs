@@ -31,6 +31,10 @@ impl Cluster for Known {
     fn may_request_audience(&self, _: &str, account: &str, audience: &str) -> bool {
         self.allowed == Some((account, audience))
     }
+
+    fn may_act_for_signer(&self, verb: &'static str, signer: &str) -> bool {
+        self.allowed == Some((verb, signer))
+    }
 }
 
 fn cluster() -> Known {
@@ -56,7 +60,7 @@ fn told(
         object: (!object.is_null()).then_some(object),
         old: (!old.is_null()).then_some(old),
     };
-    match admit("n1", &write, known) {
+    match admit(Some("n1"), &write, known) {
         Ok(()) => String::new(),
         Err(Refusal::Forbidden { name, why }) => format!("{name}: {why}"),
         Err(Refusal::NotFound { kind, name }) => format!("no {kind} {name}"),
@@ -87,7 +91,7 @@ fn nodes_are_users_of_their_group() {
         old: None,
     };
     let why = "could not determine node from user \"system:node:\"".to_owned();
-    assert_eq!(admit("", &write, &cluster()), Err(Refusal::Forbidden { name: "Unknown".to_owned(), why }));
+    assert_eq!(admit(Some(""), &write, &cluster()), Err(Refusal::Forbidden { name: "Unknown".to_owned(), why }));
 }
 
 /// A mirror pod as a kubelet makes it, with changes.
@@ -300,7 +304,7 @@ fn leases_csi_nodes_and_slices_bear_the_nodes_name() {
     let lease = |operation, namespace: &'static str, name: &str, object: &Value| {
         let (group, resource, subresource) = ("coordination.k8s.io", "leases", "");
         let write = Attributes { user: "", operation, group, resource, subresource, namespace, name, object: Some(object), old: None };
-        admit("n1", &write, &cluster()).map_err(|refusal| format!("{refusal:?}"))
+        admit(Some("n1"), &write, &cluster()).map_err(|refusal| format!("{refusal:?}"))
     };
     assert_eq!(lease(Operation::Create, "kube-node-lease", "n1", &named("n1")), Ok(()));
     assert!(
@@ -367,6 +371,57 @@ fn a_kubelet_asks_for_certificates_of_its_node() {
     assert_eq!(asks("example.com/own", other), "");
     let pod = told(&cluster(), (Operation::Create, "certificates.k8s.io", "podcertificaterequests", ""), "x", &json!({}), &NONE);
     assert_eq!(pod, "x: PodCertificateRequest feature gate is disabled");
+}
+
+/// A request of a member of system:masters.
+const OF_A_MASTER: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIaU1JR0pBZ0VBTUNjeEZ6QVZCZ05WQkFvTURuTjVjM1JsYlRwdFlYTjBaWEp6TVF3d0NnWURWUVFEREFOcQpiMlV3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVRpN0ZTQUcxS2tqWDBZNGwrY3RrY2NsR1Y0CitLbzVIZGxBWGR4QlFKOTZVdHFIajREZThUNXQ1YkxtM01jd3pSNUlOTjh2YXRDTS9VcGwwVFhLT205TG9BQXcKQ2dZSUtvWkl6ajBFQXdJRFNBQXdSUUloQU9QMS9jNzFqS2dmS21MS2daTnI3RXFxdjJ3cjlLSVNwOXZrd0VIbgpuNEZSQWlBMjhWcEE1SEI2NmhXeHhaQW5tYjFVQ2FnT1Jyc2dJVktMangvQmVhRlFpQT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
+
+#[test]
+fn who_approves_and_signs_may_do_so_for_the_signer() {
+    let judged = |known: &Known, (operation, subresource): (Operation, &str), object: &Value, old: &Value| {
+        let (group, resource) = SIGNING_REQUESTS;
+        let write = Attributes {
+            user: "joe",
+            operation,
+            group,
+            resource,
+            subresource,
+            namespace: "",
+            name: "r",
+            object: Some(object),
+            old: Some(old),
+        };
+        match admit(None, &write, known) {
+            Ok(()) => String::new(),
+            Err(Refusal::Forbidden { name, why }) => format!("{name}: {why}"),
+            Err(other) => panic!("{other:?} where a 403 is expected"),
+        }
+    };
+    let of = |signer: &str, status: Value| json!({"spec": {"signerName": signer, "request": OF_A_MASTER}, "status": status});
+    let allowed = |verb, signer| Known { allowed: Some((verb, signer)), ..Known::default() };
+    let old = of("ex.io/a", json!({}));
+    let lying = of("ex.io/b", json!({"conditions": [{"type": "Approved"}]}));
+    let approval = (Operation::Update, "approval");
+    assert_eq!(
+        judged(&allowed("approve", "ex.io/b"), approval, &lying, &old),
+        "r: user not permitted to approve requests with signerName \"ex.io/a\""
+    );
+    assert_eq!(judged(&allowed("approve", "ex.io/a"), approval, &lying, &old), "");
+    assert_eq!(judged(&allowed("approve", "ex.io/*"), approval, &lying, &old), "");
+    let status = (Operation::Update, "status");
+    assert_eq!(
+        judged(&allowed("approve", "ex.io/a"), status, &lying, &old),
+        "r: user not permitted to sign requests with signerName \"ex.io/a\""
+    );
+    assert_eq!(judged(&allowed("sign", "ex.io/*"), status, &lying, &old), "");
+    assert_eq!(judged(&Known::default(), status, &of("ex.io/b", json!({"conditions": []})), &old), "", "nothing changes");
+    let create = (Operation::Create, "");
+    let clients = "kubernetes.io/kube-apiserver-client";
+    let refused = "r: use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+    assert_eq!(judged(&Known::default(), create, &of(clients, NONE), &NONE), refused);
+    assert_eq!(judged(&Known::default(), create, &of("ex.io/a", NONE), &NONE), "");
+    let unread = json!({"spec": {"signerName": clients, "request": "YQ=="}});
+    assert_eq!(judged(&Known::default(), create, &unread, &NONE), "r: failed to parse CSR: PEM block type must be CERTIFICATE REQUEST");
 }
 
 fn requested(pod: &str, uid: &str, audiences: &[&str]) -> Value {

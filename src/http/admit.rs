@@ -1,4 +1,4 @@
-//! Admission: before anything is written, a kubelet is asked what it may write. It comes where kube-apiserver has it, with the objects that are there then.
+//! Admission: before anything is written, `admission` judges it. It comes where kube-apiserver has it, with the objects that are there then.
 
 use std::sync::Arc;
 
@@ -15,21 +15,25 @@ use auth::authz::{self, Authorizer, Decision, Resource, Target};
 /// The verb of a kubelet that asks for a token of an audience which its pod does not name.
 const REQUEST_AUDIENCE: &str = "request-serviceaccounts-token-audience";
 
+/// Group and resource of the signers of certificates, which exist for the authorizers only.
+const SIGNERS: (&str, &str) = ("certificates.k8s.io", "signers");
+
 /// Who judges the writes of one request.
 pub(super) struct Admission<'a> {
     api: &'a Api,
     user: &'a User,
     path: &'a ResourcePath,
-    /// The node whose kubelet asks.
-    node: &'a str,
+    /// The node whose kubelet asks, if it is one.
+    node: Option<&'a str>,
 }
 
 impl<'a> Admission<'a> {
-    /// Returns who judges what this user writes there; nobody if he may write what the authorizers allow: he is no kubelet, or they are not asked what
-    /// kubelets may.
+    /// Returns who judges what this user writes there; nobody if the user may write what the authorizers allow: no kubelet (or they are not asked what
+    /// kubelets may), and a resource that is judged for kubelets only.
     pub(super) fn of(api: &'a Api, user: &'a User, path: &'a ResourcePath) -> Option<Self> {
-        let node = admission::node_of(&user.name, &user.groups).filter(|_| api.access.restricts_nodes())?;
-        Some(Self { api, user, path, node })
+        let node = admission::node_of(&user.name, &user.groups).filter(|_| api.access.restricts_nodes());
+        let is_judged = node.is_some() || admission::judges_everybody(&path.group, &path.resource);
+        is_judged.then_some(Self { api, user, path, node })
     }
 
     /// Judges an object that is to be written, with the one that it replaces.
@@ -92,6 +96,12 @@ impl Cluster for Known<'_> {
         let mut json = Vec::new();
         resource.forms.whole().form.object_into(known.view.store.find(key.as_bytes())?, &mut json);
         serde_json::from_slice(&json).ok()
+    }
+
+    fn may_act_for_signer(&self, verb: &'static str, signer: &str) -> bool {
+        let resource = Resource { group: SIGNERS.0, version: "*", resource: SIGNERS.1, name: signer, ..Resource::default() };
+        let asked = authz::Attributes { user: self.user, verb, target: Target::Resource(resource) };
+        self.authorizer.decide(&asked).decision == Decision::Allow
     }
 
     fn may_request_audience(&self, namespace: &str, account: &str, audience: &str) -> bool {

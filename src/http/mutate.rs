@@ -22,7 +22,7 @@ use crate::access::Access;
 use crate::read::{options::ListOptions, serve::List, target::Target as Listed};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
-    Approval, Ask, Deletion, DeletionApproval, Part, PatchKind, Requester, Seen, Syntax, Written,
+    Approval, Ask, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Seen, Syntax, Written,
     failure::{Named, WriteError},
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
     place::Place,
@@ -42,6 +42,7 @@ const DELETED_AT_ONCE: i64 = 10_000;
 enum Write {
     Create,
     Bind,
+    Evict,
     Replace(Part),
     ReplaceScale,
     Patch(Part),
@@ -53,7 +54,7 @@ enum Write {
 impl Write {
     fn verb(self) -> Verb {
         match self {
-            Self::Create | Self::Bind => Verb::Create,
+            Self::Create | Self::Bind | Self::Evict => Verb::Create,
             Self::Replace(_) | Self::ReplaceScale => Verb::Update,
             Self::Patch(_) | Self::PatchScale => Verb::Patch,
             Self::Delete => Verb::Delete,
@@ -133,19 +134,20 @@ impl Call<'_> {
             (&Method::POST, false, _) if in_one_place && has("create") => Some(Write::Create),
             // The body alone says what is created.
             (&Method::POST, true, false) if served.custom && has("create") => Some(Write::Create),
-            (&Method::POST, true, true) if sub("create") == Some("binding") => Some(Write::Bind),
+            (&Method::POST, true, true) => match sub("create") {
+                Some("binding") => Some(Write::Bind),
+                Some("eviction") => Some(Write::Evict),
+                _ => None,
+            },
             (&Method::PUT, true, false) if has("update") => Some(Write::Replace(Part::Main)),
             (&Method::PATCH, true, false) if has("patch") => Some(Write::Patch(Part::Main)),
             (&Method::PUT, true, true) => match sub("update") {
-                Some("status") => Some(Write::Replace(Part::Status)),
-                Some("finalize") => Some(Write::Replace(Part::Finalizers)),
                 Some("scale") => Some(Write::ReplaceScale),
-                _ => None,
+                other => other.and_then(part).map(Write::Replace),
             },
             (&Method::PATCH, true, true) => match sub("patch") {
-                Some("status") => Some(Write::Patch(Part::Status)),
                 Some("scale") => Some(Write::PatchScale),
-                _ => None,
+                other => other.and_then(part).map(Write::Patch),
             },
             (&Method::DELETE, true, false) if has("delete") => Some(Write::Delete),
             (&Method::DELETE, false, _) if in_one_place && has("deletecollection") => Some(Write::DeleteCollection),
@@ -224,6 +226,15 @@ impl Call<'_> {
                     return bound
                         .map(|_| Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) })
                         .map_err(Status::from);
+                }
+                (Write::Evict, Media::Object(syntax)) => {
+                    let evicted = writer.evict(&ask, syntax, body, told).await.map_err(Status::from);
+                    return evicted.map(|evicted| match evicted {
+                        Evicted::Deleted => Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) },
+                        Evicted::Ambiguous => {
+                            Answer::Status { code: StatusCode::INTERNAL_SERVER_ERROR, body: Status::ambiguous_eviction_json() }
+                        }
+                    });
                 }
                 (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body, told).await,
                 (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body, told).await,
@@ -383,6 +394,18 @@ impl Call<'_> {
         };
         sent(self.reply().object(code, body), timer)
     }
+}
+
+/// The part of an object that this subresource replaces.
+fn part(subresource: &str) -> Option<Part> {
+    Some(match subresource {
+        "status" => Part::Status,
+        "finalize" => Part::Finalizers,
+        "approval" => Part::Approval,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "resize" => Part::Resize,
+        _ => return None,
+    })
 }
 
 /// What must be asked about an object that is known only now: whether a PUT may create, and whether roles and bindings give rights away that the writer does

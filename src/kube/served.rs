@@ -234,7 +234,7 @@ impl Served {
 }
 
 /// Subresources that writes go to.
-const WRITTEN: [&str; 5] = ["binding", "finalize", "scale", "status", "token"];
+const WRITTEN: [&str; 9] = ["approval", "binding", "ephemeralcontainers", "eviction", "finalize", "resize", "scale", "status", "token"];
 
 /// `v1`, `apps/v1`.
 pub(super) fn api_version(group: &str, version: &str) -> String {

@@ -209,7 +209,7 @@ fn is_pending(place: &Place, options: &DeleteOptions, current: &Current) -> bool
 }
 
 /// Spec api-surface §8.1; the texts name the kind, not the resource.
-fn preconditions(place: &Place, options: &DeleteOptions, current: &Current) -> Result<(), WriteError> {
+pub(super) fn preconditions(place: &Place, options: &DeleteOptions, current: &Current) -> Result<(), WriteError> {
     let of = || Named::kind(place.served(), &place.name);
     let uid = tree::text(&current.tree, &["metadata", "uid"]);
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {

@@ -70,6 +70,14 @@ pub enum WriteError {
         /// Text after the colon.
         why: String,
     },
+    /// 429: an eviction would disrupt more than a budget allows.
+    #[error("{why}")]
+    Disrupting {
+        /// The cause.
+        why: String,
+        /// Seconds after which it may be tried again; 0 when nobody knows.
+        retry_after: u32,
+    },
     /// 413 with this text.
     #[error("{0}")]
     TooLarge(String),

@@ -3,6 +3,7 @@
 
 mod access;
 mod pod;
+mod pod_parts;
 mod service;
 mod signing;
 mod slices;
@@ -49,8 +50,8 @@ pub(super) fn identify(served: &Served, object: &mut Value, requester: Option<&R
     }
 }
 
-/// Fields that a new object gets.
-pub(super) fn prepare_create(served: &Served, object: &mut Value) {
+/// Fields that a new object gets; what its writer should know about them.
+pub(super) fn prepare_create(served: &Served, object: &mut Value, told: &mut Vec<String>) {
     match id(served) {
         "namespaces" => {
             let finalizers = tree::texts(object, &["spec", "finalizers"]);
@@ -64,7 +65,10 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value) {
         }
         "secrets" => prepare_secret(object),
         "serviceaccounts" => only_names(object),
-        "pods" => pod::begin(object),
+        "pods" => {
+            pod::begin(object);
+            pod_parts::confine(object, told);
+        }
         "persistentvolumes" => volume::begin(object),
         "persistentvolumeclaims" => {
             tree::set(object, &["status", "phase"], "Pending".into());
@@ -108,6 +112,7 @@ pub(super) fn prepare_update(served: &Served, part: Part, old: &Value, new: &mut
         ("daemonsets", _) => workload::count_template(new, Some(old)),
         (SIGNING_REQUESTS, Part::Main) => tree::take_over(tree::object(new), old.as_object().unwrap_or(&tree::NO_MEMBERS), "spec"),
         (SIGNING_REQUESTS, Part::Status) => signing::keep_verdicts(new, old, tree::now()),
+        (SIGNING_REQUESTS, Part::Approval) => signing::time_conditions(new, old, tree::now()),
         (DEFINITIONS, Part::Main) => {
             definition::defaulted(new);
             definition::prepare_update(new, old);
@@ -196,7 +201,8 @@ pub(super) fn is_judged_as_new(served: &Served, part: Part) -> bool {
     match part {
         Part::Main => JUDGED_AS_NEW.contains(&id(served)),
         Part::Status => id(served) == "volumeattachments",
-        Part::Finalizers | Part::Server => false,
+        Part::EphemeralContainers | Part::Resize => true,
+        Part::Finalizers | Part::Approval | Part::Server => false,
     }
 }
 
@@ -269,6 +275,21 @@ pub(super) fn with_finalizers(old: &Value, mut wanted: Value) -> Value {
     wanted
 }
 
+/// `/approval` of a certificate request: of the status only the conditions are taken.
+pub(super) fn with_approval(old: &Value, wanted: Value) -> Value {
+    signing::with_conditions(old, wanted)
+}
+
+/// `/ephemeralcontainers` of a Pod.
+pub(super) fn with_ephemeral_containers(old: &Value, wanted: Value) -> Value {
+    pod_parts::with_ephemeral_containers(old, wanted, RESET_FOR_STATUS)
+}
+
+/// `/resize` of a Pod.
+pub(super) fn with_resources(old: &Value, wanted: Value) -> Value {
+    pod_parts::with_resources(old, wanted, RESET_FOR_STATUS)
+}
+
 /// What is wrong with a new object besides its metadata.
 pub(super) fn validate_create(served: &Served, object: &Value) -> Vec<FieldError> {
     match id(served) {
@@ -295,6 +316,9 @@ pub(super) fn validate_update(served: &Served, part: Part, old: &Value, new: &Va
         ("namespaces", Part::Finalizers) => metadata::bare_finalizers("spec.finalizers", &tree::texts(new, &["spec", "finalizers"])),
         (DEFINITIONS, Part::Main) => definition::validate_update(new, old),
         (DEFINITIONS, Part::Status) => definition::validate_status_update(new),
+        ("pods", Part::EphemeralContainers) => pod_parts::validate_ephemeral_containers(new, old),
+        ("pods", Part::Resize) => pod_parts::validate_resources(new, old),
+        (SIGNING_REQUESTS, _) => signing::validate_update(new, old, part),
         ("roles" | "clusterroles", _) => access::validate_role(new, Some(old)),
         ("rolebindings" | "clusterrolebindings", _) => access::validate_binding(new, Some(old)),
         _ => Vec::new(),

@@ -9,6 +9,7 @@ mod body;
 mod corpus;
 mod decode;
 mod delete;
+mod eviction;
 pub mod failure;
 #[cfg(test)]
 mod golden;
@@ -39,6 +40,7 @@ use serde_json::Value;
 
 pub use body::Syntax;
 pub use delete::{Deletion, DeletionApproval};
+pub use eviction::Evicted;
 pub use patched::PatchKind;
 pub use strategy::Part;
 

@@ -28,6 +28,12 @@ pub enum Part {
     Status,
     /// `/finalize` of namespaces: `spec.finalizers`.
     Finalizers,
+    /// `/approval` of certificate requests: the conditions.
+    Approval,
+    /// `/ephemeralcontainers` of Pods.
+    EphemeralContainers,
+    /// `/resize` of Pods: the resources of containers.
+    Resize,
     /// All of it, by the server itself.
     Server,
 }
@@ -51,7 +57,7 @@ pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warn
     }
     clear_status(served, &mut object);
     kinds::drop_disabled(served, None, &mut object);
-    kinds::prepare_create(served, &mut object);
+    kinds::prepare_create(served, &mut object, warnings);
     normalize(&mut object);
     warnings.extend(kinds::warnings(served, Part::Main, None, &object));
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
@@ -73,6 +79,9 @@ pub(super) fn update(
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
         Part::Finalizers => kinds::with_finalizers(old, wanted),
+        Part::Approval => kinds::with_approval(old, wanted),
+        Part::EphemeralContainers => kinds::with_ephemeral_containers(old, wanted),
+        Part::Resize => kinds::with_resources(old, wanted),
         Part::Server => wanted,
     };
     let metadata = tree::member(&mut new, "metadata");

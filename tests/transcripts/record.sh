@@ -5,4 +5,4 @@ set -eu
 WATCHCACHE_TEST_PEERS=$(cd "$1" && pwd)
 export WATCHCACHE_TEST_PEERS WATCHCACHE_RECORD=1
 cd "$(dirname "$0")/../.."
-exec cargo test --test it transcripts::on_etcd
+exec cargo test --test it transcripts::on_etcd -- --include-ignored

@@ -30,6 +30,12 @@ impl Status {
         format!(r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Success","code":{code}}}"#).into_bytes()
     }
 
+    /// What an eviction of a Pod that several budgets count answers: a 500 without a reason.
+    pub fn ambiguous_eviction_json() -> Vec<u8> {
+        let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        format!(r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","code":500}}"#).into_bytes()
+    }
+
     /// What a DELETE of these types answers: details and no code (spec api-surface §8.2).
     pub fn deleted_json(group: &str, resource: &str, name: &str, uid: &str) -> Vec<u8> {
         let mut out = String::from(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"#);
@@ -86,6 +92,14 @@ impl From<WriteError> for Status {
             WriteError::AlreadyExists { of, deleting, generated } => already_exists(of, deleting, generated),
             WriteError::Conflict { of, why } => {
                 Self::about(409, Reason::Conflict, format!("Operation cannot be fulfilled on {}: {why}", named(&of)), of, Vec::new())
+            }
+            WriteError::Disrupting { why, retry_after } => {
+                let cause = Cause { reason: "DisruptionBudget", message: why, ..Cause::default() };
+                let mut status = Self::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", retry_after);
+                if let Some(details) = &mut status.details {
+                    details.causes.push(cause);
+                }
+                status
             }
             WriteError::TooLarge(why) => Self::too_large(&why),
             WriteError::Invalid { of, errors } => Self::invalid(&of.kind, &of.group, &of.name, &errors),

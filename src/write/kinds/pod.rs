@@ -79,8 +79,13 @@ fn merge_label_keys(pod: &mut Value) {
     spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut merge);
 }
 
+/// The class that is known of a Pod, or else follows from it.
+pub(super) fn known_class(pod: &Value) -> &str {
+    Some(tree::text(pod, &["status", "qosClass"])).filter(|class| !class.is_empty()).unwrap_or_else(|| class(pod))
+}
+
 /// `Guaranteed` when all that is used is limited to what is asked for, `BestEffort` when nothing is told (`ComputePodQOS`).
-fn class(pod: &Value) -> &'static str {
+pub(super) fn class(pod: &Value) -> &'static str {
     let spec = &pod["spec"];
     let whole = spec.get("resources").filter(|resources| resources.is_object());
     let containers = |name: &str| spec.get(name).and_then(Value::as_array).into_iter().flatten().map(|container| &container["resources"]);

@@ -1,13 +1,19 @@
 //! Who asks for a certificate, and who has said what about it (`pkg/registry/certificates/certificates`).
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::tree;
+use super::{Part, tree};
 use crate::write::Requester;
+use go::quote::quoted;
+use model::invalid::FieldError;
 
 /// Conditions that only the approval may change.
 const VERDICTS: [&str; 2] = ["Approved", "Denied"];
+/// Conditions that are true when they are there, and stay.
+const LASTING: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// Members of the spec that say who asks. A signer believes them, so nobody may write them.
 const IDENTITY: [&str; 4] = ["username", "uid", "groups", "extra"];
 
@@ -38,6 +44,11 @@ pub(super) fn keep_verdicts(new: &mut Value, old: &Value, now: OffsetDateTime) {
             told.iter_mut().zip(known).for_each(|(told, known)| **told = known);
         }
     }
+    time_conditions(new, old, now);
+}
+
+/// Tells when each condition was updated, and since when it is as it is.
+pub(super) fn time_conditions(new: &mut Value, old: &Value, now: OffsetDateTime) {
     let now = tree::rfc3339(now);
     for condition in conditions_mut(new) {
         if tree::at(condition, &["lastUpdateTime"]).is_none() {
@@ -51,6 +62,83 @@ pub(super) fn keep_verdicts(new: &mut Value, old: &Value, now: OffsetDateTime) {
             tree::set(condition, &["lastTransitionTime"], since.unwrap_or_else(|| now.clone()).into());
         }
     }
+}
+
+/// The request with other conditions, and with the metadata that was sent.
+pub(super) fn with_conditions(old: &Value, mut wanted: Value) -> Value {
+    let sent = tree::at(&wanted, &["status", "conditions"]).cloned();
+    let known = old.as_object().unwrap_or(&tree::NO_MEMBERS);
+    ["spec", "status"].iter().for_each(|name| tree::take_over(tree::object(&mut wanted), known, name));
+    let status = tree::member(&mut wanted, "status");
+    match sent {
+        Some(conditions) => status.insert("conditions".into(), conditions),
+        None => status.remove("conditions"),
+    };
+    wanted
+}
+
+/// What is wrong with a change of conditions and certificate: who approves does not sign, who signs does not approve, and what was said stays said.
+pub(super) fn validate_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
+    const AT: &str = "status.conditions";
+    let mut errors = validate_conditions(conditions(new), conditions(old));
+    let of = |request, kind: &str| -> Vec<Value> {
+        conditions(request).iter().filter(|condition| tree::text(condition, &["type"]) == kind).cloned().collect()
+    };
+    let each = |kinds: &'static [&'static str]| kinds.iter().map(|kind| (*kind, of(old, kind), of(new, kind)));
+    for (kind, known, told) in each(&LASTING) {
+        if told.len() < known.len() {
+            errors.push(FieldError::forbidden(AT, &format!("updates may not remove a condition of type {}", quoted(kind))));
+        }
+    }
+    for (kind, known, told) in each(&VERDICTS).filter(|_| part != Part::Approval) {
+        let what = match told.len().cmp(&known.len()) {
+            Ordering::Less => continue,
+            Ordering::Greater => "add",
+            Ordering::Equal if told == known => continue,
+            Ordering::Equal => "modify",
+        };
+        errors.push(FieldError::forbidden(AT, &format!("updates may not {what} a condition of type {}", quoted(kind))));
+    }
+    let certificate = |request| tree::text(request, &["status", "certificate"]).to_owned();
+    if certificate(new) != certificate(old) {
+        if part != Part::Status {
+            errors.push(FieldError::forbidden("status.certificate", "updates may not set certificate content"));
+        } else if !certificate(old).is_empty() {
+            errors.push(FieldError::forbidden("status.certificate", "updates may not modify existing certificate content"));
+        }
+    }
+    errors
+}
+
+/// What is wrong with conditions by themselves. What was wrong already may stay.
+fn validate_conditions(new: &[Value], old: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let kind = |condition: &Value| tree::text(condition, &["type"]).to_owned();
+    let has = |conditions: &[Value], name: &str| conditions.iter().any(|condition| kind(condition) == name);
+    let is_twice = |conditions: &[Value], i: usize| conditions[..i].iter().any(|other| kind(other) == kind(&conditions[i]));
+    let was_both = VERDICTS.iter().all(|verdict| has(old, verdict));
+    let was_twice = (0..old.len()).any(|i| is_twice(old, i));
+    for (i, condition) in new.iter().enumerate() {
+        let (kind, status, at) = (kind(condition), tree::text(condition, &["status"]), format!("status.conditions[{i}]"));
+        if kind.is_empty() && !has(old, "") {
+            errors.push(FieldError::required(format!("{at}.type"), ""));
+        }
+        let allowed: &[&str] = if LASTING.contains(&kind.as_str()) { &["True"] } else { &["False", "True", "Unknown"] };
+        if status.is_empty() {
+            errors.push(FieldError::required(format!("{at}.status"), ""));
+        } else if !allowed.contains(&status) {
+            errors.push(FieldError::not_supported(format!("{at}.status"), &status.into(), allowed));
+        }
+        let other = VERDICTS.iter().find(|verdict| VERDICTS.contains(&kind.as_str()) && **verdict != kind);
+        if !was_both && other.is_some_and(|other| has(&new[..i], other)) {
+            let why = "Approved and Denied conditions are mutually exclusive";
+            errors.push(FieldError::invalid("status.conditions", &kind.as_str().into(), why));
+        }
+        if !was_twice && is_twice(new, i) {
+            errors.push(FieldError::duplicate(format!("{at}.type"), &kind.as_str().into()));
+        }
+    }
+    errors
 }
 
 fn conditions(request: &Value) -> &[Value] {
@@ -95,6 +183,44 @@ mod tests {
         assert_eq!(new, request(json!([failed, condition("Approved", "a", "then".into())])));
         let mut new = request(json!([condition("Denied", "d", Value::Null)]));
         keep_verdicts(&mut new, &old, now);
-        assert_eq!(new, request(json!([condition("Denied", "d", "2026-01-02T03:04:05Z".into())])), "judged by validation, not here");
+        assert_eq!(new, request(json!([condition("Denied", "d", "2026-01-02T03:04:05Z".into())])), "judged by `validate_update`, not here");
+        let texts = |part| -> Vec<String> { validate_update(&new, &old, part).into_iter().map(|error| error.message).collect() };
+        let removed = ["Approved", "Failed"].map(|kind| format!("Forbidden: updates may not remove a condition of type \"{kind}\""));
+        assert_eq!(texts(Part::Approval), removed);
+        assert_eq!(texts(Part::Status)[2], "Forbidden: updates may not add a condition of type \"Denied\"");
+    }
+
+    #[test]
+    fn who_approves_does_not_sign() {
+        let old = json!({"metadata": {"name": "r"}, "spec": {"signerName": "s"}, "status": {}});
+        let approved = json!([{"type": "Approved", "status": "True"}]);
+        let wanted = json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "spec": {"signerName": "other"}, "status": {"conditions": approved, "certificate": "x"}});
+        let new = with_conditions(&old, wanted);
+        assert_eq!(
+            new,
+            json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "spec": {"signerName": "s"}, "status": {"conditions": approved}})
+        );
+        assert_eq!(validate_update(&new, &old, Part::Approval), []);
+        let texts = |new: &Value, old: &Value, part| -> Vec<String> {
+            validate_update(new, old, part).into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+        };
+        assert_eq!(texts(&new, &old, Part::Status), ["status.conditions: Forbidden: updates may not add a condition of type \"Approved\""]);
+        let signed = |certificate: &str| json!({"status": {"certificate": certificate}});
+        assert_eq!(texts(&signed("x"), &old, Part::Status), [""; 0]);
+        assert_eq!(texts(&signed("x"), &old, Part::Main), ["status.certificate: Forbidden: updates may not set certificate content"]);
+        assert_eq!(
+            texts(&signed("y"), &signed("x"), Part::Status),
+            ["status.certificate: Forbidden: updates may not modify existing certificate content"]
+        );
+        let both = json!({"status": {"conditions": [{"type": "Approved", "status": "True"}, {"type": "Denied", "status": "False"}, {"type": "", "status": ""}]}});
+        assert_eq!(
+            texts(&both, &old, Part::Approval),
+            [
+                "status.conditions[1].status: Unsupported value: \"False\": supported values: \"True\"",
+                "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive",
+                "status.conditions[2].type: Required value",
+                "status.conditions[2].status: Required value",
+            ]
+        );
     }
 }

@@ -182,3 +182,56 @@ async fn nothing_is_written_through_paths_of_watches() -> Outcome {
     server.kill()?;
     Ok(())
 }
+
+/// Who may write `/approval` or `/status` of a certificate request may not yet approve or sign for every signer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn approving_and_signing_need_a_right_for_the_signer() -> Outcome {
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let server = start(dir.path(), &site, listener, &[]).await?;
+    let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+    let (requests, roles) = ("/apis/certificates.k8s.io/v1/certificatesigningrequests", format!("{RBAC}/clusterroles"));
+    let request = json!({"metadata": {"name": "r"}, "spec": {"signerName": "ex.io/a", "usages": ["client auth"], "request": "YQ=="}});
+    let created = asked(&admin, ("POST", requests), Some(&request), 201).await?;
+    let rule = |group: &str, resources: Value, verbs: Value| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let group = "certificates.k8s.io";
+    let writer = rule(group, json!(["certificatesigningrequests/approval", "certificatesigningrequests/status"]), json!(["get", "update"]));
+    asked(&admin, ("POST", &roles), Some(&json!({"metadata": {"name": "writer"}, "rules": [writer]})), 201).await?;
+    asked(&admin, ("POST", &format!("{RBAC}/clusterrolebindings")), Some(&binding("writer", "writer")), 201).await?;
+    until(&jane, &format!("{requests}/r/approval"), 200).await?;
+    let with = |status: Value| {
+        let mut object = created.clone();
+        object["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+        object["status"] = status;
+        object
+    };
+    let approved = with(json!({"conditions": [{"type": "Approved", "status": "True"}]}));
+    let signed = with(json!({"certificate": "YQ=="}));
+    for (part, object, verb) in [("approval", &approved, "approve"), ("status", &signed, "sign")] {
+        let refused = asked(&jane, ("PUT", &format!("{requests}/r/{part}")), Some(object), 403).await?;
+        let text = format!(
+            r#"certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to {verb} requests with signerName "ex.io/a""#
+        );
+        assert_eq!(refused["message"], json!(text));
+    }
+    let mut signer = rule(group, json!(["signers"]), json!(["approve", "sign"]));
+    signer["resourceNames"] = json!(["ex.io/*"]);
+    asked(&admin, ("POST", &roles), Some(&json!({"metadata": {"name": "signer"}, "rules": [signer]})), 201).await?;
+    asked(&admin, ("POST", &format!("{RBAC}/clusterrolebindings")), Some(&binding("signer", "signer")), 201).await?;
+    let review = json!({"spec": {"resourceAttributes": {"group": group, "resource": "signers", "name": "ex.io/*", "verb": "sign"}}});
+    let allowed = async {
+        loop {
+            let target = ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+            if asked(&jane, target, Some(&review), 201).await?["status"]["allowed"] == true {
+                return Ok::<_, Failure>(());
+            }
+        }
+    };
+    timeout(PATIENCE, allowed).await??;
+    let now = asked(&jane, ("PUT", &format!("{requests}/r/approval")), Some(&approved), 200).await?;
+    assert_eq!(now["status"]["conditions"][0]["type"], "Approved");
+    let masters = json!({"status": {"conditions": [{"type": "Denied", "status": "True"}]}});
+    asked(&admin, ("PUT", &format!("{requests}/r/approval")), Some(&with(masters["status"].clone())), 422).await?;
+    server.kill()?;
+    Ok(())
+}

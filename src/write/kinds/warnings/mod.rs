@@ -17,7 +17,7 @@ pub(super) fn of(id: &str, part: Part, old: Option<&Value>, new: &Value) -> Vec<
     let mut told = Vec::new();
     match (id, part) {
         (_, Part::Status) => status(id, new, &mut told),
-        (_, Part::Finalizers | Part::Server) => {}
+        (_, Part::Finalizers | Part::Approval | Part::EphemeralContainers | Part::Resize | Part::Server) => {}
         ("pods", _) if old.is_none() => {
             host_name("the Pod's hostname", new, &mut told);
             pod::of("", new, &mut told);

@@ -1,0 +1,388 @@
+//! `pods/eviction`: deletes a Pod when the budget that counts it allows one more disruption (`pkg/registry/core/pod/storage/eviction.go`).
+
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+
+use super::{
+    Ask, Writer,
+    body::{Expected, Syntax},
+    decode::Sent,
+    delete,
+    failure::{Named, WriteError},
+    in_namespace, is_large,
+    metadata::{Found, dedup_owners},
+    options::{DeleteOptions, DeleteOptionsError},
+    place::{Current, Place},
+    strategy::Part,
+    transaction::{Done, Look},
+    tree, updated,
+};
+use etcd::RangeRequest;
+use go::url::Query;
+use model::invalid::FieldError;
+
+const EVICTION: Expected<'static> = Expected { group: "policy", version: "v1", kind: "Eviction", custom: false };
+/// An option that a body cannot have here.
+const UNREAD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+/// Tries to delete a Pod that somebody else changes meanwhile.
+const TRIES: usize = 20;
+/// Pods of which a budget does not know yet that they are gone.
+const DISRUPTED_MAX: usize = 2_000;
+/// Budgets that are read at once.
+const PAGE: u32 = 500;
+
+/// What an eviction came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// The Pod is deleted, or will be when it has ended.
+    Deleted,
+    /// More than one budget counts the Pod, so nothing was done.
+    Ambiguous,
+}
+
+impl Writer {
+    /// POST of `pods/NAME/eviction`.
+    ///
+    /// # Errors
+    /// See [`WriteError`]: there is no such Pod, it is another one than the eviction says, or its budget allows no disruption.
+    pub async fn evict(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Evicted, WriteError> {
+        let mut eviction = {
+            let _entered = self.offload.enter(false, body.len()).await;
+            self.offload.take(is_large(body), || Sent::read_shown(&EVICTION, ask, syntax, body)).await?.into_tree(told)
+        };
+        let place = &ask.place;
+        in_namespace(place, &eviction)?;
+        told.extend(dedup_owners(&mut eviction, Found::Sent));
+        self.namespace_takes(place).await?;
+        ask.approve(&eviction, None)?;
+        if tree::text(&eviction, &["metadata", "name"]) != place.name {
+            return Err(WriteError::BadRequest("name in URL does not match name in Eviction object".to_owned()));
+        }
+        let options = options(&eviction, place, ask.options.dry_run)?;
+        let Some(pod) = self.evict_unguarded(place, &options).await? else { return Ok(Evicted::Deleted) };
+        let mut budgets = self.budgets(place, &pod.tree).await?;
+        let (budget, budget_place) = match (budgets.pop(), budgets.is_empty()) {
+            (None, _) => {
+                self.delete_evicted(place, &options).await?;
+                return Ok(Evicted::Deleted);
+            }
+            (Some(budget), true) => budget,
+            (Some(_), false) => return Ok(Evicted::Ambiguous),
+        };
+        if !may_go_unready(&pod.tree, &budget) {
+            self.count_disruption(&budget_place, &place.name, options.dry_run).await?;
+            self.delete_evicted(place, &options).await?;
+            return Ok(Evicted::Deleted);
+        }
+        // It must still be the Pod that is not ready.
+        let of_this = DeleteOptions { resource_version: Some(pod.revision.0.to_string()), ..options.clone() };
+        match self.delete_evicted(place, &of_this).await {
+            Err(WriteError::Conflict { .. }) if options.resource_version.is_none() => Err(unprocessed(&budget_place.name)),
+            outcome => outcome.map(|()| Evicted::Deleted),
+        }
+    }
+
+    /// Deletes a Pod that no budget guards because it has ended or has not begun; otherwise returns it.
+    async fn evict_unguarded(&self, place: &Place, options: &DeleteOptions) -> Result<Option<Current>, WriteError> {
+        let is_bound = options.resource_version.is_some();
+        for attempt in 1.. {
+            let Some(pod) = self.fresh(place).await? else { return Err(WriteError::NotFound(place.named())) };
+            let is_leaving = tree::at(&pod.tree, &["metadata", "deletionTimestamp"]).is_some();
+            let phase = tree::text(&pod.tree, &["status", "phase"]);
+            if !is_leaving && !matches!(phase, "Succeeded" | "Failed" | "Pending") {
+                return Ok(Some(pod));
+            }
+            let mut options = options.clone();
+            if !is_leaving && phase == "Pending" && !is_bound {
+                options.resource_version = Some(pod.revision.0.to_string());
+            }
+            match self.delete_evicted(place, &options).await {
+                Err(WriteError::Conflict { .. }) if !is_bound && attempt < TRIES => {}
+                outcome => return outcome.map(|()| None),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// The budgets that count this Pod.
+    async fn budgets(&self, place: &Place, pod: &Value) -> Result<Vec<(Value, Place)>, WriteError> {
+        let found = self.resources.load().find("policy", "v1", "poddisruptionbudgets").cloned();
+        let Some(resource) = found else { return Ok(Vec::new()) };
+        let mut at = Place { resource, namespace: place.namespace.clone(), name: String::new() };
+        let (mut key, mut budgets) = (at.key(&self.prefix).to_vec(), Vec::new());
+        // The keys of a namespace end with a slash and a name.
+        let mut end = key.clone();
+        *end.last_mut().expect("a key is not empty") += 1;
+        let labels = tree::metadata(pod).get("labels").and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS);
+        loop {
+            let asking = at.resource.metrics.etcd_list();
+            let answer = self.etcd.range(RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() }).await?;
+            asking.succeeded();
+            key = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat()).unwrap_or_default();
+            for kv in answer.kvs {
+                let budget = self.decoded(&at, kv).await?.tree;
+                if tree::at(&budget, &["spec", "selector"]).is_some_and(|selector| selects(selector, labels) == Some(true)) {
+                    at.name = tree::text(&budget, &["metadata", "name"]).to_owned();
+                    budgets.push((budget, at.clone()));
+                }
+            }
+            if !answer.more {
+                return Ok(budgets);
+            }
+        }
+    }
+
+    /// Takes one disruption from a budget, which notes the Pod until it has seen it go.
+    async fn count_disruption(&self, place: &Place, pod: &str, dry_run: bool) -> Result<(), WriteError> {
+        let now = tree::now();
+        self.change(place, Look::Cache, dry_run, false, |current| {
+            let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
+            let counted = disrupted(&current.tree, pod, now)?;
+            updated(place, Part::Status, current, counted, &mut Vec::new())
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Marks the Pod as disrupted, and deletes it.
+    async fn delete_evicted(&self, place: &Place, options: &DeleteOptions) -> Result<(), WriteError> {
+        let mut options = options.clone();
+        if !options.dry_run {
+            let now = tree::now();
+            let marked = self
+                .change(place, Look::Cache, false, false, |current| {
+                    let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
+                    delete::preconditions(place, &options, current)?;
+                    updated(place, Part::Status, current, marked(&current.tree, now), &mut Vec::new())
+                })
+                .await?;
+            // The revision is another one because of us.
+            if let (Some(revision), Done::Put { tree, .. }) = (&mut options.resource_version, &marked) {
+                tree::text(tree, &["metadata", "resourceVersion"]).clone_into(revision);
+            }
+        }
+        self.delete(place, &options, None).await.map(drop)
+    }
+}
+
+/// How the Pod is deleted, as the eviction and its query say.
+fn options(eviction: &Value, place: &Place, dry_run: bool) -> Result<DeleteOptions, WriteError> {
+    let Some(sent) = tree::at(eviction, &["deleteOptions"]) else { return Ok(DeleteOptions { dry_run, ..DeleteOptions::default() }) };
+    if sent[UNREAD] == true {
+        let of = Named { group: "policy".to_owned(), kind: "Eviction".to_owned(), name: place.name.clone() };
+        let why = "can not be set for pod eviction, try after removing the option";
+        return Err(WriteError::Invalid { of, errors: vec![FieldError::invalid(format!("deleteOptions.{UNREAD}"), &true.into(), why)] });
+    }
+    let mut sent = sent.clone();
+    ["kind", "apiVersion"].iter().for_each(|name| drop(tree::object(&mut sent).remove(*name)));
+    let parsed = DeleteOptions::parse(&Query::parse(""), Syntax::Json, sent.to_string().as_bytes());
+    let options = parsed.map_err(|error| match error {
+        DeleteOptionsError::BadRequest(message) => WriteError::BadRequest(message),
+        DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors },
+    })?;
+    Ok(DeleteOptions { dry_run: dry_run || options.dry_run, ..options })
+}
+
+/// Whether a Pod that is not ready may go without being counted: its budget does not care, or has enough that are.
+fn may_go_unready(pod: &Value, budget: &Value) -> bool {
+    let conditions = tree::at(pod, &["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
+    let is_ready = conditions.into_iter().find(|condition| tree::text(condition, &["type"]) == "Ready");
+    if is_ready.is_some_and(|condition| tree::text(condition, &["status"]) == "True") {
+        return false;
+    }
+    let number = |name: &str| tree::integer(budget, &["status", name]).unwrap_or(0);
+    let (healthy, wanted) = (number("currentHealthy"), number("desiredHealthy"));
+    tree::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow" || healthy >= wanted && wanted > 0
+}
+
+/// The budget with one disruption less.
+fn disrupted(budget: &Value, pod: &str, now: OffsetDateTime) -> Result<Value, WriteError> {
+    let (name, number) = (tree::text(budget, &["metadata", "name"]), |path: &[&str]| tree::integer(budget, path).unwrap_or(0));
+    let forbidden = |why: &str| {
+        let of = Named { group: "policy".to_owned(), kind: "poddisruptionbudget".to_owned(), name: name.to_owned() };
+        Err(WriteError::Forbidden { of, why: why.to_owned(), cause: None })
+    };
+    let observed = number(&["status", "observedGeneration"]);
+    if observed < number(&["metadata", "generation"]) {
+        return Err(unprocessed(name));
+    }
+    let allowed = number(&["status", "disruptionsAllowed"]);
+    if allowed < 0 {
+        return forbidden("pdb disruptions allowed is negative");
+    }
+    if tree::at(budget, &["status", "disruptedPods"]).and_then(Value::as_object).is_some_and(|pods| pods.len() > DISRUPTED_MAX) {
+        return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+    }
+    if allowed == 0 {
+        return Err(WriteError::Disrupting { why: not_allowed(budget), retry_after: 0 });
+    }
+    let mut new = budget.clone();
+    tree::set(&mut new, &["status", "disruptionsAllowed"], (allowed - 1).into());
+    if allowed == 1 {
+        set_insufficient(&mut new, observed, now);
+    }
+    tree::set(&mut new, &["status", "disruptedPods", pod], tree::rfc3339(now).into());
+    Ok(new)
+}
+
+/// Why a budget allows nothing.
+fn not_allowed(budget: &Value) -> String {
+    let name = tree::text(budget, &["metadata", "name"]);
+    let conditions = tree::at(budget, &["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
+    let refusal = conditions
+        .into_iter()
+        .find(|condition| tree::text(condition, &["type"]) == "DisruptionAllowed")
+        .filter(|condition| tree::text(condition, &["status"]) == "False" && !tree::text(condition, &["message"]).is_empty())
+        .map(|condition| (tree::text(condition, &["reason"]), tree::text(condition, &["message"])));
+    let number = |name: &str| tree::integer(budget, &["status", name]).unwrap_or(0);
+    let (healthy, wanted) = (number("currentHealthy"), number("desiredHealthy"));
+    match refusal {
+        Some(("SyncFailed", message)) => {
+            format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
+        }
+        _ if healthy <= wanted => format!("The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"),
+        Some((reason, message)) => format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {message}"),
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    }
+}
+
+/// 429 of a budget that its controller has not looked at.
+fn unprocessed(budget: &str) -> WriteError {
+    WriteError::Disrupting { why: format!("The disruption budget {budget} is still being processed by the server."), retry_after: 10 }
+}
+
+/// The condition `DisruptionAllowed` is false.
+fn set_insufficient(budget: &mut Value, observed: i64, now: OffsetDateTime) {
+    const TYPE: &str = "DisruptionAllowed";
+    let conditions = tree::at(budget, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let known = conditions.iter().position(|condition| tree::text(condition, &["type"]) == TYPE);
+    let mut conditions = conditions;
+    let since = known
+        .map(|i| &conditions[i])
+        .filter(|condition| tree::text(condition, &["status"]) == "False")
+        .map(|condition| tree::text(condition, &["lastTransitionTime"]).to_owned());
+    let mut condition = json!({"type": TYPE, "status": "False"});
+    if observed != 0 {
+        condition["observedGeneration"] = observed.into();
+    }
+    condition["lastTransitionTime"] = since.unwrap_or_else(|| tree::rfc3339(now)).into();
+    condition["reason"] = "InsufficientPods".into();
+    condition["message"] = "".into();
+    match known {
+        Some(i) => conditions[i] = condition,
+        None => conditions.push(condition),
+    }
+    tree::set(budget, &["status", "conditions"], conditions.into());
+}
+
+/// The Pod with the condition that tells why it goes.
+fn marked(pod: &Value, now: OffsetDateTime) -> Value {
+    const TYPE: &str = "DisruptionTarget";
+    let mut conditions = tree::at(pod, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let known = conditions.iter().position(|condition| tree::text(condition, &["type"]) == TYPE);
+    let since = known
+        .map(|i| &conditions[i])
+        .filter(|condition| tree::text(condition, &["status"]) == "True")
+        .and_then(|condition| tree::at(condition, &["lastTransitionTime"]).cloned());
+    let condition = json!({
+        "type": TYPE, "status": "True", "lastProbeTime": null, "lastTransitionTime": since.unwrap_or_else(|| tree::rfc3339(now).into()),
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    });
+    match known {
+        Some(i) => conditions[i] = condition,
+        None => conditions.push(condition),
+    }
+    let mut pod = pod.clone();
+    tree::set(&mut pod, &["status", "conditions"], conditions.into());
+    pod
+}
+
+/// Whether a LabelSelector selects these labels; none when it is no valid one.
+fn selects(selector: &Value, labels: &Map<String, Value>) -> Option<bool> {
+    let value = |key: &str| labels.get(key).and_then(Value::as_str);
+    let equal = tree::at(selector, &["matchLabels"]).and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS);
+    let mut all = equal.iter().all(|(key, wanted)| value(key) == wanted.as_str());
+    for term in tree::at(selector, &["matchExpressions"]).and_then(Value::as_array).into_iter().flatten() {
+        let (key, values) = (tree::text(term, &["key"]), tree::texts(term, &["values"]));
+        let is_one = value(key).is_some_and(|value| values.contains(&value));
+        all &= match (tree::text(term, &["operator"]), values.is_empty()) {
+            ("In", false) => is_one,
+            ("NotIn", false) => !is_one,
+            ("Exists", true) => value(key).is_some(),
+            ("DoesNotExist", true) => value(key).is_none(),
+            _ => return None,
+        };
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(status: Value) -> Value {
+        json!({"metadata": {"name": "b", "generation": 2}, "spec": {}, "status": status})
+    }
+
+    #[test]
+    fn a_budget_is_counted_down() {
+        let now = tree::parsed("2026-01-02T03:04:05Z").expect("a time");
+        let new = disrupted(&budget(json!({"observedGeneration": 2, "disruptionsAllowed": 2})), "p", now).expect("allowed");
+        assert_eq!(
+            new["status"],
+            json!({"observedGeneration": 2, "disruptionsAllowed": 1, "disruptedPods": {"p": "2026-01-02T03:04:05Z"}})
+        );
+        let condition = json!({"type": "DisruptionAllowed", "status": "False", "observedGeneration": 2, "lastTransitionTime": "2026-01-02T03:04:05Z",
+            "reason": "InsufficientPods", "message": ""});
+        let last = disrupted(&budget(json!({"observedGeneration": 2, "disruptionsAllowed": 1})), "p", now).expect("allowed");
+        assert_eq!((&last["status"]["disruptionsAllowed"], &last["status"]["conditions"]), (&json!(0), &json!([condition])));
+    }
+
+    #[test]
+    fn a_budget_that_allows_nothing_says_why() {
+        let now = tree::now();
+        let why = |status: Value| match disrupted(&budget(status), "p", now) {
+            Err(WriteError::Disrupting { why, retry_after }) => (why, retry_after),
+            other => panic!("{other:?} where a refusal is expected"),
+        };
+        assert_eq!(
+            why(json!({"observedGeneration": 1})),
+            ("The disruption budget b is still being processed by the server.".to_owned(), 10)
+        );
+        let few = json!({"observedGeneration": 2, "currentHealthy": 1, "desiredHealthy": 3});
+        assert_eq!(why(few), ("The disruption budget b needs 3 healthy pods and has 1 currently".to_owned(), 0));
+        let failed = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "m"}]);
+        assert_eq!(
+            why(json!({"observedGeneration": 2, "conditions": failed})).0,
+            "The disruption budget b does not allow evicting pods currently because it failed sync: m"
+        );
+        let negative = disrupted(&budget(json!({"observedGeneration": 2, "disruptionsAllowed": -1})), "p", now);
+        assert!(matches!(negative, Err(WriteError::Forbidden { why, .. }) if why == "pdb disruptions allowed is negative"));
+    }
+
+    #[test]
+    fn who_is_not_ready_may_go_when_enough_are() {
+        let pod = |ready: &str| json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        let enough = budget(json!({"currentHealthy": 3, "desiredHealthy": 3}));
+        assert!(may_go_unready(&pod("False"), &enough) && !may_go_unready(&pod("True"), &enough));
+        assert!(!may_go_unready(&pod("False"), &budget(json!({"currentHealthy": 2, "desiredHealthy": 3}))));
+        assert!(!may_go_unready(&pod("False"), &budget(json!({}))), "nobody is wanted");
+        let mut careless = budget(json!({}));
+        careless["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
+        assert!(may_go_unready(&json!({}), &careless));
+    }
+
+    #[test]
+    fn selectors() {
+        let labels = json!({"a": "1", "b": "2"});
+        let of = |selector: Value| selects(&selector, labels.as_object().expect("labels"));
+        assert_eq!(of(json!({})), Some(true));
+        assert_eq!(of(json!({"matchLabels": {"a": "1"}})), Some(true));
+        assert_eq!(of(json!({"matchLabels": {"a": "2"}})), Some(false));
+        let term = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        assert_eq!(of(term("In", json!(["1", "3"]))), Some(true));
+        assert_eq!(of(term("NotIn", json!(["1"]))), Some(false));
+        assert_eq!((of(term("Exists", json!([]))), of(term("DoesNotExist", Value::Null))), (Some(true), Some(false)));
+        assert_eq!((of(term("In", json!([]))), of(term("Exists", json!(["1"]))), of(term("Near", json!([])))), (None, None, None));
+    }
+}
