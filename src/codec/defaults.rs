@@ -1,6 +1,6 @@
 //! What kube-apiserver fills in when it reads a value of its own from etcd: defaults that it did not have yet, or took away again, when it stored it.
 //!
-//! Found by comparing every resource with the real server (live parity test); so far there are four.
+//! Found by comparing every resource with the real server (live parity test); so far there are five.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,12 @@ use super::{hpa_defaults, job, members::Members, statefulset_defaults};
 ///
 /// A Job is shown with the labels of its template when it has none of its own. A PersistentVolumeClaim is stored with an empty status, and read with
 /// `phase: Pending` (`SetDefaults_PersistentVolumeClaim`). The claim templates of a StatefulSet say what they are. The behavior of an autoscaler has
-/// rules for both directions.
+/// rules for both directions. A Service with an external name has no policy for traffic inside, though older and newer servers store one.
 pub(super) fn applied<'a>(kind: &str, text: &'a str) -> Cow<'a, str> {
     match kind {
         "HorizontalPodAutoscaler" => hpa_defaults::ruled(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "Job" => job::labelled(text).map_or(Cow::Borrowed(text), Cow::Owned),
+        "Service" => without_inner_policy(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "PersistentVolumeClaim" => pending(text).map_or(Cow::Borrowed(text), Cow::Owned),
         "StatefulSet" => statefulset_defaults::typed(text).map_or(Cow::Borrowed(text), Cow::Owned),
         _ => Cow::Borrowed(text),
@@ -36,9 +37,45 @@ fn pending(text: &str) -> Option<String> {
     Some(format!("{}{PHASE}{comma}{}", &text[..at], &text[at..]))
 }
 
+/// A Service with an external name without `spec.internalTrafficPolicy`, if it has one.
+fn without_inner_policy(text: &str) -> Option<String> {
+    const POLICY: &str = "\"internalTrafficPolicy\":";
+    memchr::memmem::find(text.as_bytes(), b"\"ExternalName\"")?;
+    let spec = Members::read(text).ok()?.raw("spec")?;
+    let members = Members::read(spec).ok()?;
+    let policy = members.raw("internalTrafficPolicy").filter(|_| members.text("type").ok().flatten().as_deref() == Some("ExternalName"))?;
+    let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
+    let (mut from, mut to) = (offset(policy) - POLICY.len(), offset(policy) + policy.len());
+    if !text[from..].starts_with(POLICY) {
+        return None;
+    }
+    if text[..from].ends_with(',') {
+        from -= 1;
+    } else if text[to..].starts_with(',') {
+        to += 1;
+    }
+    Some(format!("{}{}", &text[..from], &text[to..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_with_an_external_name_has_no_inner_policy() {
+        let read = |spec: &str| applied("Service", &format!(r#"{{"kind":"Service","spec":{spec},"status":{{}}}}"#)).into_owned();
+        let whole = |spec: &str| format!(r#"{{"kind":"Service","spec":{spec},"status":{{}}}}"#);
+        for (stored, shown) in [
+            (r#"{"type":"ExternalName","internalTrafficPolicy":"Local"}"#, r#"{"type":"ExternalName"}"#),
+            (r#"{"internalTrafficPolicy":"Local","type":"ExternalName"}"#, r#"{"type":"ExternalName"}"#),
+            (r#"{"a":1,"internalTrafficPolicy":"Local","type":"ExternalName"}"#, r#"{"a":1,"type":"ExternalName"}"#),
+            (r#"{"type":"ClusterIP","internalTrafficPolicy":"Local"}"#, r#"{"type":"ClusterIP","internalTrafficPolicy":"Local"}"#),
+            (r#"{"type":"ExternalName"}"#, r#"{"type":"ExternalName"}"#),
+        ] {
+            assert_eq!(read(stored), whole(shown));
+        }
+        assert_eq!(applied("Service", r#"{"a":"ExternalName""#), r#"{"a":"ExternalName""#);
+    }
 
     #[test]
     fn a_claim_is_pending_until_it_says_otherwise() {

@@ -13,7 +13,7 @@ use model::invalid::FieldError;
 /// Conditions that only the approval may change.
 const VERDICTS: [&str; 2] = ["Approved", "Denied"];
 /// Conditions that are true when they are there, and stay.
-const LASTING: [&str; 3] = ["Approved", "Denied", "Failed"];
+const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// Members of the spec that say who asks. A signer believes them, so nobody may write them.
 const IDENTITY: [&str; 4] = ["username", "uid", "groups", "extra"];
 
@@ -85,7 +85,7 @@ pub(super) fn validate_update(new: &Value, old: &Value, part: Part) -> Vec<Field
         conditions(request).iter().filter(|condition| tree::text(condition, &["type"]) == kind).cloned().collect()
     };
     let each = |kinds: &'static [&'static str]| kinds.iter().map(|kind| (*kind, of(old, kind), of(new, kind)));
-    for (kind, known, told) in each(&LASTING) {
+    for (kind, known, told) in each(&FINAL) {
         if told.len() < known.len() {
             errors.push(FieldError::forbidden(AT, &format!("updates may not remove a condition of type {}", quoted(kind))));
         }
@@ -101,7 +101,8 @@ pub(super) fn validate_update(new: &Value, old: &Value, part: Part) -> Vec<Field
     }
     let certificate = |request| tree::text(request, &["status", "certificate"]).to_owned();
     if certificate(new) != certificate(old) {
-        if part != Part::Status {
+        let signs = part == Part::Status;
+        if !signs {
             errors.push(FieldError::forbidden("status.certificate", "updates may not set certificate content"));
         } else if !certificate(old).is_empty() {
             errors.push(FieldError::forbidden("status.certificate", "updates may not modify existing certificate content"));
@@ -123,7 +124,7 @@ fn validate_conditions(new: &[Value], old: &[Value]) -> Vec<FieldError> {
         if kind.is_empty() && !has(old, "") {
             errors.push(FieldError::required(format!("{at}.type"), ""));
         }
-        let allowed: &[&str] = if LASTING.contains(&kind.as_str()) { &["True"] } else { &["False", "True", "Unknown"] };
+        let allowed: &[&str] = if FINAL.contains(&kind.as_str()) { &["True"] } else { &["False", "True", "Unknown"] };
         if status.is_empty() {
             errors.push(FieldError::required(format!("{at}.status"), ""));
         } else if !allowed.contains(&status) {
