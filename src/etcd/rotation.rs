@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tonic::Status;
 
 use super::EtcdError;
 use super::endpoint::{Connected, Endpoint};
+use fair::Turns;
 
 /// Longest life of one unary call over all endpoints: a request's own limit (spec list-watch §2.14). Above keepalive's 40 s, so that a
 /// silent endpoint is found out and another one still asked.
@@ -23,18 +23,14 @@ const CALLS_AT_ONCE: usize = 1_024;
 pub(super) struct Rotation {
     endpoints: Vec<Arc<Endpoint>>,
     current: AtomicUsize,
-    turns: Semaphore,
+    turns: Turns,
 }
 
 impl Rotation {
     /// Of at least one endpoint.
     pub(super) fn new(endpoints: Vec<Endpoint>) -> Self {
         assert!(!endpoints.is_empty(), "a checked configuration has an endpoint");
-        Self {
-            endpoints: endpoints.into_iter().map(Arc::new).collect(),
-            current: AtomicUsize::new(0),
-            turns: Semaphore::new(CALLS_AT_ONCE),
-        }
+        Self { endpoints: endpoints.into_iter().map(Arc::new).collect(), current: AtomicUsize::new(0), turns: Turns::new(CALLS_AT_ONCE) }
     }
 
     /// A unary call on the current endpoint, then, while they are to blame, on the others once each.
@@ -59,7 +55,7 @@ impl Rotation {
     {
         let asked = self.current.load(Ordering::Relaxed);
         let turn = async {
-            let _turn = self.turns.acquire().await.expect("it is never closed");
+            let _turn = self.turns.take().await;
             self.try_while(run, goes_on).await
         };
         match timeout(REQUEST_TIMEOUT, turn).await {
@@ -129,6 +125,8 @@ impl Rotation {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+
+    use fair::Turns;
 
     use super::*;
     use crate::config::EtcdConfig;

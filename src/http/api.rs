@@ -271,12 +271,15 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
     Ok((proof, audited))
 }
 
-/// Serves a request of somebody who is known, as himself or as somebody else.
+/// Serves a request of somebody who is known, as himself or as somebody else. Turns at what is done a few at a time are the former's.
 async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
-    match act(api, proof, &mut request).await {
-        Ok(()) => next(request).await,
-        Err(refused) => refused,
-    }
+    fair::asked_by(proof.user.name.as_str().into(), async {
+        match act(api, proof, &mut request).await {
+            Ok(()) => next(request).await,
+            Err(refused) => refused,
+        }
+    })
+    .await
 }
 
 /// Notes as whom the request is carried out.

@@ -15,7 +15,8 @@ use std::{
 
 use bytes::Bytes;
 use prometheus::IntGauge;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use fair::{Turn, Turns};
 
 /// Bytes that a connection may hold beside the limit of the server: what one HTTP/2 stream or HTTP/1.1 connection has in flight at once.
 pub(super) const BASE: usize = 128 << 10;
@@ -33,7 +34,7 @@ pub(super) struct Budget {
     limit: usize,
     used: AtomicUsize,
     /// For the one answer of the server that may be larger than what is left.
-    beyond: Arc<Semaphore>,
+    beyond: Turns,
     /// Shown in `/metrics`: the same as `used`.
     shown: IntGauge,
 }
@@ -41,7 +42,7 @@ pub(super) struct Budget {
 impl Budget {
     /// A budget of so many bytes, of which nothing is used.
     pub(super) fn new(limit: usize, shown: IntGauge) -> Arc<Self> {
-        Arc::new(Self { limit, used: AtomicUsize::new(0), beyond: Arc::new(Semaphore::new(1)), shown })
+        Arc::new(Self { limit, used: AtomicUsize::new(0), beyond: Turns::new(1), shown })
     }
 
     /// The account of a new connection.
@@ -91,11 +92,7 @@ impl Account {
     /// Takes this many bytes when there is room; waits until then. The caller bounds the time. What is larger than all that the server has left is
     /// taken by one connection at a time, until it is let go.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
-        let beyond = if bytes > BASE.max(self.budget.left()) {
-            Some(self.budget.beyond.clone().acquire_owned().await.expect("it is never closed"))
-        } else {
-            None
-        };
+        let beyond = if bytes > BASE.max(self.budget.left()) { Some(self.budget.beyond.take().await) } else { None };
         let mut hold = poll_fn(|cx| self.ready(cx.waker(), || self.try_take(bytes))).await;
         hold._beyond = beyond;
         hold
@@ -195,7 +192,7 @@ pub(super) struct Hold {
     account: Arc<Account>,
     bytes: usize,
     /// Given back with the bytes.
-    _beyond: Option<OwnedSemaphorePermit>,
+    _beyond: Option<Turn>,
 }
 
 impl Hold {

@@ -1,19 +1,20 @@
 //! Runs long computations of answers on threads of their own, so that other requests and watches do not wait for them. Knows no answer.
 
-use std::panic::resume_unwind;
+use std::{panic::resume_unwind, sync::LazyLock};
 
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use crate::telemetry::contain;
+use fair::Turns;
 
 /// How many run at the same time; others wait their turn, as long as their requests may. Each may hold several copies of a list.
 const AT_ONCE: usize = 4;
 
-static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
+static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(AT_ONCE));
 
 /// Runs `work` where it may take its time. Once begun it is not given up, whoever waits for it.
 pub(super) async fn offload<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let turn = TURNS.acquire().await.expect("it is never closed");
+    let turn = TURNS.take().await;
     let done = spawn_blocking(move || {
         let _turn = turn;
         contain(work)

@@ -32,7 +32,7 @@ impl Reader {
     /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large; while selectors drop items each round is twice the last. All rounds are at the
     /// first answer's revision.
     pub(super) async fn list_etcd(&self, target: &Target, start: Option<&str>, read: EtcdRead) -> Result<List, ReadError> {
-        let _turn = self.etcd_lists.acquire().await.expect("it is never closed");
+        let _turn = self.etcd_lists.take().await;
         let metrics = &target.resource.metrics;
         metrics.storage_list.inc();
         let range = KeyRange::prefix(&target.prefix);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     etcd_list::ETCD_LISTS_AT_ONCE,
@@ -16,6 +16,7 @@ use super::{
 };
 use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
 use etcd::{Etcd, RangeRequest};
+use fair::Turns;
 use model::{Epoch, Object, Revision};
 use watch::cache::{Place, store::Store, view::Known};
 use watch::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
@@ -36,7 +37,7 @@ pub struct Reader {
     /// What watches hold.
     filters: Arc<Filters>,
     /// Lists that etcd answers.
-    pub(super) etcd_lists: Arc<Semaphore>,
+    pub(super) etcd_lists: Arc<Turns>,
 }
 
 /// A page of a list.
@@ -76,7 +77,7 @@ impl Reader {
     #[must_use]
     pub fn new(etcd: Etcd, prefix: &str) -> Self {
         let prefix: Arc<str> = prefix.into();
-        let etcd_lists = Arc::new(Semaphore::new(ETCD_LISTS_AT_ONCE));
+        let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
         Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters: Filters::new(FILTERS_BYTES_MAX), etcd_lists }
     }
 

@@ -4,9 +4,10 @@ use std::thread::available_parallelism;
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{Semaphore, SemaphorePermit},
     task::block_in_place,
 };
+
+use fair::{Turn, Turns};
 
 /// Bytes of JSON, YAML or protobuf from which on work is large. The worst bodies cost a microsecond for each byte (docs/performance.md): what is smaller
 /// keeps a thread for some twenty milliseconds at most, commonly for a fraction of one; to leave the thread costs some ten microseconds.
@@ -31,26 +32,26 @@ const SMALL_AT_ONCE: usize = 1_024;
 
 /// How much large work runs at a time.
 pub(super) struct Offload {
-    turns: Semaphore,
-    requests: Semaphore,
-    small: Semaphore,
+    turns: Turns,
+    requests: Turns,
+    small: Turns,
     /// Requests with huge bodies: one fewer than there are turns.
-    huge: Semaphore,
+    huge: Turns,
 }
 
 /// A request that is in; out when this is dropped.
-pub(super) struct Entered<'a> {
-    _huge: Option<SemaphorePermit<'a>>,
-    _request: SemaphorePermit<'a>,
+pub(super) struct Entered {
+    _huge: Option<Turn>,
+    _request: Turn,
 }
 
 impl Default for Offload {
     fn default() -> Self {
         Self {
-            turns: Semaphore::new(at_once()),
-            requests: Semaphore::new(REQUESTS_AT_ONCE),
-            small: Semaphore::new(SMALL_AT_ONCE),
-            huge: Semaphore::new(at_once() - 1),
+            turns: Turns::new(at_once()),
+            requests: Turns::new(REQUESTS_AT_ONCE),
+            small: Turns::new(SMALL_AT_ONCE),
+            huge: Turns::new(at_once() - 1),
         }
     }
 }
@@ -61,12 +62,11 @@ fn at_once() -> usize {
 
 impl Offload {
     /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
-    pub(super) async fn enter(&self, is_large: bool, bytes: usize) -> Entered<'_> {
-        const OPEN: &str = "it is never closed";
+    pub(super) async fn enter(&self, is_large: bool, bytes: usize) -> Entered {
         // First this one: who waits for it takes no place of others.
-        let huge = if bytes >= HUGE_BYTES { Some(self.huge.acquire().await.expect(OPEN)) } else { None };
+        let huge = if bytes >= HUGE_BYTES { Some(self.huge.take().await) } else { None };
         let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
-        Entered { _huge: huge, _request: requests.acquire().await.expect(OPEN) }
+        Entered { _huge: huge, _request: requests.take().await }
     }
 
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
@@ -75,7 +75,7 @@ impl Offload {
         if !is_large {
             return work();
         }
-        let _turn = self.turns.acquire().await.expect("it is never closed");
+        let _turn = self.turns.take().await;
         apart(work)
     }
 }

@@ -86,7 +86,7 @@ impl Writer {
     }
 
     /// Lets a request in that changes the object which is there, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
-    pub(super) async fn enter(&self, place: &Place, is_large: bool, body: usize) -> Entered<'_> {
+    pub(super) async fn enter(&self, place: &Place, is_large: bool, body: usize) -> Entered {
         let object = self.known(place).map_or(0, |object| object.tail().len());
         self.offload.enter(is_large, body.max(object)).await
     }
