@@ -9,7 +9,7 @@ use http::{
 use crate::{
     Fault,
     frame::{self, flag, kind},
-    hpack::{Decoder, encode_field, encode_status},
+    hpack::{Decoder, Value, encode_field, encode_status},
     peer::FRAME_BYTES_MAX,
 };
 
@@ -81,8 +81,8 @@ impl Fields {
         Ok(fields)
     }
 
-    fn take(&mut self, name: &[u8], value: &[u8]) {
-        self.bytes_left = self.bytes_left.and_then(|left| left.checked_sub(name.len() + value.len() + FIELD_BYTES));
+    fn take(&mut self, name: &[u8], value: Value<'_>) {
+        self.bytes_left = self.bytes_left.and_then(|left| left.checked_sub(name.len() + value.as_ref().len() + FIELD_BYTES));
         if self.bytes_left.is_none() || self.is_malformed {
             return;
         }
@@ -94,7 +94,7 @@ impl Fields {
     }
 
     /// A field of the request line. They come before all others, each once (RFC 9113 §8.3).
-    fn take_pseudo(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+    fn take_pseudo(&mut self, name: &[u8], value: Value<'_>) -> Option<()> {
         fn once<T, E>(place: &mut Option<T>, value: Result<T, E>) -> Option<()> {
             value.ok().filter(|_| place.is_none()).map(|value| *place = Some(value))
         }
@@ -103,20 +103,29 @@ impl Fields {
             return None;
         }
         match name {
-            b"method" => once(&mut self.method, Method::from_bytes(value)),
-            b"scheme" => once(&mut self.scheme, Scheme::try_from(value)),
-            b"authority" => once(&mut self.authority, Authority::try_from(value)),
+            b"method" => once(&mut self.method, Method::from_bytes(value.as_ref())),
+            b"scheme" => once(&mut self.scheme, Scheme::try_from(value.as_ref())),
+            b"authority" => once(&mut self.authority, Authority::try_from(value.as_ref())),
+            b"path" if value.as_ref().is_empty() => None,
             b"path" => once(
                 &mut self.path,
-                PathAndQuery::try_from(value).map_err(|_| ()).and_then(|path| if value.is_empty() { Err(()) } else { Ok(path) }),
+                match value {
+                    Value::Passing(path) => PathAndQuery::try_from(path),
+                    Value::Shared(path) => PathAndQuery::from_maybe_shared(path),
+                },
             ),
             _ => None,
         }
     }
 
-    fn take_header(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+    fn take_header(&mut self, name: &[u8], value: Value<'_>) -> Option<()> {
         // Names come in lower case (RFC 9113 §8.2.1).
-        let (name, value) = (HeaderName::from_lowercase(name).ok()?, HeaderValue::from_bytes(value).ok()?);
+        let name = HeaderName::from_lowercase(name).ok()?;
+        let value = match value {
+            Value::Passing(value) => HeaderValue::from_bytes(value),
+            Value::Shared(value) => HeaderValue::from_maybe_shared(value),
+        };
+        let value = value.ok()?;
         if is_of_connection(&name) || name == TE && value != "trailers" {
             return None;
         }

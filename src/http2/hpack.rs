@@ -8,7 +8,8 @@ mod tests;
 
 use std::cell::Cell;
 
-use table::{Entry, Table};
+use bytes::Bytes;
+use table::{Entry, Found, Table};
 
 /// Bits of a field that is in a table as a whole (RFC 7541 §6.1), and of one whose name and value go into the dynamic table (§6.2.1). A literal that does not
 /// go there (§6.2.2, §6.2.3) has neither.
@@ -62,6 +63,24 @@ pub enum HpackError {
     EndOfString,
 }
 
+/// A value of a field.
+#[derive(Clone, Debug)]
+pub enum Value<'a> {
+    /// In the block, or in room that the next field takes: who keeps it copies it.
+    Passing(&'a [u8]),
+    /// In the dynamic table: who keeps it shares these bytes with whoever else does.
+    Shared(Bytes),
+}
+
+impl AsRef<[u8]> for Value<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Passing(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
 /// Reads the header blocks of one connection; keeps its dynamic table (RFC 7541 §2.3.2). After an error it is of no use.
 #[derive(Debug)]
 pub struct Decoder {
@@ -81,14 +100,14 @@ impl Decoder {
     ///
     /// # Errors
     /// The block is not valid; nothing that comes later on this connection can be read.
-    pub fn decode(&mut self, block: &[u8], field: impl FnMut(&[u8], &[u8])) -> Result<(), HpackError> {
+    pub fn decode(&mut self, block: &[u8], field: impl FnMut(&[u8], Value<'_>)) -> Result<(), HpackError> {
         let mut scratch = SPARE.take();
         let read = self.read(block, &mut scratch, field);
         scratch.spare();
         read
     }
 
-    fn read(&mut self, mut block: &[u8], scratch: &mut Scratch, mut field: impl FnMut(&[u8], &[u8])) -> Result<(), HpackError> {
+    fn read(&mut self, mut block: &[u8], scratch: &mut Scratch, mut field: impl FnMut(&[u8], Value<'_>)) -> Result<(), HpackError> {
         let mut size_updates_left = SIZE_UPDATES_MAX;
         while let Some(&first) = block.first() {
             if first & SIZE_UPDATE_MASK == SIZE_UPDATE {
@@ -98,22 +117,26 @@ impl Decoder {
             }
             size_updates_left = 0;
             if first & INDEXED != 0 {
-                let (name, value) = self.table.field(integer(&mut block, 7)?)?;
-                field(name, value);
+                match self.table.at(integer(&mut block, 7)?)? {
+                    Found::Static(name, value) => field(name, Value::Passing(value)),
+                    Found::Dynamic(entry) => field(entry.name(), Value::Shared(entry.value())),
+                }
                 continue;
             }
             let is_inserted = first & INSERTED != 0;
             let name = match integer(&mut block, if is_inserted { 6 } else { 4 })? {
                 0 => string(&mut block, &mut scratch.name)?,
-                index => self.table.field(index)?.0,
+                index => self.table.at(index)?.name(),
             };
             let value = string(&mut block, &mut scratch.value)?;
-            field(name, value);
-            if is_inserted {
-                // The name may be of an entry that has to go: it is copied before.
-                let entry = self.table.has_room_for(name, value).then(|| Entry::new(name, value));
-                self.table.insert(entry);
+            if !is_inserted {
+                field(name, Value::Passing(value));
+                continue;
             }
+            // The name may be of an entry that has to go: it is copied before.
+            let entry = self.table.has_room_for(name, value).then(|| Entry::new(name, value));
+            field(name, entry.as_ref().map_or(Value::Passing(value), |entry| Value::Shared(entry.value())));
+            self.table.insert(entry);
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::HpackError;
 
 /// What an entry counts besides its name and value (RFC 7541 §4.1).
@@ -162,12 +164,12 @@ impl Table {
         Self { entries: VecDeque::new(), bytes: 0, bytes_max: bytes_limit, bytes_limit }
     }
 
-    /// Name and value with this index (RFC 7541 §2.3.3): the static table's come first, and then the newest.
-    pub(super) fn field(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
+    /// What has this index (RFC 7541 §2.3.3): the static table's fields come first, and then the newest.
+    pub(super) fn at(&self, index: usize) -> Result<Found<'_>, HpackError> {
         let place = index.checked_sub(1).ok_or(HpackError::UnknownIndex)?;
         match STATIC.get(place) {
-            Some(field) => Ok(*field),
-            None => self.entries.get(place - STATIC.len()).map(Entry::field).ok_or(HpackError::UnknownIndex),
+            Some((name, value)) => Ok(Found::Static(name, value)),
+            None => self.entries.get(place - STATIC.len()).map(Found::Dynamic).ok_or(HpackError::UnknownIndex),
         }
     }
 
@@ -206,11 +208,28 @@ impl Table {
     }
 }
 
-/// A field of the dynamic table: one small allocation.
+/// A field of one of the tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found<'a> {
+    /// Name and value.
+    Static(&'static [u8], &'static [u8]),
+    Dynamic(&'a Entry),
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn name(self) -> &'a [u8] {
+        match self {
+            Self::Static(name, _) => name,
+            Self::Dynamic(entry) => entry.name(),
+        }
+    }
+}
+
+/// A field of the dynamic table: one small allocation, which requests that name it share.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The name and the value after it.
-    text: Box<[u8]>,
+    text: Bytes,
     name_bytes: usize,
 }
 
@@ -219,8 +238,13 @@ impl Entry {
         Self { text: [name, value].concat().into(), name_bytes: name.len() }
     }
 
-    fn field(&self) -> (&[u8], &[u8]) {
-        self.text.split_at(self.name_bytes)
+    pub(super) fn name(&self) -> &[u8] {
+        &self.text[..self.name_bytes]
+    }
+
+    /// The value, in the bytes that the table holds.
+    pub(super) fn value(&self) -> Bytes {
+        self.text.slice(self.name_bytes..)
     }
 
     fn bytes(&self) -> usize {
