@@ -66,6 +66,8 @@ pub struct Metrics {
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
     pub blocks_compressed: IntCounter,
+    /// `watchcache_head_bytes`: what the heads of requests take, and what is made of them.
+    pub head_bytes: IntGauge,
     /// `watchcache_unread_bytes`: what `--unread-bytes-limit` bounds.
     pub unread_bytes: IntGauge,
     /// `watchcache_request_body_bytes`: what `--request-bodies-bytes-limit` bounds.
@@ -195,6 +197,8 @@ impl Metrics {
         );
         let blocks = |result: &str| blocks.with_label_values(&[result]);
         let (blocks_shared, blocks_compressed) = (blocks("shared"), blocks("compressed"));
+        let head_bytes =
+            catalogue.add(gauge("watchcache_head_bytes", "Bytes of heads of requests under way and of watches, past 16 KiB a connection."));
         let unread_bytes =
             catalogue.add(gauge("watchcache_unread_bytes", "Bytes of answers that clients have not read, past 128 KiB a connection."));
         let body_bytes =
@@ -236,6 +240,7 @@ impl Metrics {
             store_failed,
             blocks_shared,
             blocks_compressed,
+            head_bytes,
             unread_bytes,
             body_bytes,
             audit_events,

@@ -23,6 +23,7 @@ use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use auth::authz::webhook::Webhook;
 use auth::authz::{AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
 use auth::reload::{FileError, Reload, Reloaded};
+use auth::shared::Count;
 use auth::{MASTERS, User};
 use directory::Cached;
 use elsewhere::Elsewhere;
@@ -269,16 +270,22 @@ impl Access {
         }
     }
 
-    /// Files a stream that this request begins, so that it ends when the right to it is taken away.
-    #[must_use]
-    pub fn open_stream(
+    /// Files a stream that this request begins, so that it ends when the right to it is taken away. What it was allowed is held once for all that were allowed the
+    /// same; `count` counts it when it is new.
+    ///
+    /// # Errors
+    /// What `count` says.
+    pub fn open_stream<E>(
         &self,
         user: Arc<User>,
-        info: Arc<RequestInfo>,
+        info: RequestInfo,
+        count: impl FnOnce(&RequestInfo) -> Result<Option<Count>, E>,
         still_counts: Option<StillCounts>,
         goodbye: Arc<Notify>,
-    ) -> Option<Permission> {
-        self.streams.as_ref().map(|streams| streams.open(user, info, still_counts, goodbye))
+    ) -> Result<Option<Permission>, E> {
+        let Some(streams) = &self.streams else { return Ok(None) };
+        let info = streams.share(info, count)?;
+        Ok(Some(streams.open(user, info, still_counts, goodbye)))
     }
 
     /// Whether every watch is to be filed, also of those who can lose no right.

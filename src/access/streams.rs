@@ -11,10 +11,15 @@ use tokio::sync::Notify;
 
 use auth::User;
 use auth::authz::{Attributes, Decision, RequestInfo, Verdict};
+use auth::shared::{Count, Shared, Shelf};
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Streams(Mutex<Filed>);
+pub(super) struct Streams {
+    filed: Mutex<Filed>,
+    /// What was allowed; many ask for the same.
+    infos: Arc<Shelf<RequestInfo>>,
+}
 
 #[derive(Default)]
 struct Filed {
@@ -25,7 +30,7 @@ struct Filed {
 /// One of them: what was allowed when it began.
 pub(super) struct Stream {
     user: Arc<User>,
-    info: Arc<RequestInfo>,
+    info: Shared<RequestInfo>,
     /// Whether what proved the user still counts; none when no file may take it away.
     still_counts: Option<StillCounts>,
     /// Makes its connection take no more requests.
@@ -56,17 +61,29 @@ pub struct Permission {
 }
 
 impl Streams {
+    /// What was allowed, as other streams hold it; if none does, `count` counts it.
+    ///
+    /// # Errors
+    /// What `count` says.
+    pub(super) fn share<E>(
+        &self,
+        info: RequestInfo,
+        count: impl FnOnce(&RequestInfo) -> Result<Option<Count>, E>,
+    ) -> Result<Shared<RequestInfo>, E> {
+        self.infos.hold(info, count)
+    }
+
     /// Files a stream.
     pub(super) fn open(
         self: &Arc<Self>,
         user: Arc<User>,
-        info: Arc<RequestInfo>,
+        info: Shared<RequestInfo>,
         still_counts: Option<StillCounts>,
         goodbye: Arc<Notify>,
     ) -> Permission {
         let stream = Stream { user: user.clone(), info, still_counts, goodbye, refused: OnceLock::new(), waker: AtomicWaker::new() };
         let stream = Arc::new(stream);
-        let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.filed.lock().unwrap_or_else(PoisonError::into_inner);
         filed.next += 1;
         let number = filed.next;
         filed.users.entry(user).or_default().insert(number, stream.clone());
@@ -117,7 +134,7 @@ impl Streams {
 
     /// The streams of these users.
     fn all(&self, wanted: impl Fn(&User) -> bool) -> Vec<Arc<Stream>> {
-        let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let filed = self.filed.lock().unwrap_or_else(PoisonError::into_inner);
         let of = filed.users.iter().filter(|(user, _)| wanted(user)).flat_map(|(_, streams)| streams.values());
         of.filter(|stream| stream.refused.get().is_none()).cloned().collect()
     }
@@ -171,7 +188,7 @@ impl Permission {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        let mut filed = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.streams.filed.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(of_user) = filed.users.get_mut(&self.stream.user) else { return };
         of_user.remove(&self.number);
         if of_user.is_empty() {
@@ -196,7 +213,7 @@ mod tests {
         let streams = Arc::new(Streams::default());
         let open = |name: &str| {
             let user = Arc::new(User { name: name.to_owned(), ..User::default() });
-            streams.open(user, Arc::new(RequestInfo { path: "/x".into(), ..RequestInfo::default() }), None, Arc::default())
+            streams.open(user, RequestInfo { path: "/x".into(), ..RequestInfo::default() }.into(), None, Arc::default())
         };
         let (jane, joe) = (open("jane"), open("joe"));
         let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
@@ -213,14 +230,14 @@ mod tests {
         assert_eq!(judge(&only_joe), 0, "it is told once");
         assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe));
-        assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+        assert!(streams.filed.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
     }
 
     #[test]
     fn whole_connections_are_dismissed() {
         let streams = Arc::new(Streams::default());
         let connections: Vec<Arc<Notify>> = (0..10).map(|_| Arc::default()).collect();
-        let open = |connection: &Arc<Notify>| streams.open(Arc::default(), Arc::default(), None, connection.clone());
+        let open = |connection: &Arc<Notify>| streams.open(Arc::default(), RequestInfo::default().into(), None, connection.clone());
         let permissions: Vec<Permission> = (0..30).map(|nth| open(&connections[nth % 10])).collect();
         assert_eq!((streams.count(), streams.dismissed(0).len()), (30, 0));
         let dismissed = streams.dismissed(7);
@@ -238,7 +255,7 @@ mod tests {
     #[test]
     fn a_stream_ends_when_what_proved_its_user_is_taken_away() {
         let (streams, counts) = (Arc::new(Streams::default()), Arc::new(AtomicBool::new(true)));
-        let open = |still_counts| streams.open(Arc::default(), Arc::default(), still_counts, Arc::default());
+        let open = |still_counts| streams.open(Arc::default(), RequestInfo::default().into(), still_counts, Arc::default());
         let still_counts = || -> Option<StillCounts> {
             let counts = counts.clone();
             Some(Box::new(move || counts.load(Ordering::Relaxed)))

@@ -92,6 +92,16 @@ impl Record {
         self.event.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes that it takes, without objects.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let event = self.event();
+        let ips = event.source_ips.iter().map(|ip| size_of::<String>() + ip.len()).sum::<usize>();
+        let object = event.object.as_ref().map_or(0, |of| of.resource.len() + of.namespace.len() + of.name.len() + of.group.len());
+        let user = event.user.as_ref().map_or(0, |user| user.weight());
+        size_of::<Self>() + event.id.len() + event.uri.len() + event.user_agent.len() + ips + object + user
+    }
+
     /// Whether the object that is sent is to be told.
     #[must_use]
     pub fn wants_request(&self) -> bool {

@@ -7,6 +7,7 @@ pub mod authz;
 mod names;
 mod recent;
 pub mod reload;
+pub mod shared;
 mod strict;
 mod user;
 

@@ -23,6 +23,14 @@ pub struct User {
 }
 
 impl User {
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>();
+        let extra = self.extra.iter().map(|(key, values)| size_of::<(String, Vec<String>)>() + key.len() + texts(values)).sum::<usize>();
+        size_of::<Self>() + self.name.len() + self.uid.len() + texts(&self.groups) + extra
+    }
+
     /// The same, in the group of everyone who proved who they are; but not who says that he did not.
     pub(crate) fn authenticated(mut self) -> User {
         let knows = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;

@@ -24,13 +24,14 @@ use super::{
     accept::Asked,
     audit,
     authorize::authorize,
-    budget::Account,
+    budget::{Account, Wait},
     caught::caught,
     content_type::{self, OBJECTS},
     cors,
     discovery::{discovery, document},
     guard,
     hand_on::{self, Replica, hand_on},
+    heads,
     health::Host,
     inflight::{self, Inflight},
     last_use::{self, LastUses},
@@ -129,6 +130,8 @@ pub(super) struct Arrived {
     pub(super) limit: Duration,
     /// What its connection has not read of its answers.
     pub(super) unread: Arc<Account>,
+    /// What its head takes, and what is made of it.
+    pub(super) head: Arc<heads::Held>,
 }
 
 /// The service of both listeners.
@@ -153,8 +156,18 @@ async fn answer(State(api): State<Arc<Api>>, request: Request) -> Response {
 
 /// Audit id, and the `timeout` parameter, which is judged before anything else (spec api-surface §0 stage 4).
 async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
+    let conn = connection(&request);
+    let read = request.extensions_mut().remove::<heads::Read>().unwrap_or_else(|| conn.heads.read(&request));
+    // Upstream may look at any header, and who brings a certificate may be a proxy with headers of its own.
+    if api.replica.is_none() && !conn.certificate.was_sent() {
+        read.trim(&mut request);
+    }
     let line = Arc::new(RequestLine::parse(request.method(), request.uri()));
     let mut reply = Reply::new(request.method(), request.headers(), line.query.first("pretty"));
+    let head = match read.with(request.uri().path().len() + line.query.weight()) {
+        Ok(head) => head,
+        Err(status) => return whole(reply.status(&status)),
+    };
     // Told before anybody is known.
     match &line.route {
         Err(PathError::BadEscape) => return whole(reply.bad_request_line()),
@@ -183,13 +196,14 @@ async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Reque
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         *request.body_mut() = Body::empty();
     }
-    let unread = connection(&request).unread.clone();
+    let unread = conn.unread.clone();
     let at = Instant::now();
     // A client that does not read what it has asked for gets no more made before it does.
-    if !unread.has_room() && timeout(limit, poll_fn(|cx| unread.poll_room(cx.waker()))).await.is_err() {
+    let mut wait = Wait::of(&unread);
+    if !unread.has_room() && timeout(limit, poll_fn(|cx| wait.poll_room(cx.waker()))).await.is_err() {
         return whole(reply.timed_out());
     }
-    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone() });
+    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone(), head });
     caught(|| next(request), &reply, &unread).await
 }
 
@@ -233,7 +247,8 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
             Ask::Identity(identity) => identity,
             Ask::Elsewhere(elsewhere) => {
                 conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
-                let Arrived { at, limit, reply, .. } = arrived(request);
+                let Arrived { at, limit, reply, head, .. } = arrived(request);
+                let _place = conn.heads.wait(&head).map_err(|status| whole(reply.status(&status)))?;
                 // Boxed, as few ask.
                 let asked = Box::pin(api.providers.whose(elsewhere, &[], conn.peer.ip()));
                 let Ok(identity) = timeout_at(at + limit, asked).await else { return Err(whole(reply.timed_out())) };
@@ -254,7 +269,10 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
             let status = Status::too_many_requests("this user has too many connections open, please try again later", 1);
             return Err(whole(arrived(request).reply.status(&status)));
         }
-        Identity::User(proof) => proof,
+        Identity::User(proof) => {
+            conn.heads.owned_by(&proof.user.name);
+            proof
+        }
         Identity::None if matches!(arrived(request).line.route, Ok(Route::Health { .. })) => {
             conn.seat.probed();
             Proof { user: NOBODY.clone(), ..Proof::default() }

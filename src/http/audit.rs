@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::{
     api::{Api, Arrived, arrived, connection, whole},
     body::is_small,
+    heads::Held,
     held::held,
     line::RequestLine,
     request_info::request_info,
@@ -43,6 +44,8 @@ pub(super) struct Audited {
     record: Arc<Record>,
     /// Whether the beginning of the answer is told too.
     is_long: bool,
+    /// What counts the record.
+    kept: Option<Held>,
 }
 
 /// Begins to tell of a request of this user. From here on its `Reply` has the record.
@@ -55,6 +58,7 @@ pub(super) async fn begin(api: &Api, user: &Arc<User>, request: &mut Request) ->
     }
     let Arrived { line, reply, at, .. } = arrived(request);
     let Some((record, info)) = record(api, Some(user), request, (&line, &reply, at)) else { return Ok(None) };
+    let kept = connection(request).heads.keep(record.weight()).map_err(|status| whole(reply.status(&status)))?;
     if !record.tell(Stage::RequestReceived).await {
         record.reject();
         let why = format!("Internal Server Error: {}: failed to store audit event\n", go::quote::quoted(&uri(request)));
@@ -64,7 +68,7 @@ pub(super) async fn begin(api: &Api, user: &Arc<User>, request: &mut Request) ->
     if let Some(arrived) = request.extensions_mut().get_mut::<Arrived>() {
         arrived.reply.audit(record.clone());
     }
-    Ok(Some(Audited { record, is_long: is_long(&info) }))
+    Ok(Some(Audited { record, is_long: is_long(&info), kept }))
 }
 
 /// Whether a request has no end of its own: watches, logs, shells.
@@ -75,8 +79,8 @@ pub(super) fn is_long(info: &RequestInfo) -> bool {
 
 /// Serves a request and tells how it ends. An answer that has no end yet carries what tells it.
 pub(super) async fn ended(audited: Audited, served: impl Future<Output = Response>) -> Response {
-    let Audited { record, is_long } = audited;
-    let ending = Ending(Some(record.clone()));
+    let Audited { record, is_long, kept } = audited;
+    let ending = Ending { record: Some(record.clone()), _kept: kept };
     let response = match AssertUnwindSafe(served).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
@@ -216,18 +220,22 @@ impl Call<'_> {
 
 /// Tells the end of a request when it is dropped.
 #[derive(Debug)]
-pub(super) struct Ending(Option<Arc<Record>>);
+pub(super) struct Ending {
+    record: Option<Arc<Record>>,
+    /// What counts it.
+    _kept: Option<Held>,
+}
 
 impl Ending {
     /// Somebody else tells it.
     fn forget(mut self) {
-        self.0 = None;
+        self.record = None;
     }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Some(record) = self.0.take() {
+        if let Some(record) = self.record.take() {
             record.closed_early();
             record.tell_later(Stage::ResponseComplete);
         }
@@ -277,7 +285,7 @@ mod tests {
         let met =
             Met { id: String::new(), uri: String::new(), user_agent: String::new(), source_ips: Vec::new(), received: SystemTime::now() };
         let record = audit.begin(None, &RequestInfo::default(), met).expect("a level");
-        work(Audited { record, is_long: false }).await;
+        work(Audited { record, is_long: false, kept: None }).await;
         audit.close().await;
         let text = std::fs::read_to_string(path).expect("a file");
         let event = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     api::{Api, Arrived, arrived, caller, connection, credential, expiry, whole},
+    heads::Held,
     path::{Health, Route},
     request_info::request_info,
     status::Status,
@@ -19,6 +20,7 @@ use super::{
 use crate::access::{Permission, StillCounts};
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target};
+use auth::shared::Count;
 use go::quote::quoted;
 
 /// The stage.
@@ -36,7 +38,7 @@ pub(super) async fn authorize<F: Future<Output = Response>>(
 /// Whether it may go on; a watch then knows what it was allowed.
 async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
     let user = caller(request);
-    let Arrived { line, reply, at, limit, .. } = arrived(request);
+    let Arrived { line, reply, at, limit, head, .. } = arrived(request);
     let note = |decision: &str, reason: &dyn Display| {
         if let Some(record) = reply.record() {
             record.annotate("authorization.k8s.io/decision", decision);
@@ -56,6 +58,8 @@ async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
         return Err(whole(reply.timed_out()));
     }
     let info = request_info(request.method(), request.uri().path(), &line.query);
+    // Webhooks may have to be waited for.
+    head.grow(info.weight()).map_err(|status| whole(reply.status(&status)))?;
     let asked = info.attributes(&user);
     let deciding = api.access.decide(&asked);
     // A probe waits for no webhook: who decides from memory has decided now, and the audit log tells why.
@@ -85,17 +89,27 @@ pub(super) struct Rights {
     pub(super) permission: Option<Permission>,
     /// When what proves who asks counts no more.
     pub(super) expires: Option<Instant>,
+    /// What counts its user.
+    pub(super) kept: Option<Held>,
 }
 
 /// What the watch lives on that this request begins.
-pub(super) fn rights(api: &Api, request: &Request) -> Rights {
-    let asked = request.extensions().get::<Asked>().map(|Asked(info)| info.clone());
-    let of_request = || Arc::new(request_info(request.method(), request.uri().path(), &arrived(request).line.query));
+///
+/// # Errors
+/// The 429: there is no room for what is kept of it.
+pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status> {
+    let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| Arc::unwrap_or_clone(info));
+    let of_request = || request_info(request.method(), request.uri().path(), &arrived(request).line.query);
     let info = asked.or_else(|| api.access.moves_watches().then(of_request));
-    let goodbye = || connection(request).goodbye.clone();
-    let permission = info.and_then(|info| api.access.open_stream(caller(request), info, still_counts(api, request), goodbye()));
+    let (conn, user) = (connection(request), caller(request));
+    let (mut kept, mut permission) = (None, None);
+    if let Some(info) = info {
+        kept = conn.heads.keep(user.weight())?;
+        let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
+        permission = api.access.open_stream(user, info, count, still_counts(api, request), conn.goodbye.clone())?;
+    }
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
-    Rights { permission, expires: left.and_then(|left| Instant::now().checked_add(left)) }
+    Ok(Rights { permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept })
 }
 
 /// Asks whether what proves who asks still counts; none when it always does.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::{authorize::Rights, counted::LongRunning, status::Status};
+use super::{authorize::Rights, counted::LongRunning, heads::Held, status::Status};
 use crate::access::{Permission, Refused};
 use crate::read::{failure::ReadError, serve::List};
 use crate::registry::Resource;
@@ -77,6 +77,8 @@ pub(super) struct WatchBody {
     permission: Option<Permission>,
     /// Whether the deadline is when what proves who asks counts no more.
     expires: bool,
+    /// What counts its user.
+    _kept: Option<Held>,
 }
 
 /// Events to send.
@@ -163,6 +165,7 @@ impl WatchBody {
             may_rest: Arc::default(),
             permission: None,
             expires: false,
+            _kept: None,
         };
         body.set_alarm();
         body
@@ -171,7 +174,7 @@ impl WatchBody {
     /// The same, which ends when these rights do.
     #[must_use]
     pub(super) fn with_rights(mut self, rights: Rights) -> Self {
-        self.permission = rights.permission;
+        (self.permission, self._kept) = (rights.permission, rights.kept);
         if let Some(expires) = rights.expires.filter(|expires| *expires < self.deadline) {
             self.deadline = expires;
             self.expires = true;

@@ -5,9 +5,10 @@
 //! room for the next one. So the server holds at most its limit and [`BASE`] for each connection.
 
 use std::{
+    collections::BTreeMap,
     future::poll_fn,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
@@ -23,10 +24,6 @@ pub(super) const BASE: usize = 128 << 10;
 
 /// A connection gets this part of what is left.
 const PART: usize = 8;
-
-/// Wakers of a connection's tasks that wait, at most. Those of tasks that have ended stay among them until the next wake; with more than this all are
-/// woken, and who waits still comes again.
-const WAITING_MAX: usize = 512;
 
 /// What all connections hold past [`BASE`].
 #[derive(Debug)]
@@ -68,13 +65,85 @@ pub(super) struct Account {
     held: AtomicUsize,
     /// Of these, bytes that are on their way to the client; the others are what answers are made of.
     sending: AtomicUsize,
-    /// Tasks that wait for room.
-    waiting: Mutex<Vec<Waker>>,
+    /// Those that wait for room.
+    waiting: Mutex<Waiting>,
     /// Whether any does: nobody else touches the lock.
     has_waiting: AtomicBool,
 }
 
+/// Who waits, each by a number of its own: as many as there are answers and requests of the connection.
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+/// A place among those who wait for room: it is given up when this is dropped.
+#[derive(Debug)]
+pub(super) struct Wait {
+    account: Arc<Account>,
+    number: Option<u64>,
+}
+
+impl Wait {
+    /// For room of this account.
+    pub(super) fn of(account: &Arc<Account>) -> Self {
+        Self { account: account.clone(), number: None }
+    }
+
+    /// Whether the next frame of an answer may be made. When not, `waker` is woken once there is room. A connection that has little on its way may always
+    /// go on, whatever its answers are made of: else it would hold that for ever.
+    pub(super) fn poll_frame(&mut self, waker: &Waker) -> Poll<()> {
+        let account = self.account.clone();
+        self.ready(waker, || (account.sending.load(Ordering::SeqCst) < BASE || account.has_room()).then_some(()))
+    }
+
+    /// Whether another answer may be begun. When not, `waker` is woken once there is room.
+    pub(super) fn poll_room(&mut self, waker: &Waker) -> Poll<()> {
+        let account = self.account.clone();
+        self.ready(waker, || account.has_room().then_some(()))
+    }
+
+    fn ready<T>(&mut self, waker: &Waker, look: impl Fn() -> Option<T>) -> Poll<T> {
+        if let Some(found) = look() {
+            self.leave();
+            return Poll::Ready(found);
+        }
+        {
+            let mut waiting = self.account.waiting();
+            let number = *self.number.get_or_insert_with(|| {
+                waiting.next += 1;
+                waiting.next
+            });
+            waiting.wakers.insert(number, waker.clone());
+        }
+        self.account.has_waiting.store(true, Ordering::SeqCst);
+        // What was let go of before the waker was there has woken nobody.
+        let found = look();
+        if found.is_some() {
+            self.leave();
+        }
+        found.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn leave(&mut self) {
+        if let Some(number) = self.number.take() {
+            self.account.waiting().wakers.remove(&number);
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 impl Account {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Bytes that this connection may hold now.
     fn share(&self) -> usize {
         BASE.max(self.budget.left() / PART)
@@ -93,7 +162,8 @@ impl Account {
     /// taken by one connection at a time, until it is let go.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
         let beyond = if bytes > BASE.max(self.budget.left()) { Some(self.budget.beyond.take().await) } else { None };
-        let mut hold = poll_fn(|cx| self.ready(cx.waker(), || self.try_take(bytes))).await;
+        let mut wait = Wait::of(self);
+        let mut hold = poll_fn(|cx| wait.ready(cx.waker(), || self.try_take(bytes))).await;
         hold._beyond = beyond;
         hold
     }
@@ -110,36 +180,9 @@ impl Account {
         Bytes::from_owner(Sending { hold: self.add(data.len()), data })
     }
 
-    /// Whether the next frame of an answer may be made. When not, `waker` is woken once there is room. A connection that has little on its way may always
-    /// go on, whatever its answers are made of: else it would hold that for ever.
-    pub(super) fn poll_frame(&self, waker: &Waker) -> Poll<()> {
-        self.ready(waker, || (self.sending.load(Ordering::SeqCst) < BASE || self.has_room()).then_some(()))
-    }
-
-    /// Whether another answer may be begun. When not, `waker` is woken once there is room.
-    pub(super) fn poll_room(&self, waker: &Waker) -> Poll<()> {
-        self.ready(waker, || self.has_room().then_some(()))
-    }
-
     /// Whether another answer may be begun.
     pub(super) fn has_room(&self) -> bool {
         self.held.load(Ordering::SeqCst) < self.share()
-    }
-
-    fn ready<T>(&self, waker: &Waker, look: impl Fn() -> Option<T>) -> Poll<T> {
-        if let Some(found) = look() {
-            return Poll::Ready(found);
-        }
-        let too_many = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let too_many = if waiting.len() >= WAITING_MAX { std::mem::take(&mut *waiting) } else { Vec::new() };
-            waiting.push(waker.clone());
-            too_many
-        };
-        self.has_waiting.store(true, Ordering::SeqCst);
-        too_many.into_iter().for_each(Waker::wake);
-        // What was let go of before the waker was there has woken nobody.
-        look().map_or(Poll::Pending, Poll::Ready)
     }
 
     fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
@@ -165,8 +208,8 @@ impl Account {
         let is_enough = || after <= self.share() / 2 || self.sending.load(Ordering::SeqCst) <= BASE / 2;
         if self.has_waiting.load(Ordering::SeqCst) && is_enough() {
             self.has_waiting.store(false, Ordering::SeqCst);
-            let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            waiting.into_iter().for_each(Waker::wake);
+            let wakers = std::mem::take(&mut self.waiting().wakers);
+            wakers.into_values().for_each(Waker::wake);
         }
     }
 
@@ -242,6 +285,7 @@ impl Drop for Sending {
 mod tests {
     use std::time::Duration;
 
+    use futures_util::FutureExt;
     use tokio::time::timeout;
 
     use super::*;
@@ -292,18 +336,24 @@ mod tests {
         assert!(second_s().await.is_ok());
     }
 
-    /// Requests that were given up while they waited left their wakers for as long as the connection lived.
+    /// Requests that were given up while they waited left their wakers, and the tasks that these keep, until somebody else was woken.
     #[test]
-    fn few_wakers_are_kept_of_those_who_have_left() {
+    fn who_gives_up_leaves_nothing() {
         let account = budget(0).account();
-        let _held = account.add(2 * BASE);
+        let held = account.add(2 * BASE);
         let woken = Arc::new(Woken::default());
-        assert!(account.poll_room(&woken.clone().into()).is_pending());
-        for _ in 0..3 * WAITING_MAX {
-            assert!(account.poll_room(Waker::noop()).is_pending());
+        let mut wait = Wait::of(&account);
+        for _ in 0..3 {
+            assert!(wait.poll_room(&woken.clone().into()).is_pending());
         }
-        assert!(account.waiting.lock().expect("no panic").len() <= WAITING_MAX);
-        assert!(woken.0.load(Ordering::Relaxed), "who waits looks again");
+        for _ in 0..1_000 {
+            assert!(Wait::of(&account).poll_room(Waker::noop()).is_pending());
+        }
+        assert_eq!(account.waiting().wakers.len(), 1, "it waits once");
+        assert!(account.take(1).now_or_never().is_none() && account.waiting().wakers.len() == 1);
+        drop(held);
+        assert!(woken.0.load(Ordering::Relaxed) && account.waiting().wakers.is_empty());
+        assert!(wait.poll_room(Waker::noop()).is_ready());
     }
 
     #[tokio::test(start_paused = true)]
@@ -312,7 +362,7 @@ mod tests {
         let data = account.sending(Bytes::from(vec![7; BASE]));
         let copy = data.slice(10..20);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err());
-        assert!(account.poll_frame(Waker::noop()).is_pending());
+        assert!(Wait::of(&account).poll_frame(Waker::noop()).is_pending());
         drop(data);
         assert!(timeout(Duration::from_secs(1), account.take(1)).await.is_err(), "a copy is left");
         let waiting = tokio::spawn({
@@ -322,7 +372,7 @@ mod tests {
         tokio::task::yield_now().await;
         drop(copy);
         assert_eq!(waiting.await.expect("no panic"), BASE);
-        assert!(account.poll_room(Waker::noop()).is_ready());
+        assert!(Wait::of(&account).poll_room(Waker::noop()).is_ready());
     }
 
     /// The server has nothing left: a list goes on all the same, a frame at a time, and no other begins.
@@ -330,10 +380,11 @@ mod tests {
     fn what_an_answer_is_made_of_does_not_keep_it_from_being_sent() {
         let account = budget(0).account();
         let list = account.add(20 * BASE);
-        assert!(account.poll_frame(Waker::noop()).is_ready() && account.poll_room(Waker::noop()).is_pending());
+        let mut wait = Wait::of(&account);
+        assert!(wait.poll_frame(Waker::noop()).is_ready() && wait.poll_room(Waker::noop()).is_pending());
         let frame = account.sending(Bytes::from(vec![7; BASE]));
         let woken = Arc::new(Woken::default());
-        assert!(account.poll_frame(&woken.clone().into()).is_pending());
+        assert!(wait.poll_frame(&woken.clone().into()).is_pending());
         drop(frame);
         assert!(woken.0.load(Ordering::Relaxed), "the next frame is made");
         drop(list);

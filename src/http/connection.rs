@@ -143,7 +143,9 @@ where
     let Served { io, pulse, followed, info } = served;
     let goodbye = &*info.goodbye;
     let handover = Handover::default();
-    let service = |request: Request<Received>| {
+    let service = |mut request: Request<Received>| {
+        let read = info.heads.read(&request);
+        request.extensions_mut().insert(read);
         let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
         let leaves = may_leave(&request).then(|| handover.clone());
         if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {

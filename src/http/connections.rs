@@ -96,10 +96,10 @@ impl Reason {
 
 /// What counts as one address: of IPv6 the network of 64 bits, which one machine has for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Address(IpAddr);
+pub(super) struct Address(IpAddr);
 
 impl Address {
-    fn of(peer: IpAddr) -> Self {
+    pub(super) fn of(peer: IpAddr) -> Self {
         match peer.to_canonical() {
             IpAddr::V6(ip) if !ip.is_loopback() => Self(IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)))),
             ip => Self(ip),

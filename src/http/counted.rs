@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::{
-    budget::{Account, Hold},
+    budget::{Account, Hold, Wait},
     inflight::Place,
 };
 
@@ -38,6 +38,7 @@ impl LongRunning {
 pub(super) struct Counted<B> {
     body: B,
     account: Arc<Account>,
+    wait: Wait,
     /// Of a body that was made before it is sent. Other bodies are made when there is room.
     made: Option<Arc<Hold>>,
     /// Among the requests that are under way, until the body is gone.
@@ -49,7 +50,7 @@ impl<B: Body<Data = Bytes>> Counted<B> {
     pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, place: Option<Place>) -> Self {
         let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
         let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
-        Self { body, account: account.clone(), made, _place: place }
+        Self { body, account: account.clone(), wait: Wait::of(account), made, _place: place }
     }
 }
 
@@ -60,7 +61,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = &mut *self;
         if this.made.is_none() {
-            ready!(this.account.poll_frame(cx.waker()));
+            ready!(this.wait.poll_frame(cx.waker()));
         }
         let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.sending(data)))))

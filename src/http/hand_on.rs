@@ -200,7 +200,8 @@ impl Replica {
 
     /// Passes a request on and its answer back.
     async fn pass(&self, Handed { reason, upstream, is_long }: Handed, request: Request) -> Response {
-        let (Arrived { reply, at, limit, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
+        // The head is upstream's until that answers.
+        let (Arrived { reply, at, limit, head: _head, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
         let until = at + limit + UPSTREAM_FIRST;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         if let Some(record) = reply.record() {

@@ -21,7 +21,8 @@ use tokio::time::timeout;
 use super::{
     budget::{Account, Budget},
     connection,
-    connections::{Connections, Seat},
+    connections::{Address, Connections, Seat},
+    heads::{self, Heads, Owner},
     linger::linger,
     received::Received,
     slices::{Single, Stepped},
@@ -48,6 +49,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
+/// Whose heads are counted that come through the plain listener.
+const LOCAL: &str = "system:unsecured";
+
 /// Which listener a connection came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
@@ -70,6 +74,8 @@ pub struct ConnInfo {
     pub certificate: Presented,
     /// What it has not read of its answers.
     pub(super) unread: Arc<Account>,
+    /// The heads of its requests.
+    pub(super) heads: Arc<heads::Account>,
     /// What has come of its requests' bodies.
     pub(super) bodies: Arc<Account>,
     /// Its place among all connections.
@@ -230,6 +236,7 @@ impl Listeners {
         let shared = Arc::new(Shared {
             speech: connection::speech(&limits),
             connections: Connections::new(limits.count_max, limits.header_timeout, &self.metrics),
+            heads: Heads::new(limits.header_bytes_max, self.metrics.head_bytes.clone()),
             unread: Budget::new(limits.unread_bytes_max, self.metrics.unread_bytes.clone()),
             bodies: Budget::new(limits.bodies_bytes_max, self.metrics.body_bytes.clone()),
             limits,
@@ -279,6 +286,7 @@ struct Shared<F> {
     speech: Speech,
     connections: Arc<Connections>,
     limits: config::Connections,
+    heads: Arc<Heads>,
     unread: Arc<Budget>,
     bodies: Arc<Budget>,
     authenticator: Arc<Authenticator>,
@@ -290,9 +298,14 @@ impl<F> Shared<F> {
     /// What requests are told of a new connection.
     fn info(&self, ends: Ends, listener: ListenerKind, certificate: Presented, seat: Arc<Seat>) -> Arc<ConnInfo> {
         let Ends { peer, local } = ends;
+        let owner = match listener {
+            ListenerKind::Plain => Owner::User(LOCAL.into()),
+            ListenerKind::Secure => Owner::Strangers(Address::of(peer.ip())),
+        };
+        let heads = self.heads.account(owner);
         let (unread, bodies, stop) = (self.unread.account(), self.bodies.account(), self.stop.clone());
         let (goodbye, silence_max) = (Arc::default(), self.limits.header_timeout);
-        Arc::new(ConnInfo { peer, local, listener, certificate, unread, bodies, seat, stop, goodbye, silence_max })
+        Arc::new(ConnInfo { peer, local, listener, certificate, heads, unread, bodies, seat, stop, goodbye, silence_max })
     }
 }
 
@@ -411,10 +424,10 @@ where
     if let Some(why) = certificate.untrusted() {
         tracing::info!(%peer, why, "client certificate is not trusted");
     }
-    if let Standing::Trusted { user, .. } = &certificate.standing {
-        seat.certified(&user.name);
-    }
+    let user = if let Standing::Trusted { user, .. } = &certificate.standing { Some(user.name.clone()) } else { None };
+    user.iter().for_each(|user| seat.certified(user));
     let info = shared.info(ends, ListenerKind::Secure, presented, seat);
+    user.iter().for_each(|user| info.heads.owned_by(user));
     connection::serve(Stepped::new(stream), speech, limits, info, service).await;
 }
 

@@ -21,6 +21,7 @@ pub mod guard;
 mod gzip;
 mod gzip_body;
 pub mod hand_on;
+mod heads;
 pub mod health;
 mod held;
 mod incoming;

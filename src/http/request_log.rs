@@ -10,10 +10,13 @@ use http::{
 use http_body::Body as _;
 use tokio::time::Instant;
 
-use super::{api::connection, held::held, line::RequestLine, request_info::request_info, respond::AUDIT_ID};
+use super::{api::connection, heads::Held, held::held, line::RequestLine, request_info::request_info, respond::AUDIT_ID};
 
 /// Bytes of an audit ID that the log shows, as in kube-apiserver.
 const AUDIT_ID_MAX: usize = 64;
+
+/// Bytes of a URI, and of a `User-Agent`, that the log shows of a client whose requests take too much memory.
+const CUT_BYTES_MAX: usize = 1 << 10;
 
 /// What is told of a request when it ends.
 pub(super) struct Told {
@@ -22,6 +25,8 @@ pub(super) struct Told {
     uri: String,
     user_agent: String,
     peer: SocketAddr,
+    /// What counts it.
+    _kept: Option<Held>,
 }
 
 impl Told {
@@ -32,9 +37,15 @@ impl Told {
         }
         let user_agent =
             request.headers().get(USER_AGENT).map_or(String::new(), |agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
-        let uri = request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string);
-        let peer = connection(request).peer;
-        Some(Box::new(Told { at: Instant::now(), verb: verb(request), uri, user_agent, peer }))
+        let (mut uri, mut user_agent) =
+            (request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string), user_agent);
+        let conn = connection(request);
+        let kept = conn.heads.keep(uri.len() + user_agent.len()).unwrap_or_else(|_| {
+            cut(&mut uri);
+            cut(&mut user_agent);
+            None
+        });
+        Some(Box::new(Told { at: Instant::now(), verb: verb(request), uri, user_agent, peer: conn.peer, _kept: kept }))
     }
 
     /// Tells of a request, if anything is told, when its answer is over: of a watch, when it ends.
@@ -47,6 +58,12 @@ impl Told {
         }
         response.map(|body| held(body, ending))
     }
+}
+
+/// Leaves so much of a text that it need not be counted.
+fn cut(text: &mut String) {
+    text.truncate(text.floor_char_boundary(CUT_BYTES_MAX));
+    text.shrink_to_fit();
 }
 
 /// kube-apiserver's word for what a request does: that of its metrics.
@@ -74,7 +91,7 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let Told { at, verb, uri, user_agent, peer } = &*self.told;
+        let Told { at, verb, uri, user_agent, peer, .. } = &*self.told;
         let (latency, peer) = (format!("{:?}", at.elapsed()), peer.to_string());
         let audit_id = self.audit_id.get(..AUDIT_ID_MAX).unwrap_or(&self.audit_id);
         if self.code == StatusCode::SWITCHING_PROTOCOLS {

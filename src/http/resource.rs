@@ -114,7 +114,10 @@ async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut req
         return whole(reply.status(&Status::bad_request(message)));
     }
     let is_watch = line.is_watch();
-    let rights = is_watch.then(|| rights(api, &request));
+    let rights = match is_watch.then(|| rights(api, &mut request)).transpose() {
+        Ok(rights) => rights,
+        Err(status) => return whole(reply.status(&status)),
+    };
     let upgrade = Upgrade::asked(&mut request);
     let asked = match (call.resource.served.custom, is_watch) {
         (false, false) if call.path.name.is_some() => Asked::BuiltIn,
@@ -326,6 +329,8 @@ impl Call<'_> {
             let wrong = options.validate();
             if wrong.is_empty() { Ok(()) } else { Err(Refusal::Invalid(wrong)) }
         })?;
+        // It is held while the request waits.
+        self.arrived.head.grow(target.filter.weight())?;
         Ok(target.represented_as(self.representation()))
     }
 

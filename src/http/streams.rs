@@ -77,7 +77,7 @@ pub(super) struct Streams<IO, S, B> {
     server: Server<Stream<B>>,
     marks: Arc<Marks>,
     output: Output,
-    /// Streams that are to be polled, in the order of their marks.
+    /// Streams that are to be polled, in the order of their marks; few that have ended.
     due: VecDeque<u32>,
     /// Streams that wait for room in the windows, in the order in which they began to; none that has ended.
     waiting: VecDeque<u32>,
@@ -238,6 +238,7 @@ where
             Event::Gone { stream, own } => {
                 tracing::debug!(stream, "a client has cancelled a stream, or broken it");
                 self.waiting.retain(|waiting| *waiting != stream);
+                self.due.retain(|due| *due != stream);
                 let_go(own);
             }
             Event::Room(Some(stream)) => {

@@ -63,8 +63,11 @@ pub struct Resource<'a> {
     pub selectors: &'a Selectors,
 }
 
+/// What the smallest piece of the heap takes.
+const LEAST_BYTES: usize = 8;
+
 /// What a list, watch or deletecollection selects (KEP-4601). What cannot be read of selectors is left out: they only narrow what is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selectors {
     /// Of the field selector.
     pub fields: Vec<Requirement>,
@@ -75,6 +78,14 @@ pub struct Selectors {
 impl Selectors {
     /// Everything.
     pub const ALL: Selectors = Selectors { fields: Vec::new(), labels: Vec::new() };
+
+    /// Bytes on the heap.
+    fn weight(&self) -> usize {
+        let text = |text: &String| text.len().next_multiple_of(LEAST_BYTES);
+        let values = |values: &Vec<String>| values.iter().map(|value| size_of::<String>() + text(value)).sum::<usize>();
+        let one = |one: &Requirement| size_of::<Requirement>() + text(&one.key) + values(&one.values);
+        self.fields.iter().chain(&self.labels).map(one).sum()
+    }
 
     /// Whether the field selector wants this field equal to this value.
     pub(crate) fn wants(&self, field: &str, value: &str) -> bool {
@@ -92,7 +103,7 @@ impl Default for &Selectors {
 }
 
 /// One requirement of a selector. As JSON it is that of a SubjectAccessReview.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Requirement {
     /// The field or label.
     pub key: String,
@@ -104,7 +115,7 @@ pub struct Requirement {
 }
 
 /// Operators of a [`Requirement`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the API")]
 pub enum Operator {
     In,

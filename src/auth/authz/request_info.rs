@@ -4,7 +4,7 @@ use super::{Attributes, Resource, Selectors, Target};
 use crate::user::User;
 
 /// What a path, a method and a query mean (spec api-surface §1.2).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestInfo {
     /// The path, decoded.
     pub path: Box<str>,
@@ -29,6 +29,13 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let texts = [&self.verb, &self.group, &self.version, &self.namespace, &self.resource, &self.subresource, &self.name];
+        size_of::<Self>() + self.path.len() + texts.iter().map(|text| text.len()).sum::<usize>() + self.selectors.weight()
+    }
+
     /// What an authorizer is asked about this user.
     #[must_use]
     pub fn attributes<'a>(&'a self, user: &'a User) -> Attributes<'a> {

@@ -41,6 +41,12 @@ impl Query {
         self.ends.push((name_end, end(&self.text)));
     }
 
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * size_of::<(u32, u32)>()
+    }
+
     /// Names and values in order.
     fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end as usize));

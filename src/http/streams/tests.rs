@@ -150,3 +150,24 @@ async fn streams_that_are_reset_while_they_wait_are_forgotten() {
         assert!(streams.waiting.is_empty(), "{:?}", streams.waiting);
     }
 }
+
+/// While nothing could be written they stayed, one for each reset.
+#[tokio::test]
+async fn streams_that_are_reset_before_their_turn_are_forgotten() {
+    let (server, mut client) = duplex(2_000);
+    let service = |_: Request<Received>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 500_000])))));
+    let mut streams = Streams::new(Rewind::new(server), &Arc::default(), &Account::of_a_test(), LIMITS, LIMIT, service);
+    let turn = async |streams: &mut Streams<_, _, _>| {
+        yield_now().await;
+        poll_fn(|cx| Poll::Ready(streams.poll(cx).is_pending())).await
+    };
+    // The windows have room for everything, and the client reads nothing.
+    let room = [frame(4, 0, 0, &[0, 4, 0, 15, 66, 64]), frame(8, 0, 0, &1_000_000_u32.to_be_bytes())].concat();
+    let mut frames = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &room, &get(1, ROOT)].concat();
+    for stream in (3..400).step_by(2) {
+        frames.extend([get(stream, ROOT), frame(3, 0, stream, &[0, 0, 0, 8])].concat());
+        client.write_all(&std::mem::take(&mut frames)).await.expect("there is room");
+        turn(&mut streams).await;
+    }
+    assert!(streams.output.room() == 0 && streams.due.len() <= 2, "{:?}", streams.due);
+}

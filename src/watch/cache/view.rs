@@ -146,7 +146,7 @@ pub struct Published {
     void_before: AtomicU64,
     fed: Arc<Fed>,
     changed: Notify,
-    lender: Lender,
+    lender: Arc<Lender>,
     learner: Learner,
     counts: Counts,
 }
@@ -191,7 +191,7 @@ impl Published {
             void_before: AtomicU64::new(0),
             fed,
             changed: Notify::new(),
-            lender: Lender::default(),
+            lender: Arc::default(),
             learner: Learner::default(),
             counts: Counts::default(),
         }

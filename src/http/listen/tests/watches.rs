@@ -108,6 +108,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
     let shared = Arc::new(Shared {
         speech: connection::speech(&limits),
         connections: super::super::Connections::new(limits.count_max, limits.header_timeout, &metrics),
+        heads: Heads::new(limits.header_bytes_max, metrics.head_bytes.clone()),
         unread: Budget::new(limits.unread_bytes_max, metrics.unread_bytes.clone()),
         bodies: Budget::new(limits.bodies_bytes_max, metrics.body_bytes.clone()),
         limits,
