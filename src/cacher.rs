@@ -3,6 +3,7 @@
 //! `select` awaits and changes nothing; [`State::apply`] changes and does not await: it is what the simulation calls.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -109,6 +110,8 @@ pub enum Action {
     GiveUp(GivenUp),
     /// Watches have waited long enough for more.
     Late,
+    /// Nobody is in some groups any more.
+    Left,
     /// Time to tidy.
     Tick,
 }
@@ -182,6 +185,7 @@ impl Cacher {
             Some(made) = self.made.1.recv() => Some(Action::Made(made)),
             Ok(()) = self.given_up.changed() => Some(Action::GiveUp(*self.given_up.borrow_and_update())),
             () = sleep_until(late.unwrap_or(self.started).into()), if late.is_some() => Some(Action::Late),
+            () = poll_fn(|cx| self.state.dispatcher.poll_left(cx.waker())) => Some(Action::Left),
             _ = tick.tick() => Some(Action::Tick),
         }
     }
@@ -263,6 +267,10 @@ impl State {
             }
             Action::Late => {
                 self.dispatcher.late(now_ms).now();
+                Done::default()
+            }
+            Action::Left => {
+                self.dispatcher.forget_left();
                 Done::default()
             }
             Action::Tick => {

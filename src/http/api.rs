@@ -303,7 +303,7 @@ async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut requ
 /// Notes as whom the request is carried out.
 async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Response> {
     let Proof { user, expires, credential, annotation, .. } = proof;
-    let Arrived { line, at, limit, reply, .. } = arrived(request);
+    let Arrived { line, at, limit, reply, head, .. } = arrived(request);
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
         record.annotate(key, value);
     }
@@ -315,6 +315,7 @@ async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Respo
             let info = request_info(request.method(), request.uri().path(), &line.query);
             match timeout_at(at + limit, act_as(api, &info, &user, &wanted)).await {
                 Ok(Ok(Impersonated { user, mode })) => {
+                    head.grow(user.weight()).map_err(|status| whole(reply.status(&status)))?;
                     let user = Arc::new(user);
                     if let Some(record) = reply.record() {
                         record.impersonated(&user, (mode != Mode::Legacy).then(|| mode.verb()));

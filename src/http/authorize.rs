@@ -18,6 +18,7 @@ use super::{
     status::Status,
 };
 use crate::access::{Permission, StillCounts};
+use auth::User;
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target};
 use auth::shared::Count;
@@ -85,6 +86,8 @@ struct Asked(Arc<RequestInfo>);
 
 /// What a watch lives on.
 pub(super) struct Rights {
+    /// Who watches.
+    pub(super) user: Arc<User>,
     /// Its right to go on; none where nobody can take it away.
     pub(super) permission: Option<Permission>,
     /// When what proves who asks counts no more.
@@ -102,14 +105,13 @@ pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status>
     let of_request = || request_info(request.method(), request.uri().path(), &arrived(request).line.query);
     let info = asked.or_else(|| api.access.moves_watches().then(of_request));
     let (conn, user) = (connection(request), caller(request));
-    let (mut kept, mut permission) = (None, None);
+    let (kept, mut permission) = (conn.heads.keep(user.weight())?, None);
     if let Some(info) = info {
-        kept = conn.heads.keep(user.weight())?;
         let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
-        permission = api.access.open_stream(user, info, count, still_counts(api, request), conn.goodbye.clone())?;
+        permission = api.access.open_stream(user.clone(), info, count, still_counts(api, request), conn.goodbye.clone())?;
     }
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
-    Ok(Rights { permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept })
+    Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept })
 }
 
 /// Asks whether what proves who asks still counts; none when it always does.
@@ -156,7 +158,6 @@ pub(super) fn refusal(asked: &Attributes<'_>, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use auth::User;
 
     use super::*;
     use go::url::Query;

@@ -283,7 +283,8 @@ impl Call<'_> {
             mute: matches!(self.form.shape, Shape::Partial(partial) if partial.list),
         };
         // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
-        let watching = self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT)).await;
+        let user = rights.as_ref().map_or("", |rights| &rights.user.name);
+        let watching = self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT), user).await;
         if let (Ok(_), Shape::Table(_), Err(word)) = (&watching, self.form.shape, &self.include) {
             return self.failed(&partial::no_such_include(word), &mut timer);
         }

@@ -191,11 +191,11 @@ impl Reader {
     }
 
     /// WATCH (spec list-watch §4). The options are defaulted and validated. `limit` bounds the read of etcd's revision; the wait for freshness has its
-    /// own limit, whatever the stream's deadline.
+    /// own limit, whatever the stream's deadline. `user` is who watches.
     ///
     /// # Errors
     /// What is an HTTP status; failures after acceptance are [`Watching::Failed`].
-    pub async fn watch(&self, target: &Target, options: &ListOptions, limit: Duration) -> Result<Watching, ReadError> {
+    pub async fn watch(&self, target: &Target, options: &ListOptions, limit: Duration, user: &str) -> Result<Watching, ReadError> {
         let known = target.known();
         let plan = plan::watch(options, &self.state(&known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.view)?;
@@ -218,7 +218,7 @@ impl Reader {
         if let Err(error) = self.wait(target, wait, known).await {
             return Ok(Watching::Failed(error));
         }
-        let key = target.group_key(self.filters.hold(&target.filter)?);
+        let key = target.group_key(self.filters.hold(&target.filter, user)?);
         // First the group, then the snapshot: whatever the group's log does not have is in the snapshot.
         let handle = &target.resource.handle;
         let (group, epoch) = handle.subscribe(key, target.form().clone()).await?;

@@ -1,6 +1,10 @@
 //! The cacher's side: turns a batch's events into frames in the logs of the groups that match.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    task::{Poll, Waker},
+};
 
 use bytes::Bytes;
 
@@ -8,6 +12,7 @@ use super::{
     gather::Gather,
     group::{Frame, Group, GroupKey, GroupLimits},
     interest::Interest,
+    left::Left,
     wake::Wake,
 };
 use codec::{Form, Unencodable};
@@ -20,6 +25,7 @@ pub struct Dispatcher {
     interest: Interest,
     limits: GroupLimits,
     gather: Gather,
+    left: Arc<Left>,
     /// Frames of the batch at hand, by group: (group, frames). Kept for its allocation.
     pending: Vec<(Arc<Group>, Vec<Frame>)>,
 }
@@ -36,7 +42,7 @@ impl Dispatcher {
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
         }
-        let group = Arc::new(Group::new(key.clone(), form, applied, self.limits));
+        let group = Arc::new(Group::new(key.clone(), form, applied, self.limits, self.left.clone()));
         self.interest.add(&group);
         self.groups.insert(key, group.clone());
         group
@@ -89,6 +95,24 @@ impl Dispatcher {
         self.interest = Interest::default();
         self.gather.forget();
         wake
+    }
+
+    /// Whether some group has lost its last member. When not, `waker` is woken once one has.
+    pub fn poll_left(&self, waker: &Waker) -> Poll<()> {
+        self.left.poll_any(waker)
+    }
+
+    /// Forgets those that have lost their last member, unless somebody was just handed them.
+    pub fn forget_left(&mut self) {
+        for group in self.left.take() {
+            let Some(group) = group.upgrade() else { continue };
+            let is_here = self.groups.get(group.key()).is_some_and(|known| Arc::ptr_eq(known, &group));
+            // As in `tidy`, and the one reference in hand.
+            if is_here && !group.has_members() && Arc::strong_count(&group) <= 3 {
+                self.groups.remove(group.key());
+                self.interest.remove(&group);
+            }
+        }
     }
 
     /// Forgets groups without members, and frames that nobody needs or the ring has forgotten.
@@ -242,6 +266,31 @@ mod tests {
         drop(seat);
         dispatcher.tidy(Revision(1), Revision::ZERO);
         assert_eq!(dispatcher.groups(), 0);
+    }
+
+    /// They stayed, and what they asked for with them, until somebody tidied.
+    #[test]
+    fn a_group_goes_with_its_last_member() {
+        let mut dispatcher = Dispatcher::default();
+        let form = form("v1");
+        assert!(dispatcher.poll_left(Waker::noop()).is_pending());
+        let seats = [0, 1].map(|_| live(&mut dispatcher, key("v1/configmaps", labelled("x")), &form));
+        let [first, second] = seats;
+        drop(first);
+        assert!(dispatcher.poll_left(Waker::noop()).is_pending(), "one is left");
+        drop(second);
+        assert!(dispatcher.poll_left(Waker::noop()).is_ready());
+        let handed_out = dispatcher.group(key("v1/configmaps", labelled("x")), form.clone(), Revision(1));
+        dispatcher.forget_left();
+        assert_eq!(dispatcher.groups(), 1, "somebody was just handed it");
+        drop(handed_out.sit());
+        drop(handed_out);
+        dispatcher.forget_left();
+        assert!(dispatcher.groups() == 0 && dispatcher.poll_left(Waker::noop()).is_pending());
+        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("x")), &form);
+        dispatcher.end_all().now();
+        drop(seat);
+        dispatcher.forget_left();
     }
 
     #[test]

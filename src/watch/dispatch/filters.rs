@@ -16,6 +16,9 @@ use model::Filter;
 /// cluster has room for a few of its own forty times over.
 pub const FILTERS_BYTES_MAX: usize = 64 << 20;
 
+/// Filters that a user is the first to bring may have this part of what is left: who has many leaves room for others.
+const PART: usize = 2;
+
 /// All filters that watches hold.
 pub struct Filters {
     bytes_max: usize,
@@ -26,6 +29,8 @@ pub struct Filters {
 struct Held {
     by_hash: HashMap<u64, Vec<Weak<Shared>>>,
     bytes: usize,
+    /// Of these, those that each user has brought.
+    users: HashMap<Arc<str>, usize>,
 }
 
 /// A filter that others may hold as well; cheap to clone, to compare and to hash.
@@ -37,8 +42,8 @@ struct Shared {
     filter: Filter,
     hash: u64,
     weight: usize,
-    /// Who counts it.
-    home: Option<Arc<Filters>>,
+    /// Who counts it, as whose.
+    home: Option<(Arc<Filters>, Arc<str>)>,
 }
 
 /// There is no room for another filter.
@@ -53,11 +58,11 @@ impl Filters {
         Arc::new(Self { bytes_max, held: Mutex::default() })
     }
 
-    /// The filter as others hold it, or one of its own.
+    /// The filter as others hold it, or one that this user is the first to bring.
     ///
     /// # Errors
-    /// [`NoRoom`] when nobody holds it and it is too large for what is left.
-    pub fn hold(self: &Arc<Self>, filter: &Filter) -> Result<SharedFilter, NoRoom> {
+    /// [`NoRoom`] when nobody holds it and it is too large for what is left, or for what this user may have of that.
+    pub fn hold(self: &Arc<Self>, filter: &Filter, user: &str) -> Result<SharedFilter, NoRoom> {
         let hash = hash(filter);
         // Let go of after the lock: the last of one takes the lock.
         let mut others = Vec::new();
@@ -69,12 +74,17 @@ impl Filters {
             others.push(other);
         }
         let weight = filter.weight();
-        if held.bytes.saturating_add(weight) > self.bytes_max {
+        let (user, own) = match held.users.get_key_value(user) {
+            Some((user, own)) => (user.clone(), *own),
+            None => (user.into(), 0),
+        };
+        if own.saturating_add(weight) > (self.bytes_max - held.bytes) / PART {
             return Err(NoRoom);
         }
-        let shared = Arc::new(Shared { filter: filter.clone(), hash, weight, home: Some(self.clone()) });
+        let shared = Arc::new(Shared { filter: filter.clone(), hash, weight, home: Some((self.clone(), user.clone())) });
         held.by_hash.entry(hash).or_default().push(Arc::downgrade(&shared));
         held.bytes += weight;
+        held.users.insert(user, own + weight);
         Ok(SharedFilter(shared))
     }
 
@@ -92,9 +102,16 @@ impl Filters {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let Some(home) = &self.home else { return };
+        let Some((home, user)) = &self.home else { return };
         let mut held = home.held();
         held.bytes -= self.weight;
+        let left = held.users.get_mut(user).map(|own| {
+            *own -= self.weight;
+            *own
+        });
+        if left == Some(0) {
+            held.users.remove(user);
+        }
         if let Some(same) = held.by_hash.get_mut(&self.hash) {
             same.retain(|other| other.strong_count() > 0);
             if same.is_empty() {
@@ -162,31 +179,36 @@ mod tests {
     #[test]
     fn what_is_equal_is_held_once() {
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        let watches: Vec<_> = (0..500).map(|_| filters.hold(&long(0)).expect("room")).collect();
+        let watches: Vec<_> = (0..500).map(|_| filters.hold(&long(0), "jane").expect("room")).collect();
         assert!(filters.bytes() < 400 << 10, "{} bytes", filters.bytes());
         assert!(watches.iter().all(|watch| Arc::ptr_eq(&watch.0, &watches[0].0)));
-        let again = filters.hold(&filter("a=1,b!=2")).expect("room");
-        assert_eq!(again, filters.hold(&filter("b!=2,a in (1)")).expect("room"));
+        let again = filters.hold(&filter("a=1,b!=2"), "jane").expect("room");
+        assert_eq!(again, filters.hold(&filter("b!=2,a in (1)"), "bob").expect("room"));
         drop((watches, again));
-        assert_eq!((filters.bytes(), filters.held().by_hash.len()), (0, 0), "what nobody holds is forgotten");
+        let held = filters.held();
+        assert_eq!((held.bytes, held.by_hash.len(), held.users.len()), (0, 0, 0), "what nobody holds is forgotten");
     }
 
     #[test]
     fn what_differs_has_a_limit() {
         let weight = long(1).weight();
-        let filters = Filters::new(3 * weight + weight / 2);
-        let mut watches: Vec<_> = (1..4).map(|seed| filters.hold(&long(seed * 9_000)).expect("room")).collect();
-        assert_eq!(filters.hold(&long(90_000)).expect_err("no room"), NoRoom);
-        watches.push(filters.hold(&long(9_000)).expect("it is there already"));
-        watches.push(filters.hold(&filter("a=1")).expect("there is room for a small one"));
+        let filters = Filters::new(7 * weight + weight / 2);
+        let mut watches: Vec<_> = (1..3).map(|seed| filters.hold(&long(seed * 9_000), "jane").expect("room")).collect();
+        assert_eq!(filters.hold(&long(90_000), "jane").expect_err("she has her part"), NoRoom);
+        watches.push(filters.hold(&long(90_000), "bob").expect("others have theirs"));
+        watches.push(filters.hold(&long(90_000), "jane").expect("it is there already"));
+        watches.push(filters.hold(&filter("a=1"), "jane").expect("there is room for a small one"));
         watches.remove(1);
-        filters.hold(&long(90_000)).expect("there is room again");
+        watches.push(filters.hold(&long(99_000), "jane").expect("there is room again"));
+        let others = (0..10).map_while(|nth| filters.hold(&long(200_000 + nth * 9_000), &nth.to_string()).ok());
+        watches.extend(others);
+        assert!(watches.len() < 10 && filters.bytes() <= 7 * weight + weight / 2);
     }
 
     /// Who counts it does not matter.
     #[test]
     fn equal_is_equal() {
-        let counted = Filters::new(FILTERS_BYTES_MAX).hold(&filter("a=1")).expect("room");
+        let counted = Filters::new(FILTERS_BYTES_MAX).hold(&filter("a=1"), "jane").expect("room");
         let plain = SharedFilter::from(filter("a=1"));
         assert_eq!(counted, plain);
         assert_eq!(HashMap::from([(counted, 1)]).get(&plain), Some(&1));

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{filters::SharedFilter, gather::Pause};
+use super::{filters::SharedFilter, gather::Pause, left::Left};
 use codec::{Form, Unencodable};
 use model::Revision;
 
@@ -71,6 +71,8 @@ pub struct Group {
     form: Arc<Form>,
     log: Mutex<Log>,
     rest: Rest,
+    /// Told when nobody is in it any more.
+    left: Arc<Left>,
 }
 
 /// When a group may be woken again; only its cacher looks and writes.
@@ -139,9 +141,9 @@ pub enum Taken {
 
 impl Group {
     /// A group whose log begins after `floor`, the revision the replica is at.
-    pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision, limits: GroupLimits) -> Self {
+    pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision, limits: GroupLimits, left: Arc<Left>) -> Self {
         let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false, limits };
-        Self { key, form, log: Mutex::new(log), rest: Rest::default() }
+        Self { key, form, log: Mutex::new(log), rest: Rest::default(), left }
     }
 
     pub(super) fn rest(&self) -> &Rest {
@@ -205,6 +207,13 @@ impl Group {
         let mut log = self.log();
         log.trim(published, forgotten);
         log.shrink();
+        drop(log);
+        self.has_members()
+    }
+
+    /// Whether anybody is in it.
+    pub(super) fn has_members(&self) -> bool {
+        let log = self.log();
         log.members.len() > log.free.len()
     }
 
@@ -327,9 +336,15 @@ impl Log {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut log = self.group.log();
-        log.members[self.index] = None;
-        log.free.push(self.index);
+        let is_empty = {
+            let mut log = self.group.log();
+            log.members[self.index] = None;
+            log.free.push(self.index);
+            log.members.len() == log.free.len()
+        };
+        if is_empty {
+            self.group.left.tell(&self.group);
+        }
     }
 }
 
@@ -349,7 +364,13 @@ mod tests {
 
     fn group(limits: GroupLimits) -> Arc<Group> {
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, Revision(10), limits))
+        Arc::new(Group::new(
+            GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() },
+            form,
+            Revision(10),
+            limits,
+            Arc::default(),
+        ))
     }
 
     /// Frames of ten bytes.

@@ -210,7 +210,13 @@ mod tests {
 
     fn group(filter: Filter) -> Arc<Group> {
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-        Arc::new(Group::new(GroupKey { form: "v1/configmaps".into(), filter: filter.into() }, form, Revision(1), GroupLimits::default()))
+        Arc::new(Group::new(
+            GroupKey { form: "v1/configmaps".into(), filter: filter.into() },
+            form,
+            Revision(1),
+            GroupLimits::default(),
+            Arc::default(),
+        ))
     }
 
     proptest! {

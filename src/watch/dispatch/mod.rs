@@ -2,13 +2,14 @@
 //! group's log for the members.
 //!
 //! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log, `wake` wakes
-//! them all at once, `gather` those a little later who were just woken. Knows no socket, no clock and no tokio: a member is woken through `std::task::Waker`.
+//! them all at once, `left` has those that nobody is in any more, `gather` those a little later who were just woken. Knows no socket, no clock and no tokio: a member is woken through `std::task::Waker`.
 
 pub mod dispatcher;
 pub mod filters;
 mod gather;
 pub mod group;
 pub mod interest;
+mod left;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedule;
 pub mod subscription;

@@ -22,8 +22,10 @@ use crate::{
     process::{Cost, Process},
 };
 
-/// Token of the only user behind TLS.
+/// Token of the administrator behind TLS.
 const TOKEN: &str = "faults-token";
+/// Token of a user who may do what roles say.
+pub(crate) const VIEWER: &str = "faults-viewer";
 
 /// A running server under test.
 #[derive(Debug)]
@@ -154,10 +156,10 @@ fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
     fixed.into_iter().chain([endpoints.to_owned(), "--insecure-port".to_owned(), port.to_string()]).collect()
 }
 
-/// A certificate that is its own authority, and the file of the only user's token.
+/// A certificate that is its own authority, and the file of the users' tokens.
 async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
     let (own, tokens) = (Pair::of_its_own(dir, "listener").await?, dir.join("tokens.csv"));
-    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n{VIEWER},viewer,2\n"))?;
     Ok([tls_args(port, &own), vec![format!("--token-auth-file={}", tokens.display())]].concat())
 }
 

@@ -53,13 +53,16 @@ async fn every_family_has_a_writer() -> Outcome {
     let server = Alone::start(dir.path()).await?;
     let client = server.client();
     live(&client).await?;
-    // What is counted while it lasts: a watch, and a request whose body has not come.
+    // What is counted while it lasts: a watch, and a request whose head is long and whose body has not come.
     let target = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=a=b";
     let mut watch = client.watch(&format!("{MAPS}?{target}")).await?.map_err(|refused| format!("{refused:?}"))?;
     watch.next().await?.ok_or("no initial event")?;
     let mut half = TcpStream::connect(server.address).await?;
-    let head =
-        format!("POST {MAPS} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n", server.address);
+    let head = format!(
+        "POST {MAPS} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\nIf-None-Match: {}\r\n\r\n",
+        server.address,
+        "x".repeat(20_000)
+    );
     half.write_all(head.as_bytes()).await?;
 
     let (mut moved, began) = (BTreeSet::new(), Instant::now());

@@ -70,7 +70,11 @@ pub(crate) fn settings(out: &mut Vec<u8>, values: &[(u16, u32)]) {
 
 /// Adds a request's HEADERS, and CONTINUATIONs when it is long. `ends`: it has no body.
 pub(crate) fn request(out: &mut Vec<u8>, stream: u32, fields: &[(&str, &str)], ends: bool) {
-    let block = block(fields);
+    headers(out, stream, &block(fields), ends);
+}
+
+/// Adds HEADERS of this block, and CONTINUATIONs when it is long. `ends`: the request has no body.
+pub(crate) fn headers(out: &mut Vec<u8>, stream: u32, block: &[u8], ends: bool) {
     let mut pieces = block.chunks(PAYLOAD_MAX).peekable();
     let (mut kind, mut flags) = (HEADERS, if ends { END_STREAM } else { 0 });
     while let Some(piece) = pieces.next() {
@@ -93,6 +97,18 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     }
     out
 }
+
+/// Adds to a header block a field that goes into the peer's table (RFC 7541, 6.2.1), where it is the newest.
+pub(crate) fn inserted(block: &mut Vec<u8>, name: &str, value: &str) {
+    block.push(0x40);
+    for text in [name, value] {
+        length(block, text.len());
+        block.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A field that is the newest one of the peer's table (RFC 7541, 6.1): one byte.
+pub(crate) const NEWEST: u8 = 0x80 | 62;
 
 /// An integer with a prefix of seven bits (RFC 7541, 5.1).
 fn length(out: &mut Vec<u8>, n: usize) {

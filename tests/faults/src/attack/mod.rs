@@ -6,6 +6,7 @@ mod documents;
 mod floods;
 mod frames;
 mod ground;
+mod heads;
 mod held;
 mod honest;
 mod lists;
@@ -58,19 +59,22 @@ impl Attack {
     }
 
     /// Arguments of this project's server besides the usual ones.
-    fn args(self, sizes: &Attacks) -> Vec<String> {
+    fn args(self, sizes: &Attacks, dir: &Path, hole: &heads::Hole) -> Result<Vec<String>> {
         let connections = match self {
+            Self::HeadsWaiting => return hole.is_asked_about_tokens(dir),
+            Self::HeadsRoom => return Ok(vec!["--unread-bytes-limit=1Mi".into(), "--memory-budget=1Gi".into()]),
+            Self::HeadsAudit => return heads::audit(dir),
             Self::HalfBodiesEnded => FEW_CONNECTIONS,
             Self::Strangers | Self::SlowHandshakes => sizes.of(STRANGERS),
             Self::ManyConnections => sizes.of(CONNECTIONS),
-            _ => return Vec::new(),
+            _ => return Ok(Vec::new()),
         };
-        vec!["--max-connections".into(), connections.to_string()]
+        Ok(vec!["--max-connections".into(), connections.to_string()])
     }
 
     /// Whether the attacker comes through the TLS listener; the honest client takes the same.
     fn is_secure(self) -> bool {
-        matches!(self, Self::Strangers | Self::SlowHandshakes | Self::ManyConnections | Self::SettingsFlood | Self::FrameFloods)
+        matches!(self, Self::Strangers | Self::SlowHandshakes | Self::ManyConnections | Self::SettingsFlood | Self::FrameFloods | Self::HeadsWaiting | Self::HeadsSelectors)
     }
 
     /// Whether what it writes stays, and takes memory.
@@ -85,7 +89,8 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
     let sizes = &options.attacks;
     let log = floods::Log::of(attack)?;
     let stderr = log.as_ref().map(floods::Log::stderr).transpose()?;
-    let wishes = Wishes { secure: true, args: attack.args(sizes), stderr, ..Wishes::default() };
+    let hole = heads::Hole::open().await?;
+    let wishes = Wishes { secure: true, args: attack.args(sizes, dir, &hole)?, stderr, ..Wishes::default() };
     let mut ground = Ground::start(options, dir, attack.seed(), wishes).await?;
     if let Some(log) = &log {
         log.fill()?;
@@ -171,6 +176,11 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::LargePatches => held::patches(target, told).await?,
         Attack::UnreadCopies => held::copies(target, told).await?,
         Attack::UnreadPictures => held::snapshots(target, told).await?,
+        Attack::HeadsWaiting => heads::waiting(ground, told).await?,
+        Attack::HeadsRoom => heads::room(ground, told).await?,
+        Attack::HeadsSelectors => heads::selectors(ground, told).await?,
+        Attack::HeadsAudit => heads::audited(ground, told).await?,
+        Attack::HeadsHttp1 => heads::http1(ground, told).await?,
     }
     Ok(())
 }

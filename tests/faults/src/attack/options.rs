@@ -136,11 +136,21 @@ pub(crate) enum Attack {
     UnreadCopies,
     /// Watches that are not read, each of a state that is then replaced.
     UnreadPictures,
+    /// Strangers' requests with long heads, whose tokens a webhook is asked about that does not answer.
+    HeadsWaiting,
+    /// Requests with long heads on a connection that does not read what it has asked for.
+    HeadsRoom,
+    /// Watches with long selectors, of a user whom roles allow them.
+    HeadsSelectors,
+    /// Watches that say that they come from many addresses, and an audit log.
+    HeadsAudit,
+    /// Watches over HTTP/1.1 and WebSockets with 60 headers of 2 KB.
+    HeadsHttp1,
 }
 
 impl Attack {
     /// What `attacks` runs.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::LogFull,
         Self::LogUnread,
         Self::UnreadLists,
@@ -167,6 +177,11 @@ impl Attack {
         Self::LargePatches,
         Self::UnreadCopies,
         Self::UnreadPictures,
+        Self::HeadsWaiting,
+        Self::HeadsRoom,
+        Self::HeadsSelectors,
+        Self::HeadsAudit,
+        Self::HeadsHttp1,
     ];
 
     /// As typed on the command line.
@@ -199,6 +214,11 @@ impl Attack {
             Self::LargePatches => "large-patches",
             Self::UnreadCopies => "unread-copies",
             Self::UnreadPictures => "unread-snapshots",
+            Self::HeadsWaiting => "heads-waiting",
+            Self::HeadsRoom => "heads-room",
+            Self::HeadsSelectors => "heads-selectors",
+            Self::HeadsAudit => "heads-audit",
+            Self::HeadsHttp1 => "heads-http1",
         }
     }
 }

@@ -197,6 +197,18 @@ impl Raw {
         stream
     }
 
+    /// The fields that any request for this path has; the path is left out when it is to come from the peer's table.
+    pub(crate) fn fields<'a>(&'a self, path: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
+        let mut fields = vec![(":method", "GET"), (":scheme", self.scheme), (":authority", &*self.authority)];
+        fields.extend(path.map(|path| (":path", path)));
+        fields
+    }
+
+    /// The credentials that go with them, after all pseudo fields.
+    pub(crate) fn credentials(&self) -> Option<(&str, &str)> {
+        self.token.as_deref().map(|token| ("authorization", token))
+    }
+
     /// Sends a GET on a new stream.
     pub(crate) async fn get(&self, path: &str, more: &[(&str, &str)]) -> Result<u32> {
         let mut out = Vec::new();
