@@ -1,7 +1,7 @@
 //! The heads of requests: each byte is counted from when a head is read until nothing of it is left, by connection, by who sends it, and for the whole server.
 //!
 //! A connection may hold [`BASE`] bytes whoever else holds how much: what an honest client has under way. Past that a user, and the strangers of an address, may
-//! hold a quarter of what the server has left, so one greedy user gets a fifth of the limit, and those who come later find room.
+//! hold half of what the server has left, so one greedy user gets a third of the limit, and those who come later find room.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use prometheus::IntGauge;
 use super::{connections::Address, respond::AUDIT_ID, status::Status};
 
 /// Bytes of all heads past the [`BASE`] of each connection; more where single heads may be larger.
-const ALL_BYTES_MAX: usize = 64 << 20;
+const ALL_BYTES_MAX: usize = 128 << 20;
 
 /// Of the largest heads so many find room at least.
 const LARGEST_MIN: usize = 64;
@@ -33,7 +33,7 @@ const LARGEST_MIN: usize = 64;
 const BASE: usize = 16 << 10;
 
 /// A user, or the strangers of an address, may hold this part of what is left.
-const PART: usize = 4;
+const PART: usize = 2;
 
 /// Bytes with which requests may wait until somebody else says whose they are, of one address from which nobody is known yet.
 const WAITING_BYTES_MAX: usize = 128 << 10;

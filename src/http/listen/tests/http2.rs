@@ -155,3 +155,26 @@ async fn windows_of_bodies_are_small() {
     let more = next(&mut stream, 8).await.expect("an update");
     assert_eq!(u32::from_be_bytes([more[0], more[1], more[2], more[3]]) + 65_535, 512 << 10);
 }
+
+/// 200 bytes named 128 KiB of the connection's table, and nobody counted that.
+#[tokio::test]
+async fn heads_are_counted_until_their_requests_are_over() {
+    let server = plain(limits());
+    let mut stream = connect(&server).await;
+    stream.write_all(&opened(&[])).await.expect("sent");
+    let line = [&[0x82, 0x86, 0x04, 6][..], b"/never"].concat();
+    // 3,000 bytes that go into the table, which each request names four times.
+    let value = [&[0x40, 1, b'x', 0x7f, 0xb9, 0x16][..], &[b'v'; 3_000]].concat();
+    stream.write_all(&frame(1, 5, 1, &[&line[..], &value, &[0xbe; 3]].concat())).await.expect("sent");
+    for number in [3, 5, 7, 9] {
+        stream.write_all(&frame(1, 5, number, &[&line[..], &[0xbe; 4]].concat())).await.expect("sent");
+    }
+    let becomes = async |wanted: &dyn Fn(i64) -> bool| {
+        while !wanted(server.metrics.head_bytes.get()) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, becomes(&|bytes| bytes > 5 * 12_000 - (16 << 10))).await.expect("they are counted");
+    drop(stream);
+    timeout(LONG, becomes(&|bytes| bytes == 0)).await.expect("they are over");
+}

@@ -31,7 +31,9 @@ use crate::{
 };
 
 /// Connections of an attacker, and requests on each.
-const CONNECTIONS: Size = Size(16, 40);
+const CONNECTIONS: Size = Size(32, 60);
+/// Those of watches, each of which is parsed.
+const OF_WATCHES: Size = Size(12, 40);
 const REQUESTS: usize = 240;
 /// Bytes of what goes into the table of a connection, and how often a head has it: all of it is just below what a head may have.
 const VALUE_BYTES: usize = 3_900;
@@ -40,8 +42,8 @@ const TIMES: usize = 30;
 const HTTP1: Size = Size(300, 2_000);
 const HEADERS: usize = 60;
 const HEADER_BYTES: usize = 2_000;
-/// Heads may take so much of the server, all together, MiB: its limit of 64, 16 KiB for each connection, and what an allocator adds.
-const HEADS_MIB: u64 = 160;
+/// Heads may take so much of the server, all together, MiB: its limit of 128, 16 KiB for each connection, and what an allocator adds.
+const HEADS_MIB: u64 = 224;
 /// Requests that are sent before their answers are looked at.
 const AT_ONCE: usize = 60;
 const ANSWER: Duration = Duration::from_secs(10);
@@ -159,13 +161,13 @@ impl Sum {
 async fn attack<B: Iterator<Item = Vec<u8>>>(
     ground: &mut Ground,
     listener: &Listener,
-    (answered, told): (bool, &mut Told),
+    (connections, answered, told): (Size, bool, &mut Told),
     blocks: impl Fn(usize, &Raw) -> B,
 ) -> Result<()> {
     let target = ground.target.clone();
     let end = Instant::now() + target.time;
     let (sum, before, mut held) = (Sum::default(), ground.server.cost()?.rss_mib, Vec::new());
-    for nth in 0..target.sizes.of(CONNECTIONS) {
+    for nth in 0..target.sizes.of(connections) {
         // A server may have enough of this client.
         let Ok(raw) = Raw::open(listener, nth, 65_535, Reads::Everything).await else { continue };
         let _ = sum.send(&raw, blocks(nth, &raw), answered).await;
@@ -205,7 +207,7 @@ pub(super) async fn waiting(ground: &mut Ground, told: &mut Told) -> Result<()> 
             break;
         }
     }
-    attack(ground, &stranger, (false, told), |_, raw| {
+    attack(ground, &stranger, (CONNECTIONS, false, told), |_, raw| {
         repeated(Blocks::long_header(raw, "/api/v1/configmaps", &[], ("x-long", &"v".repeat(VALUE_BYTES)), TIMES))
     })
     .await
@@ -215,7 +217,7 @@ pub(super) async fn waiting(ground: &mut Ground, told: &mut Told) -> Result<()> 
 pub(super) async fn room(ground: &mut Ground, told: &mut Told) -> Result<()> {
     fill(&ground.target).await?;
     let listener = ground.target.plain.clone();
-    attack(ground, &listener, (false, told), |_, raw| {
+    attack(ground, &listener, (CONNECTIONS, false, told), |_, raw| {
         let long = Blocks::long_header(raw, "/version", &[], ("accept", &"v".repeat(VALUE_BYTES)), TIMES);
         let unread = frames::block(&raw.fields(Some("/api/v1/namespaces/kube-public/configmaps?resourceVersion=0")));
         std::iter::repeat_n(unread, 8).chain(repeated(long).take(REQUESTS - 8))
@@ -249,8 +251,9 @@ pub(super) async fn selectors(ground: &mut Ground, told: &mut Told) -> Result<()
     let binding = json!({"metadata": {"name": "faults-watcher"}, "roleRef": role, "subjects": subject});
     post(&ground.target, &format!("{roles}bindings"), &binding).await?;
     let viewer = ground.target.secure.with_token(VIEWER);
-    attack(ground, &viewer, (true, told), |connection, raw| {
-        let selector = |seed: usize| vec![format!("{}", char::from(b'a' + (seed % 26) as u8)); (VALUE_BYTES - WATCH.len() - 40) / 2].join(",");
+    attack(ground, &viewer, (OF_WATCHES, true, told), |connection, raw| {
+        let selector =
+            |seed: usize| vec![format!("{}", char::from(b'a' + (seed % 26) as u8)); (VALUE_BYTES - WATCH.len() - 40) / 2].join(",");
         let equal = format!("{WATCH}&labelSelector={}", selector(0));
         let different = move |nth: usize| format!("{WATCH}&labelSelector=k{connection}.{nth},{}", selector(nth));
         let own: Vec<Vec<u8>> = match connection % 2 {
@@ -265,8 +268,11 @@ pub(super) async fn selectors(ground: &mut Ground, told: &mut Told) -> Result<()
 /// What the audit log is told when a watch ends is kept until then.
 pub(super) async fn audited(ground: &mut Ground, told: &mut Told) -> Result<()> {
     let listener = ground.target.plain.clone();
-    let addresses = vec!["1.1.1.1"; VALUE_BYTES / 8].join(",");
-    attack(ground, &listener, (true, told), |_, raw| repeated(Blocks::long_header(raw, WATCH, &[], ("x-forwarded-for", &addresses), 1))).await
+    let addresses = vec!["::1"; VALUE_BYTES / 4].join(",");
+    attack(ground, &listener, (CONNECTIONS, true, told), |_, raw| {
+        repeated(Blocks::long_header(raw, WATCH, &[], ("x-forwarded-for", &addresses), 1))
+    })
+    .await
 }
 
 /// A request over HTTP/1.1 with many long headers.

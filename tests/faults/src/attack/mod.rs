@@ -74,7 +74,16 @@ impl Attack {
 
     /// Whether the attacker comes through the TLS listener; the honest client takes the same.
     fn is_secure(self) -> bool {
-        matches!(self, Self::Strangers | Self::SlowHandshakes | Self::ManyConnections | Self::SettingsFlood | Self::FrameFloods | Self::HeadsWaiting | Self::HeadsSelectors)
+        matches!(
+            self,
+            Self::Strangers
+                | Self::SlowHandshakes
+                | Self::ManyConnections
+                | Self::SettingsFlood
+                | Self::FrameFloods
+                | Self::HeadsWaiting
+                | Self::HeadsSelectors
+        )
     }
 
     /// Whether what it writes stays, and takes memory.
