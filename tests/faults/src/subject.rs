@@ -178,7 +178,7 @@ async fn peer_args(endpoints: &str, port: u16, dir: &Path) -> Result<Vec<String>
     openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &key.to_string_lossy()]).await?;
     openssl(&["pkey", "-pubout", "-in", &key.to_string_lossy(), "-out", &public.to_string_lossy()]).await?;
     let tokens = dir.join("tokens.csv");
-    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
+    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n{VIEWER},viewer,2\n"))?;
     let (key, public, tokens, certs) = (key.display(), public.display(), tokens.display(), dir.join("certs"));
     Ok(vec![
         format!("--etcd-servers={endpoints}"),
