@@ -23,7 +23,7 @@ use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use auth::authz::webhook::Webhook;
 use auth::authz::{AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
 use auth::reload::{FileError, Reload, Reloaded};
-use auth::shared::Count;
+use auth::shared::{Count, Shared, Shelf};
 use auth::{MASTERS, User};
 use directory::Cached;
 use elsewhere::Elsewhere;
@@ -48,6 +48,8 @@ pub struct Access {
     node: Option<Arc<Following<NodeGraph>>>,
     /// None when streams go on whatever is taken away, and are not moved.
     streams: Option<Arc<Streams>>,
+    /// What they were allowed; many ask for the same.
+    infos: Arc<Shelf<RequestInfo>>,
     /// Whether streams end when their right is taken away.
     ends_streams: bool,
     /// Whether streams may be moved to other replicas.
@@ -167,6 +169,7 @@ impl Access {
             rbac,
             node,
             streams: (config.ends_watches || moves_watches).then(Arc::default),
+            infos: Arc::default(),
             ends_streams: config.ends_watches,
             moves_streams: moves_watches,
             changed: Notify::new(),
@@ -270,22 +273,28 @@ impl Access {
         }
     }
 
-    /// Files a stream that this request begins, so that it ends when the right to it is taken away. What it was allowed is held once for all that were allowed the
-    /// same; `count` counts it when it is new.
+    /// What a stream is allowed, once for all that are allowed the same; `count` counts it when it is new.
     ///
     /// # Errors
     /// What `count` says.
-    pub fn open_stream<E>(
+    pub fn share<E>(
         &self,
-        user: Arc<User>,
         info: RequestInfo,
         count: impl FnOnce(&RequestInfo) -> Result<Option<Count>, E>,
+    ) -> Result<Shared<RequestInfo>, E> {
+        self.infos.hold(info, count)
+    }
+
+    /// Files a stream that this request begins, so that it ends when the right to it is taken away.
+    #[must_use]
+    pub fn open_stream(
+        &self,
+        user: Arc<User>,
+        info: Shared<RequestInfo>,
         still_counts: Option<StillCounts>,
         goodbye: Arc<Notify>,
-    ) -> Result<Option<Permission>, E> {
-        let Some(streams) = &self.streams else { return Ok(None) };
-        let info = streams.share(info, count)?;
-        Ok(Some(streams.open(user, info, still_counts, goodbye)))
+    ) -> Option<Permission> {
+        self.streams.as_ref().map(|streams| streams.open(user, info, still_counts, goodbye))
     }
 
     /// Whether every watch is to be filed, also of those who can lose no right.

@@ -11,15 +11,11 @@ use tokio::sync::Notify;
 
 use auth::User;
 use auth::authz::{Attributes, Decision, RequestInfo, Verdict};
-use auth::shared::{Count, Shared, Shelf};
+use auth::shared::Shared;
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Streams {
-    filed: Mutex<Filed>,
-    /// What was allowed; many ask for the same.
-    infos: Arc<Shelf<RequestInfo>>,
-}
+pub(super) struct Streams(Mutex<Filed>);
 
 #[derive(Default)]
 struct Filed {
@@ -61,18 +57,6 @@ pub struct Permission {
 }
 
 impl Streams {
-    /// What was allowed, as other streams hold it; if none does, `count` counts it.
-    ///
-    /// # Errors
-    /// What `count` says.
-    pub(super) fn share<E>(
-        &self,
-        info: RequestInfo,
-        count: impl FnOnce(&RequestInfo) -> Result<Option<Count>, E>,
-    ) -> Result<Shared<RequestInfo>, E> {
-        self.infos.hold(info, count)
-    }
-
     /// Files a stream.
     pub(super) fn open(
         self: &Arc<Self>,
@@ -83,7 +67,7 @@ impl Streams {
     ) -> Permission {
         let stream = Stream { user: user.clone(), info, still_counts, goodbye, refused: OnceLock::new(), waker: AtomicWaker::new() };
         let stream = Arc::new(stream);
-        let mut filed = self.filed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         filed.next += 1;
         let number = filed.next;
         filed.users.entry(user).or_default().insert(number, stream.clone());
@@ -134,7 +118,7 @@ impl Streams {
 
     /// The streams of these users.
     fn all(&self, wanted: impl Fn(&User) -> bool) -> Vec<Arc<Stream>> {
-        let filed = self.filed.lock().unwrap_or_else(PoisonError::into_inner);
+        let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = filed.users.iter().filter(|(user, _)| wanted(user)).flat_map(|(_, streams)| streams.values());
         of.filter(|stream| stream.refused.get().is_none()).cloned().collect()
     }
@@ -188,7 +172,7 @@ impl Permission {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        let mut filed = self.streams.filed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(of_user) = filed.users.get_mut(&self.stream.user) else { return };
         of_user.remove(&self.number);
         if of_user.is_empty() {
@@ -230,7 +214,7 @@ mod tests {
         assert_eq!(judge(&only_joe), 0, "it is told once");
         assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe));
-        assert!(streams.filed.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+        assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
     }
 
     #[test]

@@ -108,7 +108,8 @@ pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status>
     let (kept, mut permission) = (conn.heads.keep(user.weight())?, None);
     if let Some(info) = info {
         let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
-        permission = api.access.open_stream(user.clone(), info, count, still_counts(api, request), conn.goodbye.clone())?;
+        let info = api.access.share(info, count)?;
+        permission = api.access.open_stream(user.clone(), info, still_counts(api, request), conn.goodbye.clone());
     }
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept })

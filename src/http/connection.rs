@@ -90,10 +90,12 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let (pulse, followed) = (Arc::<Pulse>::default(), Followed::default());
-    let io = Rewind::new(Felt::new(io, Arc::clone(&pulse), Arc::clone(&info.seat)));
+    let io = Rewind::new(Felt::new(io, Arc::clone(&pulse), Arc::clone(&info.seat), Arc::clone(&info.heads)));
     let served = Served { io, pulse, followed, info };
     async move {
         let ended = requests(&served, speech, limits, service).await;
+        served.pulse.takes_no_more();
+        served.info.heads.partial(0);
         let handshake = served.followed.lock().expect("no holder panics").take().filter(|_| ended == Ended::Written);
         if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
             // Boxed: few connections need room for it.

@@ -75,6 +75,8 @@ pub(super) enum Reason {
     Requests,
     /// It sent more control frames than requests and answers explain, or too many pings of a WebSocket.
     Flood,
+    /// What had come of the head of a request had no room.
+    Heads,
     /// It did not read its answers.
     Unread,
 }
@@ -89,6 +91,7 @@ impl Reason {
             Self::Unproven => "unproven",
             Self::Requests => "requests",
             Self::Flood => "flood",
+            Self::Heads => "heads",
             Self::Unread => "unread",
         }
     }

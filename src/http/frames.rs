@@ -11,6 +11,11 @@ use http2::PREFACE;
 /// Bytes of a frame's head.
 const HEAD: usize = 9;
 
+/// Frames of a block of headers, and the flag of the last one.
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
 /// Tokens at the beginning: clients open with three or four frames of HTTP/2, and with no ping of a WebSocket.
 const START: i32 = 250;
 
@@ -74,6 +79,8 @@ pub(super) struct Frames {
     tokens: Tokens,
     /// Bytes written that have not made a token yet.
     unpaid: usize,
+    /// Bytes of a block of headers that has not come whole.
+    unfinished: usize,
 }
 
 /// Where in the stream of bytes the next one stands.
@@ -92,12 +99,17 @@ enum State {
 impl Frames {
     /// A new connection's.
     pub(super) fn new() -> Self {
-        Self { state: State::Preface(0), tokens: Tokens::new(), unpaid: 0 }
+        Self { state: State::Preface(0), tokens: Tokens::new(), unpaid: 0, unfinished: 0 }
     }
 
     /// Whether the whole preface came.
     pub(super) fn is_http2(&self) -> bool {
         matches!(self.state, State::Head(..) | State::Payload(_))
+    }
+
+    /// Bytes of a block of headers that has not come whole, with those of its last frame.
+    pub(super) fn unfinished(&self) -> usize {
+        self.unfinished
     }
 
     /// Takes what was read. `age`, asked when there is nothing left, is that of the connection. False when there are too many frames.
@@ -152,11 +164,14 @@ impl Frames {
     /// A frame with this head came.
     fn count(&mut self, head: [u8; HEAD]) {
         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        if matches!(head[3], HEADERS | CONTINUATION) {
+            let is_whole = head[4] & END_HEADERS != 0;
+            self.unfinished = if is_whole { 0 } else { self.unfinished + length };
+        }
         match head[3] {
             // DATA: that which has some is bounded by its windows, and what comes in small pieces is put together.
             0 if length > 0 => {}
-            // HEADERS.
-            1 => self.tokens.add(OF_REQUEST),
+            HEADERS => self.tokens.add(OF_REQUEST),
             _ => self.tokens.spend(),
         }
         self.state = if length == 0 { State::Head([0; HEAD], 0) } else { State::Payload(length) };
@@ -219,6 +234,22 @@ mod tests {
             assert!(frames.read(&updates, || Duration::ZERO));
         }
         assert!((0..1_024).all(|_| frames.read(&updates, || Duration::ZERO)), "the rest of its window");
+    }
+
+    #[test]
+    fn a_block_of_headers_is_unfinished_until_its_last_frame() {
+        let with = |kind: u8, flags: u8| {
+            let mut frame = frame(kind, 100);
+            frame[4] = flags;
+            frame
+        };
+        let mut frames = open();
+        for (kind, flags, unfinished) in
+            [(HEADERS, 0, 100), (CONTINUATION, 0, 200), (CONTINUATION, END_HEADERS, 0), (HEADERS, END_HEADERS | 1, 0), (0, 0, 0)]
+        {
+            assert!(frames.read(&with(kind, flags), || Duration::ZERO));
+            assert_eq!(frames.unfinished(), unfinished);
+        }
     }
 
     #[test]

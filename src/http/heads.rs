@@ -95,6 +95,8 @@ pub(super) struct Account {
 #[derive(Debug)]
 struct State {
     held: usize,
+    /// Of these, what has come of a head that is not whole.
+    partial: usize,
     owner: Owner,
 }
 
@@ -132,7 +134,7 @@ impl Heads {
 
     /// The account of a new connection.
     pub(super) fn account(self: &Arc<Self>, owner: Owner) -> Arc<Account> {
-        Arc::new(Account { heads: self.clone(), state: Mutex::new(State { held: 0, owner }) })
+        Arc::new(Account { heads: self.clone(), state: Mutex::new(State { held: 0, partial: 0, owner }) })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -184,9 +186,17 @@ impl Account {
 
     /// Counts the head of a request. One that has no room is counted too, for it is there.
     pub(super) fn read<B>(self: &Arc<Self>, request: &Request<B>) -> Read {
+        self.partial(0);
         let bytes = bytes_of(request.uri(), request.headers());
         let fits = self.add(bytes, true);
         Read { held: Arc::new(Held { account: self.clone(), bytes: bytes.into() }), fits }
+    }
+
+    /// So much has come of a head that is not whole. False: there is no room for it.
+    pub(super) fn partial(&self, bytes: usize) -> bool {
+        let before = std::mem::replace(&mut self.state().partial, bytes);
+        self.release(before.saturating_sub(bytes));
+        self.add(bytes.saturating_sub(before), true)
     }
 
     /// Room for what is kept of a request while it lasts; little is not counted.
@@ -257,6 +267,13 @@ impl Account {
     #[cfg(test)]
     pub(super) fn of_a_test() -> Arc<Self> {
         Heads::of(1 << 30, gauge()).account(Owner::User("jane".into()))
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // The rest of a head does not come any more.
+        self.partial(0);
     }
 }
 
@@ -429,6 +446,21 @@ mod tests {
         assert_eq!((status.code, status.retry_after()), (429, Some(1)));
         drop((held, many));
         assert!(heads.table().all == 0 && heads.table().owners.is_empty());
+    }
+
+    #[test]
+    fn what_has_come_of_a_head_is_counted() {
+        let heads = Heads::of(1 << 20, gauge());
+        let (account, other) = (stranger(&heads, 1), stranger(&heads, 1));
+        assert!(account.partial(BASE + 1_000) && account.partial(BASE + 3_000));
+        assert_eq!(heads.table().all, 3_000);
+        let held = account.read(&request(BASE + 500)).with(0).expect("room");
+        assert_eq!(heads.table().all, 500, "it has become a request's");
+        assert!(!other.partial(1 << 20), "there is no room for it, but it is there");
+        drop((held, other));
+        assert!(account.partial(BASE + 7));
+        drop(account);
+        assert_eq!((heads.table().all, heads.table().owners.len()), (0, 0), "a connection that ends takes it along");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::{
     connections::{Reason, Seat},
     counted::LongRunning,
     frames::Frames,
+    heads,
 };
 
 /// Bytes that must be written within `--request-timeout` for an answer to go on: answers to pings, which any client can have, are fewer.
@@ -47,6 +48,8 @@ pub(super) struct Pulse {
     steps: AtomicU64,
     /// The whole preface of HTTP/2 came.
     speaks_h2: AtomicBool,
+    /// No request comes any more: what the client sends is no head.
+    is_last: AtomicBool,
     /// The last write had to wait for the client.
     is_blocked: AtomicBool,
     /// Told when `open` returns to 0.
@@ -79,6 +82,11 @@ impl Pulse {
     /// Requests that came so far.
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Acquire)
+    }
+
+    /// No request comes any more: another protocol follows, or what is left is dropped.
+    pub(super) fn takes_no_more(&self) {
+        self.is_last.store(true, Ordering::Release);
     }
 
     /// Bytes read so far.
@@ -273,16 +281,43 @@ pub(super) struct Felt<IO> {
     io: IO,
     pulse: Arc<Pulse>,
     seat: Arc<Seat>,
+    heads: Arc<heads::Account>,
     frames: Frames,
     began: Instant,
     /// Bytes written since the last step.
     written: usize,
     is_flooded: bool,
+    /// What has come of a head that is not whole, over HTTP/1.1, and after how many requests.
+    of_head: (usize, u64),
+    /// What of a head is counted.
+    counted: usize,
 }
 
 impl<IO> Felt<IO> {
-    pub(super) fn new(io: IO, pulse: Arc<Pulse>, seat: Arc<Seat>) -> Self {
-        Self { io, pulse, seat, frames: Frames::new(), began: Instant::now(), written: 0, is_flooded: false }
+    pub(super) fn new(io: IO, pulse: Arc<Pulse>, seat: Arc<Seat>, heads: Arc<heads::Account>) -> Self {
+        let (frames, began) = (Frames::new(), Instant::now());
+        Self { io, pulse, seat, heads, frames, began, written: 0, is_flooded: false, of_head: (0, 0), counted: 0 }
+    }
+
+    /// Counts what has come of a head that is not whole.
+    fn count_head(&mut self, bytes: usize) {
+        if self.pulse.is_last.load(Ordering::Acquire) {
+            return;
+        }
+        let requests = self.pulse.requests();
+        if requests != self.of_head.1 {
+            (self.of_head, self.counted) = ((0, requests), 0);
+        }
+        // While a request is open, its body comes.
+        if !self.pulse.has_open() {
+            self.of_head.0 += bytes;
+        }
+        let unfinished = if self.frames.is_http2() { self.frames.unfinished() } else { self.of_head.0 };
+        if unfinished != self.counted && !self.heads.partial(unfinished) {
+            self.is_flooded = true;
+            self.seat.leave(Reason::Heads);
+        }
+        self.counted = unfinished;
     }
 
     fn read(&mut self, bytes: &[u8]) {
@@ -299,6 +334,7 @@ impl<IO> Felt<IO> {
         if !was_http2 && self.frames.is_http2() {
             self.pulse.speaks_h2.store(true, Ordering::Release);
         }
+        self.count_head(bytes.len());
     }
 
     fn wrote(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

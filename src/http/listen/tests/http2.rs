@@ -169,12 +169,40 @@ async fn heads_are_counted_until_their_requests_are_over() {
     for number in [3, 5, 7, 9] {
         stream.write_all(&frame(1, 5, number, &[&line[..], &[0xbe; 4]].concat())).await.expect("sent");
     }
-    let becomes = async |wanted: &dyn Fn(i64) -> bool| {
+    counted(&server, |bytes| bytes > 5 * 12_000 - (16 << 10)).await;
+    drop(stream);
+    counted(&server, |bytes| bytes == 0).await;
+}
+
+/// Waits until heads count so much.
+async fn counted(server: &Server, wanted: impl Fn(i64) -> bool) {
+    let waits = async {
         while !wanted(server.metrics.head_bytes.get()) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(LONG, becomes(&|bytes| bytes > 5 * 12_000 - (16 << 10))).await.expect("they are counted");
-    drop(stream);
-    timeout(LONG, becomes(&|bytes| bytes == 0)).await.expect("they are over");
+    timeout(LONG, waits).await.expect("they are counted");
+}
+
+#[tokio::test]
+async fn heads_that_have_come_in_part_are_counted() {
+    let server = plain(Connections { header_bytes_max: 128 << 10, ..limits() });
+    let of_http1 = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "v".repeat(96_000)).into_bytes();
+    let part = |kind| frame(kind, 0, 1, &[0; 16_000]);
+    let of_http2 = [opened(&[]), part(1), part(9).repeat(5)].concat();
+    for head in [of_http1, of_http2] {
+        let mut stream = connect(&server).await;
+        stream.write_all(&head).await.expect("sent");
+        counted(&server, |bytes| bytes > 79_000).await;
+        drop(stream);
+        counted(&server, |bytes| bytes == 0).await;
+    }
+    // A body is no head.
+    let mut stream = connect(&server).await;
+    let body = format!("POST /never HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n{}", "v".repeat(50_000));
+    stream.write_all(body.as_bytes()).await.expect("sent");
+    sleep(Duration::from_millis(100)).await;
+    stream.write_all(&[b'v'; 20_000]).await.expect("sent");
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.metrics.head_bytes.get(), 0);
 }
