@@ -1,6 +1,7 @@
 //! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream still sees every request and judges it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,8 @@ use sha2::{Digest, Sha256};
 /// Bytes of one document that is kept, and of all: OpenAPI v2 of a large cluster has some 5 MB, and each client's `Accept` has documents of its own.
 const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 const BYTES_MAX: usize = 64 << 20;
+/// Bytes of the copies of documents that are on their way, of all together: they last as long as their clients take to read.
+const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
 /// What a document takes beside its body and its headers: its key and its place among the others, bytes.
 const DOCUMENT_BYTES_LEAST: usize = 1 << 10;
 /// What a header takes beside its name and value, bytes.
@@ -22,6 +25,8 @@ const OF_BODY: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, VARY, ETAG];
 #[derive(Debug, Default)]
 pub struct Documents {
     kept: Mutex<Kept>,
+    /// Bytes of the copies that are on their way.
+    under_way: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +74,7 @@ pub struct Look {
     kept: Option<Arc<Document>>,
     /// What the client has.
     has: Option<HeaderValue>,
+    under_way: Arc<AtomicUsize>,
 }
 
 /// What becomes of upstream's answer.
@@ -90,6 +96,14 @@ pub struct Keeping {
     etag: HeaderValue,
     length: Option<usize>,
     body: BytesMut,
+    under_way: UnderWay,
+}
+
+/// The bytes of one copy among those of all.
+#[derive(Debug)]
+struct UnderWay {
+    all: Arc<AtomicUsize>,
+    own: usize,
 }
 
 impl Documents {
@@ -106,12 +120,12 @@ impl Documents {
         if let Some(document) = &kept {
             head.headers.insert(IF_NONE_MATCH, document.etag.clone());
         }
-        Some(Look { wanted, kept, has })
+        Some(Look { wanted, kept, has, under_way: self.under_way.clone() })
     }
 
     /// A body has come whole.
     pub fn keep(&self, keeping: Keeping) {
-        let Keeping { wanted, headers, etag, length, body } = keeping;
+        let Keeping { wanted, headers, etag, length, body, under_way: _under_way } = keeping;
         if length.is_some_and(|length| length != body.len()) {
             return;
         }
@@ -156,7 +170,7 @@ impl Look {
     /// Judges the head of upstream's answer, and makes it the client's.
     #[must_use]
     pub fn found(self, head: &mut response::Parts) -> Found {
-        let Look { wanted, kept, has } = self;
+        let Look { wanted, kept, has, under_way } = self;
         match (head.status, kept) {
             // What the client has is what there is.
             (StatusCode::NOT_MODIFIED, Some(document)) if has.as_ref() != Some(&document.etag) => {
@@ -176,7 +190,8 @@ impl Look {
                             head.headers.get_all(name).iter().map(|value| (name.clone(), value.clone())).collect::<Vec<_>>()
                         };
                         let headers = OF_BODY.iter().flat_map(of_body).collect();
-                        Found::Keep(Box::new(Keeping { wanted, headers, etag, length, body: BytesMut::new() }))
+                        let under_way = UnderWay { all: under_way, own: 0 };
+                        Found::Keep(Box::new(Keeping { wanted, headers, etag, length, body: BytesMut::new(), under_way }))
                     }
                     _ => Found::Pass,
                 }
@@ -187,10 +202,26 @@ impl Look {
 }
 
 impl Keeping {
-    /// A piece of the body; false when there is too much of it.
+    /// Takes a piece of the body; false when there is too much of it, or of all that are on their way.
     pub fn takes(&mut self, piece: &[u8]) -> bool {
-        self.body.extend_from_slice(piece);
-        self.body.len() <= DOCUMENT_BYTES_MAX
+        let has_room = self.body.len() + piece.len() <= DOCUMENT_BYTES_MAX && self.under_way.takes(piece.len());
+        if has_room {
+            self.body.extend_from_slice(piece);
+        }
+        has_room
+    }
+}
+
+impl UnderWay {
+    fn takes(&mut self, bytes: usize) -> bool {
+        self.own += bytes;
+        self.all.fetch_add(bytes, Ordering::Relaxed) + bytes <= UNDER_WAY_BYTES_MAX
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.own, Ordering::Relaxed);
     }
 }
 
@@ -292,6 +323,27 @@ mod tests {
             keep(&documents, &format!("/openapi/v3/{n}"), &[], "\"1\"", b"");
         }
         assert!(documents.bytes() >= 190_000, "each counts, however small: {}", documents.bytes());
+    }
+
+    /// Clients that read all but the end of a document kept a copy of it each.
+    #[test]
+    fn what_is_on_its_way_has_a_limit() {
+        let documents = Documents::default();
+        let begin = || match asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(200, &[("etag", "\"1\"")])) {
+            Found::Keep(keeping) => keeping,
+            other => panic!("{other:?}"),
+        };
+        let body = vec![0; 8 << 20];
+        let (mut open, fit) = (Vec::new(), UNDER_WAY_BYTES_MAX / body.len());
+        for n in 0..4 * fit {
+            let mut keeping = begin();
+            if keeping.takes(&body) {
+                open.push(keeping);
+            }
+            assert_eq!(open.len(), fit.min(n + 1), "who has no room gives back what it has asked for");
+        }
+        open.into_iter().for_each(|keeping| documents.keep(*keeping));
+        assert!(begin().takes(&body) && documents.under_way.load(Ordering::Relaxed) == 0, "what has come whole is kept");
     }
 
     #[test]
