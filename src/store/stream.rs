@@ -277,10 +277,13 @@ impl WatchStream {
         }
     }
 
-    /// Unasked progress for watches that want it and were told nothing lately.
+    /// Unasked progress for watches that want it and were told nothing lately; not while the client does not read what it has.
     fn tick(&mut self) {
         let revision = self.state.revision;
         for at in 0..self.watches.len() {
+            if self.pending.len() >= PENDING_MAX {
+                return;
+            }
             let followed = &mut self.watches[at];
             let quiet = std::mem::replace(&mut followed.is_quiet, true);
             if quiet && followed.watch.wants.progress && followed.watch.has_seen(revision) {

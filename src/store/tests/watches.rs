@@ -176,6 +176,27 @@ async fn progress_comes_after_everything_before_it() {
     assert_eq!((progress.watch_id, progress.events.len(), progress.header.expect("a header").revision), (id, 0, 3));
 }
 
+/// Each interval added one response for each watch, however long nobody had read.
+#[tokio::test]
+async fn progress_does_not_pile_up_for_who_does_not_read() {
+    const WATCHES: usize = 300;
+    let config = StoreConfig { progress_interval: Duration::from_millis(100), ..StoreConfig::default() };
+    let (_store, mut client) = with(config).await;
+    let asked = || WatchCreateRequest { progress_notify: true, ..watching("/a") };
+    let mut stream = client.watch(asked()).await.expect("opened");
+    for _ in 1..WATCHES {
+        stream.requests.create(asked()).await.expect("sent");
+        while !hear(&mut stream).await.created {}
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut waited = 0;
+    while let Ok(heard) = timeout(Duration::from_millis(20), stream.message()).await {
+        heard.expect("no error");
+        waited += 1;
+    }
+    assert!((1..4 * WATCHES).contains(&waited), "{waited}");
+}
+
 #[tokio::test]
 async fn a_large_revision_is_fragmented_only_when_asked() {
     let (_store, mut client) = fresh().await;
