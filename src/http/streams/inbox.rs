@@ -67,9 +67,9 @@ impl Inbox {
         })
     }
 
-    /// What comes after all data.
+    /// Takes what comes after all data, if anybody will read it: the stream may go on for long.
     pub(super) fn finish(&self, trailers: HeaderMap) {
-        self.change(|state| (state.trailers, state.end) = (Some(trailers), End::Whole));
+        self.change(|state| (state.trailers, state.end) = ((!state.is_left).then_some(trailers), End::Whole));
     }
 
     /// Nothing more comes.
@@ -144,7 +144,7 @@ impl Drop for StreamBody {
     fn drop(&mut self) {
         let unread = {
             let mut state = self.inbox.lock();
-            (state.is_left, state.reader) = (true, None);
+            (state.is_left, state.reader, state.trailers) = (true, None, None);
             std::mem::take(&mut state.data).len()
         };
         if unread > 0 {
@@ -185,6 +185,12 @@ mod tests {
         assert!(inbox.push(b"one", false));
         drop(body);
         assert_eq!((taken(&marks), inbox.push(b"two", true), taken(&marks)), (3, false, 0), "the second one is given back by who pushes");
+        inbox.finish(HeaderMap::from_iter([(http::header::TE, "x".parse().expect("a value"))]));
+        assert!(inbox.lock().trailers.is_none());
+        let (inbox, body) = Inbox::new(1, &marks, None);
+        inbox.finish(HeaderMap::new());
+        drop(body);
+        assert!(inbox.lock().trailers.is_none(), "those that came before");
     }
 
     #[tokio::test]
