@@ -12,6 +12,8 @@ use crate::recent::{Key, Recent};
 const SUCCESS: Duration = Duration::from_secs(10);
 /// Tokens that are remembered; kube-apiserver has 32 stripes of 4,096 in mind.
 const TOKENS_MAX: usize = 32_768;
+/// Bytes of their users, whose groups and extra are what a provider says.
+const USERS_BYTES_MAX: usize = 64 << 20;
 
 /// Tokens that were good a moment ago.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ struct Inner {
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { inner: Mutex::new(Inner { recent: Recent::new(TOKENS_MAX), since: None }) }
+        Cache { inner: Mutex::new(Inner { recent: Recent::within(TOKENS_MAX, USERS_BYTES_MAX), since: None }) }
     }
 }
 
@@ -59,7 +61,8 @@ pub(super) fn key_of(token: &Key, audiences: Option<&[String]>, generation: u64)
 impl Cache {
     /// Whose token it was, at most ten seconds ago.
     pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<Proof> {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        inner.age(now);
         let kept = inner.recent.get(key)?;
         // A clock that was set back makes nothing last longer.
         let is_fresh = now.duration_since(kept.at).is_ok_and(|age| age < SUCCESS);
@@ -70,14 +73,10 @@ impl Cache {
     /// Remembers it.
     pub(super) fn put(&self, key: Key, proof: &Proof, now: SystemTime) {
         let mut inner = self.lock();
-        let age = inner.since.map(|since| now.duration_since(since));
-        let is_over = !age.is_some_and(|age| age.is_ok_and(|age| age < SUCCESS));
-        if is_over {
-            inner.recent.turn();
-            inner.since = Some(now);
-        }
+        inner.age(now);
         // What was to be written of its use is written once.
-        inner.recent.put(key, Kept { proof: Proof { last_use: None, ..proof.clone() }, at: now });
+        let kept = Kept { proof: Proof { last_use: None, ..proof.clone() }, at: now };
+        inner.recent.put_large(key, kept, weight(proof));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -85,11 +84,32 @@ impl Cache {
     }
 }
 
+impl Inner {
+    /// Forgets what is over, whoever asks: after a crowd there may be none that puts.
+    fn age(&mut self, now: SystemTime) {
+        // Requests look at the clock before they come here, one a little earlier than another.
+        let age = self.since.map(|since| now.duration_since(since).unwrap_or_else(|back| back.duration()));
+        let is_over = age.is_none_or(|age| age >= SUCCESS);
+        if is_over {
+            self.recent.turn();
+            self.since = Some(now);
+        }
+    }
+}
+
+/// Bytes of a user, about.
+fn weight(Proof { user, audiences, .. }: &Proof) -> usize {
+    let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
+    let texts = user.groups.iter().chain(extra).chain(audiences).chain([&user.name, &user.uid]);
+    texts.map(|text| text.len() + size_of::<String>()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
+    use crate::user::User;
 
     fn at(millis: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(1_000_000 + millis)
@@ -120,8 +140,23 @@ mod tests {
         for token in 0..3 * TOKENS_MAX {
             cache.put(key(&token.to_string(), None, 0), &Proof::default(), at(0));
         }
-        let inner = cache.lock();
-        assert!(inner.recent.len() <= TOKENS_MAX);
+        assert!(cache.lock().recent.len() <= TOKENS_MAX);
+        // A token has up to 64 KiB, and what it says of groups is kept.
+        let many = User { groups: vec!["g".repeat(60 << 10)], ..User::default() };
+        let proof = Proof::of(many);
+        for token in 0..3 * USERS_BYTES_MAX / (60 << 10) {
+            cache.put(key(&token.to_string(), None, 0), &proof, at(0));
+        }
+        assert!(cache.lock().recent.len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.lock().recent.len());
+    }
+
+    /// They stayed until another token was put.
+    #[test]
+    fn what_is_over_is_forgotten_by_whoever_asks() {
+        let cache = Cache::default();
+        cache.put(key("a", None, 0), &Proof::default(), at(0));
+        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.lock().recent.len() == 1, "it may have come last");
+        assert!(cache.get(&key("b", None, 0), at(20_000)).is_none() && cache.lock().recent.len() == 0);
     }
 
     #[test]
