@@ -19,6 +19,9 @@ const ANSWERS_MAX: usize = 8_192;
 /// From so many bytes on that a client chooses, an answer is not remembered; kube-apiserver's number.
 const CONTROLLED_BYTES_MAX: usize = 10_000;
 
+/// Answers with a longer reason are not kept: it often repeats what was asked, which may be long in other ways.
+const REASON_BYTES_MAX: usize = 10_000;
+
 /// The API version of the reviews that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -164,9 +167,10 @@ impl Webhook {
             (true, false) => Decision::Allow,
             (false, false) => Decision::NoOpinion,
         };
+        let may_be_kept = question.may_be_kept && reason.len() < REASON_BYTES_MAX;
         let verdict = Verdict { decision, ..Verdict::no_opinion(reason) };
         let ttl = if allowed { self.settings.allowed_ttl } else { self.settings.refused_ttl };
-        if let Some(until) = ttl.filter(|_| question.may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
+        if let Some(until) = ttl.filter(|_| may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
             answers.put(question.key(), Kept { verdict: verdict.clone(), until });
         }
@@ -334,6 +338,8 @@ mod tests {
         // What a client could fill the memory with is asked each time.
         let long = format!("/{}", "x".repeat(CONTROLLED_BYTES_MAX));
         assert!(answered(&long, r#"{"status":{"allowed":true}}"#).is_ok() && known(&long, 0).is_none());
+        let long = format!(r#"{{"status":{{"allowed":true,"reason":"{}"}}}}"#, "x".repeat(REASON_BYTES_MAX));
+        assert!(answered("/e", &long).is_ok() && known("/e", 0).is_none());
     }
 
     #[test]
