@@ -12,6 +12,9 @@ use model::{Epoch, Revision};
 /// Places remembered, of all lists of a resource that are being paged through.
 const PLACES_MAX: usize = 256;
 
+/// A place has so many bytes at most. It is a key that is there, or the beginning that a client chose, which has any length.
+const PLACE_BYTES_MAX: usize = 1 << 10;
+
 /// Fewer objects are counted as fast as they are found here.
 const WORTH: usize = 1_000;
 
@@ -54,7 +57,7 @@ impl Counts {
 
     /// So many objects are there and after it.
     pub(super) fn tell(&self, Place { epoch, revision, prefix, from }: Place<'_>, objects: usize) {
-        if objects < WORTH {
+        if objects < WORTH || prefix.len() + from.len() > PLACE_BYTES_MAX {
             return;
         }
         let mut counted = self.lock();
@@ -88,6 +91,9 @@ mod tests {
             Place { from: b"/a/l", ..place },
         ];
         assert_eq!(others.map(|other| counts.find(other)), [None; 4]);
+        let long = Place { from: &[b'x'; PLACE_BYTES_MAX], ..place };
+        counts.tell(long, WORTH);
+        assert_eq!(counts.find(long), None);
         (0..PLACES_MAX as u64).for_each(|at| counts.tell(Place { revision: Revision(100 + at), ..place }, 2_000));
         assert_eq!((counts.find(place), counts.find(Place { revision: Revision(100), ..place })), (None, Some(2_000)));
     }
