@@ -6,6 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[path = "tidy/limits.rs"]
+mod limits;
+
 /// Lines a file may have, tests included.
 const LINES_MAX: usize = 600;
 
