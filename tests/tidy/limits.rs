@@ -23,8 +23,15 @@ const KEEPERS: &[&str] = &[
 ];
 
 /// What makes a queue, or turns.
-const MAKERS: &[&str] =
-    &["Semaphore::const_new(", "Semaphore::new(", "broadcast::channel(", "mpsc::channel(", "sync_channel(", "unbounded_channel("];
+const MAKERS: &[&str] = &[
+    "Semaphore::const_new(",
+    "Semaphore::new(",
+    "Turns::new(",
+    "broadcast::channel(",
+    "mpsc::channel(",
+    "sync_channel(",
+    "unbounded_channel(",
+];
 
 /// Where the modules are that keep nothing longer than what they are made for.
 const SHORT_LIVED: &str = "\n## Gone with";
