@@ -189,6 +189,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         },
         given_up,
         excluded,
+        serve_unknown_fields: config.serve_unknown_fields,
         included: config.replica.as_ref().and_then(|replica| replica.included.clone()),
         extends: config.aggregated.is_some(),
         metrics: metrics.clone(),
@@ -215,7 +216,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     let permit = Arc::new(Permit::default());
     let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
-    let writer = Arc::new(Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone()));
+    let writer = Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone());
+    let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let access = Arc::new(Access::new(&config.authorization, group.is_some())?);
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
@@ -250,7 +252,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     }
     let api = Arc::new(Api {
         resources: resources.clone(),
-        reader: Reader::new(etcd, &prefix),
+        reader: Reader::new(etcd, &prefix).serving_unknown_fields(config.serve_unknown_fields),
         blocks,
         writer,
         authenticator,

@@ -72,6 +72,7 @@ pub struct Cacher {
     made: (mpsc::Sender<Made>, mpsc::Receiver<Made>),
     /// What the server does without.
     given_up: sync::watch::Receiver<GivenUp>,
+    storage: Arc<Storage>,
     state: State,
     started: Instant,
     metrics: Arc<ResourceMetrics>,
@@ -148,14 +149,47 @@ pub fn cacher(
     let queued = Arc::new(AtomicUsize::new(0));
     let made = mpsc::channel(1);
     let started = Instant::now();
-    let cacher = Cacher { queue: incoming, queued: queued.clone(), asks: asked, made, given_up, state, started, metrics: metrics.clone() };
+    let cacher = Cacher {
+        queue: incoming,
+        queued: queued.clone(),
+        asks: asked,
+        made,
+        given_up,
+        storage: storage.clone(),
+        state,
+        started,
+        metrics: metrics.clone(),
+    };
     let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks };
     (cacher, handle, Inbox { queue, queued, published, metrics })
 }
 
 impl Cacher {
+    /// Takes what is known of a value for the whole, where more is in it.
+    pub fn serve_known_parts(&mut self, yes: bool) {
+        self.state.replica.serve_known_parts(yes);
+    }
+
+    /// Says in the log when values begin to be such that they cannot be shown, and when that ends.
+    fn tell(&self, undecodable: &mut bool) {
+        let view = self.state.published.known().view;
+        let is_so = !view.broken.is_empty();
+        if is_so == std::mem::replace(undecodable, is_so) {
+            return;
+        }
+        let (storage, count) = (&*self.storage.id, view.broken.len());
+        match view.broken.values().next() {
+            Some(first) => {
+                let key = String::from_utf8_lossy(&first.key);
+                tracing::warn!(resource = storage, count, %key, why = %first.why, "stored values cannot be shown; their resource is not answered from memory");
+            }
+            None => tracing::info!(resource = storage, "every stored value can be shown again"),
+        }
+    }
+
     /// Runs until the feed lets go of the inbox; then every stream ends.
     pub async fn run(mut self) {
+        let mut undecodable = false;
         let mut tick = tokio::time::interval(TIDY_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while let Some(action) = self.select(&mut tick).await {
@@ -168,6 +202,7 @@ impl Cacher {
             self.metrics.cache_events_dispatched.inc_by(done.events as u64);
             self.metrics.cache_initializations.inc_by(done.loads as u64);
             self.metrics.decode_errors.inc_by(done.broken as u64);
+            self.tell(&mut undecodable);
         }
         self.state.dispatcher.end_all().now();
     }
@@ -445,7 +480,7 @@ mod tests {
 
     fn broken(name: &str, revision: u64) -> Feed {
         let key = Bytes::from(format!("/registry/configmaps/ns/{name}"));
-        batch(revision, Change::Broken(Broken { key, revision: Revision(revision), why: "not JSON".to_owned() }))
+        batch(revision, Change::Broken(Broken { key, revision: Revision(revision), why: "not JSON".to_owned(), known_part: None }))
     }
 
     /// Everything up to the next pause: how many frames, and what then.

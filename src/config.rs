@@ -83,6 +83,8 @@ pub struct Config {
     pub memory: Memory,
     /// What is served only when asked for.
     pub gates: Gates,
+    /// Values with fields that are not known are served, and changed, without them.
+    pub serve_unknown_fields: bool,
     pub log: Log,
     /// What the operator should know about this combination, one line each; `app` logs them at start.
     pub warnings: Vec<String>,
@@ -347,6 +349,7 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
             feed_threads: feed_threads(args.feed_threads)?,
         },
         gates: Gates::read(&args.feature_gates)?,
+        serve_unknown_fields: args.serve_unknown_fields,
         log: log(&args.log)?,
         warnings,
     })

@@ -90,6 +90,8 @@ pub struct Parts {
     pub given_up: sync::watch::Receiver<GivenUp>,
     /// Stored resources that are not kept: nothing of them is served.
     pub excluded: BTreeSet<ResourceId>,
+    /// Whether values with fields that are not known are served without them.
+    pub serve_unknown_fields: bool,
     /// The namespaces of which namespaced resources are kept, and the stored resources that are kept of all even so; none: all.
     pub included: Option<(Vec<String>, Vec<String>)>,
     /// Kubernetes' own groups are those of the cluster that this server extends: of them nothing is served, and of what is stored only the definitions are kept.
@@ -148,8 +150,8 @@ impl Registry {
         let Some(handle) = self.cachers.get(&Catalogue::definitions().storage.id).map(|(handle, _)| handle.clone()) else { return };
         let mut seen = None;
         loop {
-            let (store, keys) = handle.published.next(&mut seen).await;
-            self.follow(move |definitions| definitions.follow(&store, keys)).await;
+            let (view, keys) = handle.published.next(&mut seen).await;
+            self.follow(move |definitions| definitions.follow(&view.store, keys)).await;
         }
     }
 
@@ -244,7 +246,8 @@ impl Registry {
         let partial = self.parts.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
         let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
         let Parts { limits, groups, fed, given_up, .. } = &self.parts;
-        let (cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed.clone(), given_up.clone(), metrics.clone());
+        let (mut cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed.clone(), given_up.clone(), metrics.clone());
+        cacher.serve_known_parts(self.parts.serve_unknown_fields);
         self.parts.runtime.spawn(cacher.run());
         handle.included.clone_from(&included);
         self.cachers.insert(id, (handle, metrics));

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::registry::{Resource, ServedResources};
 use auth::authz::{Authorizer, node, rbac};
-use watch::cache::store::Store;
+use watch::cache::view::View;
 
 /// An index that is cheap to copy and changed by objects.
 pub(super) trait Index: Authorizer + Clone + Default + 'static {
@@ -75,15 +75,16 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
     let mut seen = None;
     let mut known = BTreeSet::new();
     loop {
-        let (store, keys) = resource.handle.published.next(&mut seen).await;
+        let (view, keys) = resource.handle.published.next(&mut seen).await;
         // Without knowing what was written, all is looked at, and what was there before too.
         let keys = keys.unwrap_or_else(|| {
-            store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key())).chain(known.iter().cloned()).collect()
+            let whole = view.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()));
+            whole.chain(view.broken.keys().cloned()).chain(known.iter().cloned()).collect()
         });
-        update(index, &resource, &store, &keys);
+        update(index, &resource, &view, &keys);
         told.notify_one();
         for key in keys {
-            if store.find(&key).is_some() {
+            if view.known_part(&key).is_some() {
                 known.insert(key)
             } else {
                 known.remove(&key)
@@ -92,8 +93,8 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
     }
 }
 
-/// Takes these keys into the index as the store has them.
-fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, store: &Store, keys: &BTreeSet<Bytes>) {
+/// Takes these keys into the index. What is known of an object is judged by, whatever else it has: an API server of our release would do the same.
+fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, view: &View, keys: &BTreeSet<Bytes>) {
     let (form, served) = (&resource.forms.whole().form, &resource.served);
     let mut json = Vec::new();
     // Followers of other resources write the same index.
@@ -102,7 +103,7 @@ fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, store: &Store, keys
         for key in keys {
             let (namespace, name) = names(key, &served.storage.id);
             let place = Place { group: &served.group, resource: &served.resource, namespace, name };
-            let Some(object) = store.find(key) else {
+            let Some(object) = view.known_part(key) else {
                 index.remove(&place);
                 continue;
             };

@@ -246,7 +246,7 @@ fn custom_resources_in_two_versions() {
 
 fn broken(storage: &Storage, key: &'static str, value: &[u8]) -> String {
     match ingest(storage, "/registry/x/".len(), Bytes::from_static(key.as_bytes()), value, Revision(5)) {
-        Err(Broken { key: k, revision: Revision(5), why }) if k == key => why,
+        Err(Broken { key: k, revision: Revision(5), why, known_part: None }) if k == key => why,
         other => panic!("{other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields. Knows nothing of how it is asked for.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -29,10 +29,14 @@ const DEFINITION: [&str; 2] = ["CustomResourceDefinition", "apiextensions.k8s.io
 ///
 /// # Errors
 /// [`Broken`] with what was found and what to do: encrypted, neither valid JSON nor valid protobuf, another kind or apiVersion than the shape has, a key
-/// with too few or too many parts.
+/// with too few or too many parts; a field that no minor has whose schema is here.
 pub fn ingest(storage: &Storage, prefix_len: usize, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
     let made = place(storage.namespaced, prefix_len, &key).and_then(|place| made(storage, place, value, revision));
-    made.map_err(|why| Broken { key, revision, why })
+    match made {
+        Ok((object, None)) => Ok(object),
+        Ok((object, Some(why))) => Err(Broken { key, revision, why, known_part: Some(Arc::new(object)) }),
+        Err(why) => Err(Broken { key, revision, why, known_part: None }),
+    }
 }
 
 /// Where an object is.
@@ -56,9 +60,13 @@ fn place(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<Key<'_>, Str
     Ok(Key { key, scope_at: offset(prefix_len)?, name_at: offset(key.len() - name.len())? })
 }
 
-fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Result<Object, String> {
-    let text = readable(value)?;
-    let text = text.as_ref();
+/// The object, and why it is not the whole one, if so.
+fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Result<(Object, Option<String>), String> {
+    let (text, left_out) = readable(value)?;
+    object(storage, key, text.as_ref(), revision).map(|object| (object, left_out))
+}
+
+fn object(storage: &Storage, key: Key<'_>, text: &str, revision: Revision) -> Result<Object, String> {
     let paths = field::paths(&storage.fields);
     let splice = |text: &str, head: Head<'_>| spliced(text, head, storage, &paths, key, revision);
     match &storage.shape {
@@ -93,10 +101,10 @@ fn fitted(text: &str, schema: &Structural) -> Option<String> {
     String::from_utf8(encode::custom_order(value.as_object()?)).ok()
 }
 
-/// The value as JSON, unless it is of a form we do not serve.
-fn readable(value: &[u8]) -> Result<Cow<'_, str>, String> {
+/// The value as JSON, unless it is of a form we do not serve; and what of it is not in the JSON.
+fn readable(value: &[u8]) -> Result<(Cow<'_, str>, Option<String>), String> {
     if value.starts_with(proto::PREFIX) {
-        return from_protobuf(value).map(Cow::Owned);
+        return from_protobuf(value).map(|(text, left_out)| (Cow::Owned(text), left_out));
     }
     if value.starts_with(b"k8s:enc:") {
         let provider = value.split(|b| *b == b':').nth(2).map(String::from_utf8_lossy).unwrap_or_default();
@@ -109,18 +117,29 @@ fn readable(value: &[u8]) -> Result<Cow<'_, str>, String> {
         return Err("an empty value: delete the key or write the object again".to_owned());
     }
     let text = std::str::from_utf8(value.trim_ascii_end());
-    text.map(Cow::Borrowed).map_err(|e| format!("not UTF-8 (byte {}): write the object again", e.valid_up_to()))
+    text.map(|text| (Cow::Borrowed(text), None)).map_err(|e| format!("not UTF-8 (byte {}): write the object again", e.valid_up_to()))
 }
 
 /// What kube-apiserver stores of built-in types unless it is told otherwise (spec api-surface §10.2), as the JSON that it would print.
-fn from_protobuf(value: &[u8]) -> Result<String, String> {
+fn from_protobuf(value: &[u8]) -> Result<(String, Option<String>), String> {
     let failed = |error: ProtoError| format!("a protobuf value (k8s\\0) that cannot be read: {error}");
     let unknown = proto::open(value).map_err(failed)?;
     let message = proto::message(unknown.api_version, unknown.kind)
         .ok_or_else(|| format!("a protobuf value of a kind that is not known: {} {}", unknown.api_version, quoted(unknown.kind)))?;
     let mut json = Vec::with_capacity(value.len() * 2);
-    message.to_json(unknown.raw, usize::MAX, &mut json).map_err(failed)?;
-    String::from_utf8(json).map_err(|_| "a protobuf value whose text is not UTF-8".to_owned())
+    let mut left_out = message.stored_to_json(unknown.raw, &mut json).map_err(failed)?;
+    if unknown.says_more {
+        left_out.add_envelope();
+    }
+    let json = String::from_utf8(json).map_err(|_| "a protobuf value whose text is not UTF-8".to_owned())?;
+    let why = (!left_out.is_empty()).then(|| {
+        format!(
+            "{} {}: {left_out}: fields that this release of watchcache does not know: take a newer one, or serve the objects without these fields \
+             (--serve-unknown-fields)",
+            unknown.api_version, unknown.kind
+        )
+    });
+    Ok((json, why))
 }
 
 /// The type head that a canonical value starts with.

@@ -105,6 +105,10 @@ pub(super) struct ServeArgs {
     /// Allow writes to an etcd that a kube-apiserver uses; they bypass its admission and validation
     #[arg(long, help_heading = "etcd")]
     pub(super) allow_writes: bool,
+    /// Serve stored objects that have fields of a release of Kubernetes newer than this server knows without these fields; who writes such an object as it was read
+    /// deletes them
+    #[arg(long, help_heading = "etcd")]
+    pub(super) serve_unknown_fields: bool,
 
     #[command(flatten)]
     pub(super) plain: PlainArgs,

@@ -29,6 +29,8 @@ pub enum Standing {
     Absent,
     /// It has stored objects that only upstream can make into what is asked for: encrypted, or of a version that a webhook makes.
     Unreadable,
+    /// Upstream is of another minor than this server, and shows its objects otherwise.
+    OfAnotherRelease,
 }
 
 /// Why upstream answers.
@@ -44,13 +46,16 @@ pub enum Reason {
     Loading,
     /// It cannot read the stored objects.
     Unreadable,
+    /// It shows the objects otherwise.
+    Release,
     /// Of a part of an object that is nowhere stored: logs, exec, proxy.
     Subresource,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 6] = [Self::Write, Self::Document, Self::NotServed, Self::Loading, Self::Unreadable, Self::Subresource];
+    pub const ALL: [Reason; 7] =
+        [Self::Write, Self::Document, Self::NotServed, Self::Loading, Self::Unreadable, Self::Release, Self::Subresource];
 
     /// As metrics and logs say it.
     #[must_use]
@@ -61,6 +66,7 @@ impl Reason {
             Self::NotServed => "not_served",
             Self::Loading => "loading",
             Self::Unreadable => "unreadable",
+            Self::Release => "release",
             Self::Subresource => "subresource",
         }
     }
@@ -87,6 +93,7 @@ pub fn answerer(method: &Method, asked: Asked) -> Answerer {
         Asked::Resource { .. } if method != Method::GET => Reason::Write,
         Asked::Resource { standing: Standing::Loading, .. } => Reason::Loading,
         Asked::Resource { standing: Standing::Unreadable, .. } => Reason::Unreadable,
+        Asked::Resource { standing: Standing::OfAnotherRelease, .. } => Reason::Release,
         Asked::Resource { standing: Standing::Served, foreign_part: false } => return Answerer::Memory,
     };
     Answerer::Upstream(reason)
@@ -99,7 +106,7 @@ mod tests {
     /// Nothing but a GET of what is in memory is answered from memory, and health whatever the method.
     #[test]
     fn only_reads_of_what_is_here_are_answered_here() {
-        let standings = [Standing::Served, Standing::Loading, Standing::Absent, Standing::Unreadable];
+        let standings = [Standing::Served, Standing::Loading, Standing::Absent, Standing::Unreadable, Standing::OfAnotherRelease];
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
         for method in &methods {
             assert_eq!(answerer(method, Asked::OfThisProcess), Answerer::Memory);
@@ -122,6 +129,7 @@ mod tests {
         assert_eq!(of(&Method::GET, Standing::Loading, true), Answerer::Upstream(Reason::Subresource));
         assert_eq!(of(&Method::GET, Standing::Loading, false), Answerer::Upstream(Reason::Loading));
         assert_eq!(of(&Method::GET, Standing::Unreadable, false), Answerer::Upstream(Reason::Unreadable));
+        assert_eq!(of(&Method::GET, Standing::OfAnotherRelease, false), Answerer::Upstream(Reason::Release));
     }
 
     #[test]

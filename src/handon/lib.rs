@@ -8,10 +8,12 @@ mod documents;
 pub mod headers;
 mod identity;
 mod line;
+mod release;
 mod replay;
 mod upstream;
 
 pub use decide::{Answerer, Asked, Reason, Standing, answerer};
 pub use documents::{Documents, Found, Keeping, Look};
 pub use identity::{Manner, Unspeakable};
+pub use release::Release;
 pub use upstream::{Answer, Body, Settings, Upgraded, Upstream, UpstreamError};

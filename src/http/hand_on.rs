@@ -12,8 +12,8 @@ use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use handon::{
-    Answer, Answerer, Asked, Documents, Found, Keeping, Look, Manner, Reason, Settings, Standing, Upstream, UpstreamError, answerer,
-    headers,
+    Answer, Answerer, Asked, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Standing, Upstream, UpstreamError,
+    answerer, headers,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -72,6 +72,8 @@ pub struct Replica {
     hop: headers::Hop,
     metrics: Arc<Metrics>,
     documents: Arc<Documents>,
+    /// Of which minor it is.
+    release: Release,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
     looped: Notify,
@@ -105,7 +107,8 @@ impl Replica {
     ) -> Result<Self, FileError> {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
-        Ok(Self { upstream, hop, metrics, documents: Arc::default(), trouble: ArcSwapOption::empty(), looped: Notify::new() })
+        let release = Release::new(kube::MINOR);
+        Ok(Self { upstream, hop, metrics, documents: Arc::default(), release, trouble: ArcSwapOption::empty(), looped: Notify::new() })
     }
 
     /// The files that say where it is, and who we are there.
@@ -131,7 +134,11 @@ impl Replica {
     /// Looks again and again whether upstream answers and believes us, until the process ends.
     pub async fn look(self: Arc<Self>) {
         loop {
-            let found = timeout(LOOK_TIMEOUT, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
+            let look = async {
+                self.look_once().await?;
+                self.look_at_release().await
+            };
+            let found = timeout(LOOK_TIMEOUT, look).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
             match found {
                 Ok(()) => {
                     if self.trouble.swap(None).is_some() {
@@ -151,15 +158,38 @@ impl Replica {
         }
     }
 
-    /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.
-    async fn look_once(&self) -> Result<(), String> {
-        let upstream = self.upstream.now();
-        let manner = upstream.manner();
+    /// A request of nobody in particular.
+    fn look_request(&self, manner: Manner) -> Result<Request, String> {
         let mut request = Request::new(Body::empty());
         headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let looker = User { name: LOOKER.to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
         manner.name(&looker, None, request.headers_mut()).map_err(|error| error.to_string())?;
+        Ok(request)
+    }
+
+    /// Asks upstream of which minor it is. One that does not say so counts as another one than ours.
+    async fn look_at_release(&self) -> Result<(), String> {
+        let upstream = self.upstream.now();
+        let mut request = self.look_request(upstream.manner())?;
+        *request.uri_mut() = http::Uri::from_static("/version");
+        let was_ours = self.release.is_ours();
+        let Answer { response, .. } =
+            upstream.send(request, upstream.manner() == Manner::OwnToken).await.map_err(|error| error.to_string())?;
+        let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let minor = self.release.told(&body);
+        if was_ours != self.release.is_ours() {
+            let (minor, ours) = (minor.unwrap_or_default(), kube::MINOR);
+            tracing::info!(minor, ours, "the minor of upstream; what another one than ours shows otherwise is handed on");
+        }
+        Ok(())
+    }
+
+    /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.
+    async fn look_once(&self) -> Result<(), String> {
+        let upstream = self.upstream.now();
+        let manner = upstream.manner();
+        let mut request = self.look_request(manner)?;
         if manner == Manner::OwnToken {
             *request.uri_mut() = http::Uri::from_static("/version");
         } else {
@@ -404,7 +434,8 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
     let Some(replica) = &api.replica else { return false };
     let line = arrived(request).line;
     let (route, method) = (line.route.as_ref().ok(), request.method());
-    let mut answer = answerer(method, asked(&api.resources.load(), route, method));
+    let is_ours = replica.release.is_ours();
+    let mut answer = answerer(method, asked(&api.resources.load(), route, method, is_ours));
     if answer == Answerer::Upstream(Reason::Loading)
         && line.is_watch()
         && let Some(Route::Resource(path)) = route
@@ -414,7 +445,7 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
             // In time or not, it is looked at again.
             let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
         }
-        answer = answerer(method, asked(&api.resources.load(), route, method));
+        answer = answerer(method, asked(&api.resources.load(), route, method, is_ours));
     }
     let Answerer::Upstream(reason) = answer else { return false };
     let (upstream, is_long) = (replica.upstream.now(), is_long(&request_info(method, request.uri().path(), &line.query)));
@@ -441,15 +472,16 @@ pub(super) async fn hand_on<F: Future<Output = Response>>(
     }
 }
 
-fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method) -> Asked {
+fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method, is_ours: bool) -> Asked {
     match route {
         Some(Route::Health { .. } | Route::Metrics) => Asked::OfThisProcess,
-        Some(Route::Resource(path)) => resource(resources, path, method),
+        Some(Route::Resource(path)) => resource(resources, path, method, is_ours),
         _ => Asked::OfTheCluster,
     }
 }
 
-fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method) -> Asked {
+/// `is_ours`: upstream is of the minor whose answers this server makes.
+fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method, is_ours: bool) -> Asked {
     let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
     if path.odd != Odd::default() || path.check_name().is_err() {
         return absent;
@@ -469,6 +501,7 @@ fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method) -
     let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
     let standing = match known.is_ready() {
         _ if is_refused || !known.view.broken.is_empty() => Standing::Unreadable,
+        _ if !is_ours && resource.served.depends_on_minor() => Standing::OfAnotherRelease,
         true => Standing::Served,
         false => Standing::Loading,
     };

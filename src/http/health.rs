@@ -1,6 +1,10 @@
 //! `/healthz`, `/livez`, `/readyz`: which checks there are, and what they say (spec api-surface §1.5).
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::SystemTime,
+};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -10,7 +14,7 @@ use http_body_util::Full;
 use super::{api::Api, path::Health, respond::Reply};
 use crate::host::Namespaces;
 use crate::providers::Providers;
-use go::{quote::quoted, url::Query};
+use go::{quote::quoted, timestamp, url::Query};
 
 /// A check and what is wrong, if anything.
 pub(super) type Check = (&'static str, Option<Wrong>);
@@ -21,15 +25,22 @@ pub(super) struct Wrong {
     why: String,
     /// The endpoint fails with it; else it is only told.
     fails: bool,
+    /// The list of checks says why.
+    is_told: bool,
 }
 
 impl Wrong {
     pub(super) fn fails(why: impl Into<String>) -> Self {
-        Self { why: why.into(), fails: true }
+        Self { why: why.into(), fails: true, is_told: false }
     }
 
     pub(super) fn noted(why: impl Into<String>) -> Self {
-        Self { why: why.into(), fails: false }
+        Self { why: why.into(), fails: false, is_told: false }
+    }
+
+    /// What is only told, and may be read by whoever reads the list of checks.
+    pub(super) fn told(why: impl Into<String>) -> Self {
+        Self { why: why.into(), fails: false, is_told: true }
     }
 }
 
@@ -58,6 +69,7 @@ fn verdict_of(endpoint: Health, checks: &[Check], query: &Query) -> Verdict {
             _ if excluded.contains(check) => format!("[+]{check} excluded: ok\n"),
             None => format!("[+]{check} ok\n"),
             Some(Wrong { fails: true, .. }) => format!("[-]{check} failed: reason withheld\n"),
+            Some(Wrong { why, is_told: true, .. }) => format!("[-]{check} failed, the others stand without it: {why}\n"),
             Some(Wrong { fails: false, .. }) => format!("[-]{check} failed, the others stand without it: reason withheld\n"),
         };
     }
@@ -109,6 +121,7 @@ impl Api {
                 }
             }
             checks.extend(self.replica.iter().map(|replica| ("upstream", replica.wrong())));
+            checks.push(("stored-values", self.unreadable().map(Wrong::told)));
             let stopping = self.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
         }
@@ -117,6 +130,21 @@ impl Api {
             checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
         }
         checks
+    }
+
+    /// Which resources have stored values that cannot be read here, since when, and the first reason of each.
+    fn unreadable(&self) -> Option<String> {
+        let mut told = BTreeMap::new();
+        for resource in self.resources.load().iter() {
+            let (published, id) = (&resource.handle.published, &resource.served.storage.id);
+            let known = published.known();
+            let (Some(first), Some(since)) = (known.view.broken.values().next(), published.undecodable_since()) else { continue };
+            let mut at = Vec::new();
+            timestamp::text_into(since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64), None, &mut at);
+            let (at, count) = (String::from_utf8_lossy(&at), known.view.broken.len());
+            told.entry(id.clone()).or_insert_with(|| format!("{id} since {at}, {count} of them, the first: {}", first.why));
+        }
+        (!told.is_empty()).then(|| told.into_values().collect::<Vec<_>>().join("; "))
     }
 
     /// Answers a health endpoint, or one check of it.

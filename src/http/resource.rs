@@ -523,6 +523,8 @@ impl Call<'_> {
         let served = &self.resource.served;
         match error {
             ReadError::NotFound { name } => Status::not_found(&served.group, &served.resource, &name),
+            // It came while this was read: asked again, upstream answers.
+            ReadError::Undecodable { .. } if self.api.replica.is_some() => Status::too_many_requests(error.to_string(), 1),
             error => error.into(),
         }
     }

@@ -22,6 +22,8 @@ pub const AGGREGATED_MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;
 
 /// The release whose API we serve; clients compare it with their own.
 const KUBERNETES: &str = "v1.36.3";
+/// Its minor, as `/version` says it.
+pub const MINOR: &str = "36";
 
 /// An aggregated document.
 #[derive(Clone, Debug)]

@@ -24,6 +24,7 @@ use imbl::OrdMap;
 
 pub use builtins::Review;
 pub use definition::Definition;
+pub use discovery::MINOR;
 pub use rules::{NameRule, Rules};
 pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::rules::Rules;
+use codec::proto;
 use go::quote::quoted;
-use model::{PrinterColumn, Storage, selector::Field};
+use model::{PrinterColumn, Shape, Storage, selector::Field};
 
 /// One resource of one group and version, as clients see it.
 #[derive(Debug, PartialEq, Eq)]
@@ -165,6 +166,18 @@ impl Served {
         }
     }
 
+    /// Whether kube-apiservers of other minors than [`super::MINOR`] show the same stored objects otherwise: they print some field by default, or they convert fields
+    /// that our conversion does not have.
+    #[must_use]
+    pub fn depends_on_minor(&self) -> bool {
+        let Shape::BuiltIn { kind, api_version } = &self.storage.shape else { return false };
+        let has = |api_version: &str, kind: &str, what: fn(proto::Message) -> bool| proto::message(api_version, kind).is_some_and(what);
+        let is_converted = self.conversion != Conversion::None;
+        has(api_version, kind, proto::Message::is_printed_otherwise)
+            || is_converted && has(api_version, kind, |message| !message.is_the_same_in_all())
+            || is_converted && has(&self.api_version(), &self.kind, |message| !message.is_the_same_in_all())
+    }
+
     /// The verbs that discovery lists.
     #[must_use]
     pub fn verbs(&self, offer: Offer) -> Vec<&str> {
@@ -268,6 +281,17 @@ mod tests {
         let slice = "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: metadata.namespace";
         check("resource.k8s.io", "resourceslices", "metadata.namespace", Err(slice));
         check("events.k8s.io", "events", "involvedObject.kind", Err("field label not supported: involvedObject.kind"));
+    }
+
+    /// What is shown otherwise in front of another minor is little.
+    #[test]
+    fn few_resources_depend_on_the_minor() {
+        let catalogue = Catalogue::new(&[]);
+        let odd = catalogue.all_served().filter(|served| served.depends_on_minor());
+        assert_eq!(
+            odd.map(|served| format!("{} {}", served.resource, served.api_version())).collect::<Vec<_>>(),
+            ["horizontalpodautoscalers autoscaling/v1", "csinodes storage.k8s.io/v1"]
+        );
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl Object {
 }
 
 /// A stored value that we cannot serve, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Broken {
     /// Its storage key.
     pub key: Bytes,
@@ -253,6 +253,21 @@ pub struct Broken {
     pub revision: Revision,
     /// What was found, for the operator: "a protobuf value (k8s\0)".
     pub why: String,
+    /// The object without the parts that are not known. Nobody is shown it who does not want that; authorizers judge by it.
+    pub known_part: Option<Arc<Object>>,
+}
+
+impl Broken {
+    /// The part that is known, if it may be shown.
+    ///
+    /// # Errors
+    /// Itself.
+    pub fn or_known_part(self, may_show: bool) -> Result<Arc<Object>, Self> {
+        match &self.known_part {
+            Some(object) if may_show => Ok(object.clone()),
+            _ => Err(self),
+        }
+    }
 }
 
 /// One change of one key, with the object before and after it.

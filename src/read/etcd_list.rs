@@ -107,8 +107,9 @@ impl Reader {
             page.last = Some(kv.key.to_vec());
             let bytes = kv.value.len();
             evaluated.inc();
-            match ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision) {
-                Ok(object) if target.filter.matches(&object) => page.objects.push(Arc::<Object>::new(object)),
+            let read = ingest(storage, prefix, kv.key, &kv.value, kv.mod_revision);
+            match read.map(Arc::<Object>::new).or_else(|broken| broken.or_known_part(self.serves_unknown_fields)) {
+                Ok(object) if target.filter.matches(&object) => page.objects.push(object),
                 Ok(_) => {}
                 Err(one) => broken.push(one),
             }

@@ -38,6 +38,7 @@ pub struct Reader {
     filters: Arc<Filters>,
     /// Lists that etcd answers.
     pub(super) etcd_lists: Arc<Turns>,
+    pub(super) serves_unknown_fields: bool,
 }
 
 /// A page of a list.
@@ -78,7 +79,14 @@ impl Reader {
     pub fn new(etcd: Etcd, prefix: &str) -> Self {
         let prefix: Arc<str> = prefix.into();
         let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
-        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters: Filters::new(FILTERS_BYTES_MAX), etcd_lists }
+        let filters = Filters::new(FILTERS_BYTES_MAX);
+        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters, etcd_lists, serves_unknown_fields: false }
+    }
+
+    /// Whether values with fields that are not known are served without them.
+    #[must_use]
+    pub fn serving_unknown_fields(self, yes: bool) -> Self {
+        Self { serves_unknown_fields: yes, ..self }
     }
 
     /// The key prefix.
@@ -223,6 +231,7 @@ impl Reader {
         let handle = &target.resource.handle;
         let (group, epoch) = handle.subscribe(key, target.form().clone()).await?;
         let known = target.known();
+        ReadError::undecodable(&known.view)?;
         if known.view.epoch != epoch || !known.is_ready() {
             // Loaded anew in between: the client asks again, as it does when it comes too early.
             return Err(target.refused(plan::Refusal::TooManyRequests));
@@ -276,7 +285,7 @@ impl Reader {
         let Some(kv) = answer.kvs.into_iter().next() else { return Err(target.not_found()) };
         let storage = &target.resource.served.storage;
         let decoded = ingest(storage, storage.key_prefix_len(&self.prefix), kv.key, &kv.value, kv.mod_revision);
-        decoded.map(Arc::new).map_err(|broken| {
+        decoded.map(Arc::new).or_else(|broken| broken.or_known_part(self.serves_unknown_fields)).map_err(|broken| {
             metrics.decode_errors.inc();
             ReadError::Undecodable { count: 1, key: String::from_utf8_lossy(&broken.key).into_owned(), why: broken.why }
         })

@@ -78,6 +78,7 @@ pub struct Writer {
     host: Option<Arc<Namespaces>>,
     permit: Arc<permit::Permit>,
     offload: offload::Offload,
+    loses_unknown_fields: bool,
 }
 
 /// One write: where, which part of it, and how.
@@ -146,7 +147,13 @@ impl Writer {
         host: Option<Arc<Namespaces>>,
     ) -> Self {
         let (leases, leaving, offload) = Default::default();
-        Self { etcd, prefix: prefix.into(), resources, leases, leaving, host, permit, offload }
+        Self { etcd, prefix: prefix.into(), resources, leases, leaving, host, permit, offload, loses_unknown_fields: false }
+    }
+
+    /// Whether objects with fields that are not known may be changed, and lose them.
+    #[must_use]
+    pub fn losing_unknown_fields(self, yes: bool) -> Self {
+        Self { loses_unknown_fields: yes, ..self }
     }
 
     /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.

@@ -104,7 +104,10 @@ impl Writer {
 
     /// What a transaction found instead of what was expected.
     pub(super) async fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
-        let read = || current(place, &self.read(place.served(), kv.key, &kv.value, kv.mod_revision)?);
+        let read = || {
+            let object = self.read(place.served(), kv.key, &kv.value, kv.mod_revision)?;
+            current(place, &object)
+        };
         let decoded = self.offload.take(kv.value.len() >= LARGE_BYTES, read).await;
         if decoded.is_err() {
             place.resource.metrics.decode_errors.inc();
@@ -113,12 +116,13 @@ impl Writer {
     }
 
     /// What was written, as a GET would find it.
-    pub fn read_back(&self, served: &Served, stored: StoredValue) -> Option<Object> {
+    pub fn read_back(&self, served: &Served, stored: StoredValue) -> Option<Arc<Object>> {
         self.read(served, stored.key, &stored.value, stored.revision).ok()
     }
 
-    fn read(&self, served: &Served, key: Bytes, value: &[u8], revision: Revision) -> Result<Object, Broken> {
-        ingest(&served.storage, served.storage.key_prefix_len(&self.prefix), key, value, revision)
+    fn read(&self, served: &Served, key: Bytes, value: &[u8], revision: Revision) -> Result<Arc<Object>, Broken> {
+        let read = ingest(&served.storage, served.storage.key_prefix_len(&self.prefix), key, value, revision);
+        read.map(Arc::new).or_else(|broken| broken.or_known_part(self.loses_unknown_fields))
     }
 }
 

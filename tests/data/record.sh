@@ -31,8 +31,11 @@ start() {
 }
 
 start_kube_apiserver() {
-  local port=$1 modes=$2
+  local port=$1 modes=$2 minor
   shift 2
+  # From 1.37 on it announces no loopback address.
+  minor=$("$peers/kube-apiserver" --version | sed 's/.*v1\.\([0-9]*\).*/\1/')
+  if [ "$minor" -ge 37 ] && [[ " $* " != *" --advertise-address "* ]]; then set -- "$@" --endpoint-reconciler-type none; fi
   "$peers/kube-apiserver" --etcd-servers "http://127.0.0.1:$((port + 1))" --secure-port "$port" --bind-address 127.0.0.1 --advertise-address 127.0.0.1 \
     --cert-dir "$dir/certs" --token-auth-file "$dir/tokens.csv" --service-account-key-file "$dir/accounts.key" \
     --service-account-signing-key-file "$dir/accounts.key" --service-account-issuer https://kubernetes.default.svc --service-cluster-ip-range 10.0.0.0/24 \
@@ -63,7 +66,7 @@ for part in "$@"; do
       python3 "$script" "$kube" admintoken repaired
       ;;
     autoscaling | codec | definitions | discovery | table) python3 "$script" "$etcd" "$kube" admintoken ;;
-    defaults | kubernetes | media | openapi | yaml) python3 "$script" "$kube" admintoken ;;
+    catalogue | defaults | kubernetes | media | openapi | yaml) python3 "$script" "$kube" admintoken ;;
     smp) python3 "$script" "$kube" admintoken > "$dir/cases.json" && mv "$dir/cases.json" "$here/smp/cases.json" ;;
     *) echo "unknown part $part" >&2; exit 2 ;;
   esac

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
-# Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec (default: all of these); kube-scheduler, kubemark, e2e.test
+# KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec (default: all of these); kube-scheduler, kubemark, e2e.test
 # (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
 # Debian or Ubuntu that this runs on: its packages are unpacked, not installed.
 set -euo pipefail
 
 etcd_version=v3.7.3
-kube_version=1.36.3
+kube_version=${KUBE:-1.36.3}
 oidc_version=v3.51.17
 helm_version=v4.3.1
 # That is 2.6.0: its tags are not of its module path.

@@ -5,29 +5,50 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use super::{
     MESSAGE_DEPTH_MAX,
     error::{ProtoError, Result},
+    left_out::{At, LeftOut},
     raw,
-    schema::{Field, Form, How, MessageRef, MessageType, One, SCHEMA, Schema},
+    schema::{Field, Form, How, MessageRef, MessageType, One, Schema},
     wire::{FIXED64, LEN, Reader, VARINT},
 };
 use crate::encode::{float_into, revision_into, string_into};
 use go::{quantity, timestamp};
 
+/// Whose fields are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fields {
+    /// Those of the minor as which this server speaks; others are passed over, as Go does.
+    OfLaw,
+    /// Those of every minor; others are told.
+    All,
+}
+
 /// Appends the members of a whole object, each after a comma: kind and apiVersion stand before them. The items of a list are never null. `out` is to end
-/// before `end`.
-pub(super) fn members_into(message: MessageRef, is_list: bool, raw: &[u8], end: usize, out: &mut Vec<u8>) -> Result<()> {
-    let mut decoder = Decoder { schema: &SCHEMA, is_list, out, end, slots: Vec::with_capacity(256) };
-    decoder.members(decoder.schema.message(message), raw, 0, false)?;
-    decoder.fits()
+/// before `end`. Returns what is in the bytes and not in the members.
+pub(super) fn members_into(
+    of: (&'static Schema, MessageRef),
+    fields: Fields,
+    is_list: bool,
+    raw: &[u8],
+    end: usize,
+    out: &mut Vec<u8>,
+) -> Result<LeftOut> {
+    let (schema, message) = of;
+    let mut decoder = Decoder { schema, fields, is_list, out, end, slots: Vec::with_capacity(256), left_out: LeftOut::default() };
+    decoder.members(schema.message(message), raw, &At::TOP, false)?;
+    decoder.fits()?;
+    Ok(decoder.left_out)
 }
 
 struct Decoder<'o> {
     schema: &'static Schema,
+    fields: Fields,
     is_list: bool,
     out: &'o mut Vec<u8>,
     /// Where `out` ends at the latest, but for one value that is as long as its bytes make it.
     end: usize,
     /// What was found of the fields of the messages that are being written, the innermost last.
     slots: Vec<Slot>,
+    left_out: LeftOut,
 }
 
 /// What a message has of one field.
@@ -49,38 +70,42 @@ impl Slot {
 
 impl Decoder<'_> {
     /// The members of a message, and whether the next one is the first.
-    fn members(&mut self, message: &'static MessageType, data: &[u8], depth: usize, mut first: bool) -> Result<bool> {
-        if depth > MESSAGE_DEPTH_MAX {
+    fn members(&mut self, message: &'static MessageType, data: &[u8], at: &At<'_>, mut first: bool) -> Result<bool> {
+        if at.depth > MESSAGE_DEPTH_MAX {
             return Err(ProtoError::Depth);
         }
-        let base = self.find(message, data)?;
+        let (base, is_foreign) = self.find(message, data, at)?;
         for (i, field) in message.fields.iter().enumerate() {
             let slot = self.slots[base + i];
             match (field.how, field.one) {
-                _ if slot.seen == 0 && !field.always => {}
+                _ if slot.seen == 0 && !(field.always && (field.in_all || !is_foreign)) => {}
                 (How::Inline, One::Message(inner)) => {
-                    first = self.members(self.schema.message(inner), slot.of(data), depth + 1, first)?;
+                    first = self.members(self.schema.message(inner), slot.of(data), &at.inside(field), first)?;
                 }
-                _ => first = self.member(field, slot, data, depth, first)?,
+                _ => first = self.member(field, slot, data, &at.inside(field), first)?,
             }
         }
         self.slots.truncate(base);
         Ok(first)
     }
 
-    /// Goes through a message once and remembers where its fields are: from the slot that is returned on.
-    fn find(&mut self, message: &MessageType, data: &[u8]) -> Result<usize> {
-        let base = self.slots.len();
+    /// Goes through a message once and remembers where its fields are: from the slot that is returned on. Whether one is among them that the minor as which this
+    /// server speaks does not have: then another one has written the message.
+    fn find(&mut self, message: &MessageType, data: &[u8], at: &At<'_>) -> Result<(usize, bool)> {
+        let (base, mut is_foreign) = (self.slots.len(), false);
         self.slots.resize(base + message.fields.len(), Slot::default());
         let mut reader = Reader::new(data);
         loop {
             let start = reader.at();
-            let Some((number, wire)) = reader.tag()? else { return Ok(base) };
-            let Some(i) = message.field(number) else {
+            let Some((number, wire)) = reader.tag()? else { return Ok((base, is_foreign)) };
+            let known = message.field(number).filter(|i| self.fields == Fields::All || message.fields[*i].in_law);
+            let Some(i) = known else {
                 reader.skip(wire)?;
+                self.leave_out(at, Some(number));
                 continue;
             };
             let field = &message.fields[i];
+            is_foreign |= !field.in_law;
             let slot = &mut self.slots[base + i];
             let bits = match (field.one, wire) {
                 (One::Bool | One::Int32 | One::Int64, VARINT) => reader.varint()?,
@@ -104,11 +129,20 @@ impl Decoder<'_> {
         }
     }
 
+    /// Remembers a field that is not printed; without a number, a value that the field's type does not have.
+    #[cold]
+    fn leave_out(&mut self, at: &At<'_>, number: Option<u32>) {
+        if self.fields == Fields::All {
+            self.left_out.add(at, number);
+        }
+    }
+
     fn fits(&self) -> Result<()> {
         if self.out.len() < self.end { Ok(()) } else { Err(ProtoError::TooLarge) }
     }
 
-    fn member(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize, first: bool) -> Result<bool> {
+    /// A field at its place.
+    fn member(&mut self, field: &Field, slot: Slot, data: &[u8], at: &At<'_>, first: bool) -> Result<bool> {
         self.fits()?;
         let nil = match field.how {
             How::Plain => match field.one {
@@ -119,7 +153,7 @@ impl Decoder<'_> {
             _ => slot.seen == 0,
         };
         if field.omit_empty && (nil || self.is_empty(field, slot))
-            || field.omit_zero && time(slot.of(data))?.is_none_or(|(seconds, _)| seconds == timestamp::ZERO)
+            || field.omit_zero && self.time(slot.of(data), at)?.is_none_or(|(seconds, _)| seconds == timestamp::ZERO)
         {
             return Ok(first);
         }
@@ -128,12 +162,12 @@ impl Decoder<'_> {
         }
         self.out.extend_from_slice(field.key.as_bytes());
         match (field.how, field.one) {
-            (How::Repeated, _) if nil && self.is_list && depth == 0 => self.out.extend_from_slice(b"[]"),
+            (How::Repeated, _) if nil && self.is_list && at.depth == 1 => self.out.extend_from_slice(b"[]"),
             _ if nil => self.out.extend_from_slice(b"null"),
-            (How::Repeated, _) => self.array(field, slot, data, depth)?,
-            (How::Map, _) => self.map(field, slot, data, depth)?,
-            (_, One::String | One::Bytes | One::Message(_)) => self.value(field, slot.of(data), depth)?,
-            _ => self.number(field, slot.from)?,
+            (How::Repeated, _) => self.array(field, slot, data, at)?,
+            (How::Map, _) => self.map(field, slot, data, at)?,
+            (_, One::String | One::Bytes | One::Message(_)) => self.value(field, slot.of(data), at)?,
+            _ => self.number(field, slot.from, at)?,
         }
         Ok(false)
     }
@@ -150,7 +184,12 @@ impl Decoder<'_> {
         }
     }
 
-    fn number(&mut self, field: &Field, bits: u64) -> Result<()> {
+    fn number(&mut self, field: &Field, bits: u64, at: &At<'_>) -> Result<()> {
+        match field.one {
+            One::Bool if bits > 1 => self.leave_out(at, None),
+            One::Int32 if i64::from(bits as i32) as u64 != bits => self.leave_out(at, None),
+            _ => {}
+        }
         match field.one {
             One::Bool => self.out.extend_from_slice(if bits == 0 { b"false" } else { b"true" }),
             One::Int32 => self.integer(i64::from(bits as i32)),
@@ -174,10 +213,10 @@ impl Decoder<'_> {
     }
 
     /// A value that has a length on the wire.
-    fn value(&mut self, field: &Field, data: &[u8], depth: usize) -> Result<()> {
+    fn value(&mut self, field: &Field, data: &[u8], at: &At<'_>) -> Result<()> {
         self.fits()?;
         match field.one {
-            One::Message(inner) => self.message(field, inner, data, depth),
+            One::Message(inner) => self.message(field, inner, data, at),
             One::Bytes => {
                 self.base64(data);
                 Ok(())
@@ -205,7 +244,7 @@ impl Decoder<'_> {
         self.out.push(b'"');
     }
 
-    fn array(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize) -> Result<()> {
+    fn array(&mut self, field: &Field, slot: Slot, data: &[u8], at: &At<'_>) -> Result<()> {
         let mut open = b'[';
         let mut reader = Reader::new(slot.of(data));
         while let Some((number, wire)) = reader.tag()? {
@@ -213,20 +252,20 @@ impl Decoder<'_> {
                 _ if number != field.number => reader.skip(wire)?,
                 (One::String | One::Bytes | One::Message(_), _) => {
                     self.out.push(std::mem::replace(&mut open, b','));
-                    self.value(field, reader.bytes()?, depth)?;
+                    self.value(field, reader.bytes()?, at)?;
                 }
                 (_, LEN) => {
                     let mut packed = Reader::new(reader.bytes()?);
                     while !packed.is_at_end() {
                         let bits = if field.one == One::Double { packed.fixed64()? } else { packed.varint()? };
                         self.out.push(std::mem::replace(&mut open, b','));
-                        self.number(field, bits)?;
+                        self.number(field, bits, at)?;
                     }
                 }
                 _ => {
                     let bits = if field.one == One::Double { reader.fixed64()? } else { reader.varint()? };
                     self.out.push(std::mem::replace(&mut open, b','));
-                    self.number(field, bits)?;
+                    self.number(field, bits, at)?;
                 }
             }
         }
@@ -238,12 +277,12 @@ impl Decoder<'_> {
     }
 
     /// Sorted by key; of equal keys the last one counts.
-    fn map(&mut self, field: &Field, slot: Slot, data: &[u8], depth: usize) -> Result<()> {
+    fn map(&mut self, field: &Field, slot: Slot, data: &[u8], at: &At<'_>) -> Result<()> {
         let mut entries: Vec<(&[u8], &[u8])> = Vec::with_capacity(slot.seen);
         let mut reader = Reader::new(slot.of(data));
         while let Some((number, wire)) = reader.tag()? {
             if number == field.number {
-                entries.push(entry(field, reader.bytes()?)?);
+                entries.push(self.entry(field, reader.bytes()?, at)?);
             } else {
                 reader.skip(wire)?;
             }
@@ -257,36 +296,36 @@ impl Decoder<'_> {
             self.out.push(std::mem::replace(&mut open, b','));
             self.string(key);
             self.out.push(b':');
-            self.value(field, value, depth)?;
+            self.value(field, value, at)?;
         }
         self.out.push(b'}');
         Ok(())
     }
 
-    fn message(&mut self, field: &Field, inner: MessageRef, data: &[u8], depth: usize) -> Result<()> {
+    fn message(&mut self, field: &Field, inner: MessageRef, data: &[u8], at: &At<'_>) -> Result<()> {
         let inner = self.schema.message(inner);
         match inner.form {
             Form::Object => {
                 self.out.push(b'{');
-                self.members(inner, data, depth + 1, true)?;
+                self.members(inner, data, at, true)?;
                 self.out.push(b'}');
                 return Ok(());
             }
-            Form::Items | Form::OrBool | Form::OrList => return self.form(inner, data, depth + 1),
-            Form::Time => match time(data)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
+            Form::Items | Form::OrBool | Form::OrList => return self.form(inner, data, at),
+            Form::Time => match self.time(data, at)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
                 Some((seconds, _)) => timestamp::text_into(seconds, None, self.out),
                 None => self.out.extend_from_slice(b"null"),
             },
-            Form::MicroTime => match time(data)?.filter(|(seconds, nanos)| *seconds != timestamp::ZERO || *nanos / 1000 != 0) {
+            Form::MicroTime => match self.time(data, at)?.filter(|(seconds, nanos)| *seconds != timestamp::ZERO || *nanos / 1000 != 0) {
                 Some((seconds, nanos)) => timestamp::text_into(seconds, Some(nanos), self.out),
                 None => self.out.extend_from_slice(b"null"),
             },
-            Form::Quantity => match only(data)? {
+            Form::Quantity => match self.only(data, at)? {
                 Some(text) => self.quantity(text)?,
                 None => self.out.extend_from_slice(b"\"0\""),
             },
-            Form::IntOrString => self.int_or_string(field, data)?,
-            Form::Raw => match only(data)?.filter(|raw| !raw.is_empty()) {
+            Form::IntOrString => self.int_or_string(field, data, at)?,
+            Form::Raw => match self.only(data, at)?.filter(|raw| !raw.is_empty()) {
                 Some(json) => raw::compact_into(json, self.out).ok_or(ProtoError::Raw(field.name()))?,
                 None => self.out.extend_from_slice(b"null"),
             },
@@ -306,7 +345,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn int_or_string(&mut self, field: &Field, data: &[u8]) -> Result<()> {
+    fn int_or_string(&mut self, field: &Field, data: &[u8], at: &At<'_>) -> Result<()> {
         let (mut kind, mut int, mut text) = (0, 0, &[][..]);
         let mut reader = Reader::new(data);
         while let Some((number, wire)) = reader.tag()? {
@@ -315,7 +354,7 @@ impl Decoder<'_> {
                 (2, VARINT) => int = reader.varint()? as i32,
                 (3, LEN) => text = reader.bytes()?,
                 (1..=3, _) => return Err(ProtoError::WireType(field.name())),
-                _ => reader.skip(wire)?,
+                _ => self.unknown(&mut reader, wire, at, number)?,
             }
         }
         match kind {
@@ -327,25 +366,76 @@ impl Decoder<'_> {
     }
 
     /// A message that has fields, but is no object.
-    fn form(&mut self, message: &'static MessageType, data: &[u8], depth: usize) -> Result<()> {
-        if depth > MESSAGE_DEPTH_MAX {
+    fn form(&mut self, message: &'static MessageType, data: &[u8], at: &At<'_>) -> Result<()> {
+        if at.depth > MESSAGE_DEPTH_MAX {
             return Err(ProtoError::Depth);
         }
-        let base = self.find(message, data)?;
+        let (base, _) = self.find(message, data, at)?;
         let (one, other) = (self.slots[base], self.slots.get(base + 1).copied().unwrap_or_default());
         self.slots.truncate(base);
         let fields = &message.fields;
         match message.form {
-            Form::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), depth),
-            Form::OrBool => self.number(&fields[0], one.from),
-            Form::OrList if other.seen > 0 => self.array(&fields[1], other, data, depth),
-            Form::OrList if one.seen > 0 => self.value(&fields[0], one.of(data), depth),
+            Form::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), &at.inside(&fields[1])),
+            Form::OrBool => self.number(&fields[0], one.from, at),
+            Form::OrList if other.seen > 0 => self.array(&fields[1], other, data, &at.inside(&fields[1])),
+            Form::OrList if one.seen > 0 => self.value(&fields[0], one.of(data), &at.inside(&fields[0])),
             Form::OrList => {
                 self.out.extend_from_slice(b"null");
                 Ok(())
             }
-            _ => self.array(&fields[0], one, data, depth),
+            _ => self.array(&fields[0], one, data, &at.inside(&fields[0])),
         }
+    }
+
+    /// Passes over the value of a field that is not known.
+    #[cold]
+    fn unknown(&mut self, reader: &mut Reader<'_>, wire: u8, at: &At<'_>, number: u32) -> Result<()> {
+        self.leave_out(at, Some(number));
+        reader.skip(wire)
+    }
+
+    /// Key and value of a map's entry; what is missing is empty.
+    fn entry<'d>(&mut self, field: &Field, data: &'d [u8], at: &At<'_>) -> Result<(&'d [u8], &'d [u8])> {
+        let (mut key, mut value) = (&[][..], &[][..]);
+        let mut reader = Reader::new(data);
+        while let Some((number, wire)) = reader.tag()? {
+            match (number, wire) {
+                (1, LEN) => key = reader.bytes()?,
+                (2, LEN) => value = reader.bytes()?,
+                (1 | 2, _) => return Err(ProtoError::WireType(field.name())),
+                _ => self.unknown(&mut reader, wire, at, number)?,
+            }
+        }
+        Ok((key, value))
+    }
+
+    /// The value of field 1 of a message that has no other.
+    fn only<'d>(&mut self, data: &'d [u8], at: &At<'_>) -> Result<Option<&'d [u8]>> {
+        let mut found = None;
+        let mut reader = Reader::new(data);
+        while let Some((number, wire)) = reader.tag()? {
+            match (number, wire) {
+                (1, LEN) => found = Some(reader.bytes()?),
+                (1, _) => return Err(ProtoError::Tag),
+                _ => self.unknown(&mut reader, wire, at, number)?,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Seconds and nanoseconds; none for an empty message, which is Go's zero time.
+    fn time(&mut self, data: &[u8], at: &At<'_>) -> Result<Option<(i64, i32)>> {
+        let (mut seconds, mut nanos) = (0, 0);
+        let mut reader = Reader::new(data);
+        while let Some((number, wire)) = reader.tag()? {
+            match (number, wire) {
+                (1, VARINT) => seconds = reader.varint()? as i64,
+                (2, VARINT) => nanos = reader.varint()? as i32,
+                (1 | 2, _) => return Err(ProtoError::Tag),
+                _ => self.unknown(&mut reader, wire, at, number)?,
+            }
+        }
+        Ok((!data.is_empty()).then_some((seconds, nanos)))
     }
 }
 
@@ -358,48 +448,4 @@ fn broken_string_into(data: &[u8], out: &mut Vec<u8>) {
         out.extend(br"\ufffd".repeat(chunk.invalid().len()));
     }
     out.push(b'"');
-}
-
-/// Key and value of a map's entry; what is missing is empty.
-fn entry<'d>(field: &Field, data: &'d [u8]) -> Result<(&'d [u8], &'d [u8])> {
-    let (mut key, mut value) = (&[][..], &[][..]);
-    let mut reader = Reader::new(data);
-    while let Some((number, wire)) = reader.tag()? {
-        match (number, wire) {
-            (1, LEN) => key = reader.bytes()?,
-            (2, LEN) => value = reader.bytes()?,
-            (1 | 2, _) => return Err(ProtoError::WireType(field.name())),
-            _ => reader.skip(wire)?,
-        }
-    }
-    Ok((key, value))
-}
-
-/// The value of field 1 of a message that has no other.
-fn only(data: &[u8]) -> Result<Option<&[u8]>> {
-    let mut found = None;
-    let mut reader = Reader::new(data);
-    while let Some((number, wire)) = reader.tag()? {
-        match (number, wire) {
-            (1, LEN) => found = Some(reader.bytes()?),
-            (1, _) => return Err(ProtoError::Tag),
-            _ => reader.skip(wire)?,
-        }
-    }
-    Ok(found)
-}
-
-/// Seconds and nanoseconds; none for an empty message, which is Go's zero time.
-fn time(data: &[u8]) -> Result<Option<(i64, i32)>> {
-    let (mut seconds, mut nanos) = (0, 0);
-    let mut reader = Reader::new(data);
-    while let Some((number, wire)) = reader.tag()? {
-        match (number, wire) {
-            (1, VARINT) => seconds = reader.varint()? as i64,
-            (2, VARINT) => nanos = reader.varint()? as i32,
-            (1 | 2, _) => return Err(ProtoError::Tag),
-            _ => reader.skip(wire)?,
-        }
-    }
-    Ok((!data.is_empty()).then_some((seconds, nanos)))
 }

@@ -143,6 +143,7 @@ impl<'t> Encoder<'t> {
 
     fn field(&mut self, field: &Field, value: u32) -> Result<()> {
         match field.how {
+            _ if value == NONE && !field.in_law => Ok(()),
             How::Optional if value == NONE => Ok(()),
             How::Repeated => self.repeated(field, value),
             How::Map => self.map(field, value),

@@ -25,6 +25,8 @@ pub struct Unknown<'a> {
     pub content_encoding: &'a [u8],
     /// Empty in what Kubernetes writes.
     pub content_type: &'a [u8],
+    /// Whether it says something else, that is not known.
+    pub says_more: bool,
 }
 
 /// Appends a message in its envelope.
@@ -66,19 +68,26 @@ pub fn open(bytes: &[u8]) -> Result<Unknown<'_>> {
     let mut reader = Reader::new(bytes);
     while let Some((number, wire)) = reader.tag()? {
         match (number, wire) {
-            (1, LEN) => (found.api_version, found.kind) = type_meta(reader.bytes()?)?,
+            (1, LEN) => {
+                let says_more;
+                (found.api_version, found.kind, says_more) = type_meta(reader.bytes()?)?;
+                found.says_more |= says_more;
+            }
             (2, LEN) => found.raw = reader.bytes()?,
             (3, LEN) => found.content_encoding = reader.bytes()?,
             (4, LEN) => found.content_type = reader.bytes()?,
             (1..=4, _) => return Err(ProtoError::WireType("Unknown")),
-            _ => reader.skip(wire)?,
+            _ => {
+                found.says_more = true;
+                reader.skip(wire)?;
+            }
         }
     }
     Ok(found)
 }
 
-fn type_meta(bytes: &[u8]) -> Result<(&str, &str)> {
-    let (mut api_version, mut kind) = ("", "");
+fn type_meta(bytes: &[u8]) -> Result<(&str, &str, bool)> {
+    let (mut api_version, mut kind, mut says_more) = ("", "", false);
     let mut reader = Reader::new(bytes);
     while let Some((number, wire)) = reader.tag()? {
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| ProtoError::Utf8);
@@ -86,10 +95,13 @@ fn type_meta(bytes: &[u8]) -> Result<(&str, &str)> {
             (1, LEN) => api_version = text(reader.bytes()?)?,
             (2, LEN) => kind = text(reader.bytes()?)?,
             (1 | 2, _) => return Err(ProtoError::WireType("TypeMeta")),
-            _ => reader.skip(wire)?,
+            _ => {
+                says_more = true;
+                reader.skip(wire)?;
+            }
         }
     }
-    Ok((api_version, kind))
+    Ok((api_version, kind, says_more))
 }
 
 /// Appends the message of a list's metadata: field 1 of every list, whose items are its field 2.

@@ -11,6 +11,7 @@ mod decode;
 mod encode;
 mod envelope;
 mod error;
+mod left_out;
 mod raw;
 mod schema;
 mod tape;
@@ -20,11 +21,15 @@ mod wire;
 mod golden;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole;
 
 pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, envelope_len, list_meta_into, open};
 pub use error::ProtoError;
+pub use left_out::LeftOut;
 pub use wire::{field_head_into, field_into, field_len};
 
+use decode::Fields;
 use schema::{KindOf, SCHEMA};
 
 use super::encode::string_into;
@@ -37,18 +42,49 @@ pub const MESSAGE_DEPTH_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message(&'static KindOf);
 
-/// Finds the message of a kind; none for custom resources and for kinds that have no protobuf (`Table`).
+/// Finds the message of a kind of any minor; none for custom resources and for kinds that have no protobuf (`Table`).
 #[must_use]
 pub fn message(api_version: &str, kind: &str) -> Option<Message> {
     SCHEMA.kind(api_version, kind).map(|index| Message(&SCHEMA.kinds[index]))
 }
 
 impl Message {
-    /// Appends the object as compact JSON, kind and apiVersion first, without a newline.
+    /// Whether the minor as which this server speaks has it.
+    #[must_use]
+    pub fn is_in_law(self) -> bool {
+        self.0.in_law
+    }
+
+    /// Whether kube-apiservers of other minors print an object of it otherwise, whatever it has.
+    #[must_use]
+    pub fn is_printed_otherwise(self) -> bool {
+        SCHEMA.is_printed_otherwise(self.0.message)
+    }
+
+    /// Whether every minor whose schema is here has the same fields in it, at any depth.
+    #[must_use]
+    pub fn is_the_same_in_all(self) -> bool {
+        SCHEMA.is_the_same_in_all(self.0.message)
+    }
+
+    /// Appends what a client sent as compact JSON, kind and apiVersion first, without a newline. Fields that the minor as which this server speaks does not
+    /// have are passed over.
     ///
     /// # Errors
     /// The bytes are no such message, or more JSON than `bytes_max`. What was appended by then is taken back.
     pub fn to_json(self, raw: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), ProtoError> {
+        self.json_into(Fields::OfLaw, raw, bytes_max, out).map(drop)
+    }
+
+    /// Appends what is stored in the same way, with the fields of every minor. Returns what it has besides.
+    ///
+    /// # Errors
+    /// As in [`Message::to_json`].
+    pub fn stored_to_json(self, raw: &[u8], out: &mut Vec<u8>) -> Result<LeftOut, ProtoError> {
+        self.json_into(Fields::All, raw, usize::MAX, out)
+    }
+
+    fn json_into(self, fields: Fields, raw: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<LeftOut, ProtoError> {
         let start = out.len();
         let end = start.saturating_add(bytes_max);
         out.extend_from_slice(b"{\"kind\":");
@@ -57,9 +93,9 @@ impl Message {
             out.extend_from_slice(b",\"apiVersion\":");
             string_into(self.0.api_version, out);
         }
-        let done = decode::members_into(self.0.message, self.0.is_list(), raw, end, out);
+        let done = decode::members_into((&SCHEMA, self.0.message), fields, self.0.is_list(), raw, end, out);
         match done {
-            Ok(()) => out.push(b'}'),
+            Ok(_) => out.push(b'}'),
             Err(_) => out.truncate(start),
         }
         done

@@ -1,9 +1,12 @@
-//! The messages of Kubernetes' protobuf, read once from `schema.txt`: numbers, JSON names, types. Knows no bytes.
+//! The messages of Kubernetes' protobuf, read once from `schema.txt`: numbers, JSON names, types, and which minors have them. Knows no bytes.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 /// The whole file, parsed once. Every name in it lives as long as the program.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("schema.txt")));
+
+/// The minor as which this server speaks for itself: what it takes in bodies, and what it prints of values that do not have it.
+const LAW: &str = "36";
 
 /// Messages and the kinds that they are.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct KindOf {
     pub(super) kind: &'static str,
     pub(super) api_version: &'static str,
     pub(super) message: MessageRef,
+    /// Whether [`LAW`] has it.
+    pub(super) in_law: bool,
 }
 
 impl KindOf {
@@ -80,8 +85,12 @@ pub(super) struct Field {
     pub(super) omit_empty: bool,
     /// Go's `omitzero`.
     pub(super) omit_zero: bool,
-    /// Whether JSON has it when the message does not.
+    /// Whether JSON has it when the message does not: as [`LAW`] has it.
     pub(super) always: bool,
+    /// Whether [`LAW`] has it.
+    pub(super) in_law: bool,
+    /// Whether every minor has it.
+    pub(super) in_all: bool,
     /// The first of its places among the members of its message.
     pub(super) place: u16,
 }
@@ -136,7 +145,33 @@ impl Schema {
         self.kinds.binary_search_by(|known| (known.kind, known.api_version).cmp(&(kind, api_version))).ok()
     }
 
-    fn parse(text: &'static str) -> Self {
+    /// Whether a value that has nothing but what all minors have is printed otherwise by another one than [`LAW`]: somewhere that every value has, it gives a
+    /// field by default that not all have.
+    pub(super) fn is_printed_otherwise(&self, message: MessageRef) -> bool {
+        self.message(message).fields.iter().any(|field| match (field.how, field.one) {
+            (How::Optional | How::Repeated | How::Map, _) if field.omit_empty => false,
+            _ if !field.in_all => true,
+            (How::Plain | How::Inline, One::Message(inner)) => self.is_printed_otherwise(inner),
+            _ => false,
+        })
+    }
+
+    /// Whether all minors have all fields that are in a message, at any depth.
+    pub(super) fn is_the_same_in_all(&self, message: MessageRef) -> bool {
+        let (mut seen, mut open) = (vec![false; self.messages.len()], vec![message]);
+        while let Some(message) = open.pop() {
+            if !std::mem::replace(&mut seen[usize::from(message.0)], true) {
+                let fields = &self.message(message).fields;
+                if fields.iter().any(|field| !field.in_all) {
+                    return false;
+                }
+                open.extend(fields.iter().filter_map(|field| if let One::Message(inner) = field.one { Some(inner) } else { None }));
+            }
+        }
+        true
+    }
+
+    pub(super) fn parse(text: &'static str) -> Self {
         let refs = names(text);
         let (mut messages, mut kinds): (Vec<Draft>, Vec<KindOf>) = (Vec::with_capacity(refs.len()), Vec::new());
         let mut package = "";
@@ -158,7 +193,10 @@ impl Schema {
                     let mut form = Form::Object;
                     while let Some(word) = words.next() {
                         match word.rsplit_once('/') {
-                            Some((api_version, kind)) => kinds.push(KindOf { kind, api_version, message }),
+                            Some((api_version, kind)) => {
+                                let (kind, minors) = kind.split_once('@').map_or((kind, None), |(kind, minors)| (kind, Some(minors)));
+                                kinds.push(KindOf { kind, api_version, message, in_law: is_in_law(minors) });
+                            }
                             None => form = form_of(words.next().unwrap_or_default()),
                         }
                     }
@@ -234,10 +272,17 @@ fn field(number: u32, words: std::str::SplitAsciiWhitespace<'static>, message: &
         name => One::Message(message(name).unwrap_or_else(|| panic!("no message {name}"))),
     };
     let has = |option| options.contains(&option);
+    let minors = options.iter().find_map(|option| option.strip_prefix('@'));
+    let in_law = is_in_law(minors);
     let (omit_empty, omit_zero) = (has("omitempty"), has("omitzero"));
     // What a struct is by its form is known when all are read.
-    let always = !omit_zero && (!omit_empty || how == How::Inline || how == How::Plain && matches!(one, One::Message(_)));
-    Field { number, key, how, one, omit_empty, omit_zero, always, place: 0 }
+    let always = in_law && !omit_zero && (!omit_empty || how == How::Inline || how == How::Plain && matches!(one, One::Message(_)));
+    Field { number, key, how, one, omit_empty, omit_zero, always, in_law, in_all: minors.is_none(), place: 0 }
+}
+
+/// Whether [`LAW`] is among these minors; not told, all have it.
+fn is_in_law(minors: Option<&str>) -> bool {
+    minors.is_none_or(|minors| minors.split(',').any(|minor| minor == LAW))
 }
 
 /// Gives fields their places and messages their indices.
@@ -307,6 +352,29 @@ mod tests {
         let has_type = |of: &KindOf| SCHEMA.message(of.message).members.iter().any(|name| matches!(*name, "kind" | "apiVersion"));
         assert!(!SCHEMA.kinds.iter().any(has_type), "what an object is stands around its message");
         assert!(SCHEMA.kinds.is_sorted_by(|a, b| (a.kind, a.api_version) < (b.kind, b.api_version)), "no kind twice");
+    }
+
+    /// What another minor prints by default and ours does not, or the other way round, is told from the value alone only where such a field is in it. Of the
+    /// kinds that have one in every value the answers of that minor are not made here.
+    #[test]
+    fn few_fields_are_printed_by_default_and_not_by_all() {
+        let by_default =
+            |field: &&Field| !field.in_all && !(field.omit_empty && matches!(field.how, How::Optional | How::Repeated | How::Map));
+        let odd = SCHEMA.messages.iter().flat_map(|message| message.fields.iter().filter(by_default).map(Field::name));
+        assert_eq!(odd.collect::<Vec<_>>(), ["stubPKCS10Request", "resources", "status", "status"]);
+        let otherwise: Vec<&str> = SCHEMA.kinds.iter().filter(|of| SCHEMA.is_printed_otherwise(of.message)).map(|of| of.kind).collect();
+        assert_eq!(otherwise, ["CSINode", "CSINode", "PodCertificateRequest"]);
+    }
+
+    #[test]
+    fn a_minor_has_what_is_marked_with_it_and_what_is_not_marked() {
+        let in_law = |api_version, kind| SCHEMA.kind(api_version, kind).map(|at| SCHEMA.kinds[at].in_law);
+        assert_eq!(in_law("v1", "Pod"), Some(true));
+        assert_eq!(in_law("resource.k8s.io/v1", "DeviceTaintRule"), Some(false));
+        assert_eq!(in_law("autoscaling/v2beta2", "HorizontalPodAutoscaler"), Some(false));
+        let pod_spec = SCHEMA.messages.iter().find(|message| message.members.contains(&"evictionResponders")).expect("of 1.37");
+        let has = |number| pod_spec.field(number).map(|at| pod_spec.fields[at].in_law);
+        assert_eq!((has(42), has(43), has(44)), (Some(false), Some(true), Some(false)), "1.35 alone, from 1.36 on, from 1.37 on");
     }
 
     #[test]

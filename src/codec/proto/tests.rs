@@ -32,12 +32,14 @@ fn raw(of: Message, json: &str) -> Result<Vec<u8>, ProtoError> {
 }
 
 /// Makes messages: fields in any order, repeated ones apart, numbers packed, fields that nobody knows.
-struct Maker {
-    random: StdRng,
+pub(super) struct Maker {
+    pub(super) random: StdRng,
     /// Of a hundred fields that may be missing, how many are there.
-    fullness: u32,
+    pub(super) fullness: u32,
     /// Fields that may still be made.
-    budget: u32,
+    pub(super) budget: u32,
+    /// Whether nothing is made but what Go makes: no field that nobody knows, every field that Go always writes, numbers that fit.
+    pub(super) is_go: bool,
 }
 
 impl Maker {
@@ -50,7 +52,7 @@ impl Maker {
         depth < 12 && self.budget > 0 && self.random.random_range(0..100) < self.fullness / (depth as u32 / 4 + 1)
     }
 
-    fn message(&mut self, of: &MessageType, depth: usize) -> Vec<u8> {
+    pub(super) fn message(&mut self, of: &MessageType, depth: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match of.form {
             Form::Time | Form::MicroTime => {
@@ -72,13 +74,17 @@ impl Maker {
                 let mut seen = vec![false; of.fields.len()];
                 for i in fields {
                     let many = matches!(of.fields[i].how, How::Repeated | How::Map);
-                    let must = of.fields[i].how == How::Inline;
+                    let must = match of.fields[i].how {
+                        How::Inline => true,
+                        How::Plain => self.is_go,
+                        _ => self.is_go && !of.fields[i].omit_empty,
+                    };
                     if (must || self.there(depth)) && (many || !seen[i]) {
                         seen[i] = true;
                         self.field(of, i, depth, &mut out);
                     }
                 }
-                if self.there(depth) {
+                if !self.is_go && self.there(depth) {
                     field_into(9999, b"unknown", &mut out);
                 }
             }
@@ -95,6 +101,11 @@ impl Maker {
             return field_into(field.number, &entry, out);
         }
         let bits = self.random.random::<u64>() >> self.random.random_range(0..64);
+        let bits = match field.one {
+            One::Bool if self.is_go => bits & 1,
+            One::Int32 if self.is_go => i64::from(bits as i32) as u64,
+            _ => bits,
+        };
         match field.one {
             One::Bool | One::Int32 | One::Int64 if field.how == How::Repeated && self.random.random() => {
                 let mut packed = Vec::new();
@@ -169,7 +180,7 @@ proptest! {
     fn messages_and_back(seed: u64, kind in 0..10_000usize, fullness in 5..90u32) {
         let kind = &SCHEMA.kinds[kind % SCHEMA.kinds.len()];
         let of = Message(kind);
-        let mut maker = Maker { random: StdRng::seed_from_u64(seed), fullness, budget: 1_000 };
+        let mut maker = Maker { random: StdRng::seed_from_u64(seed), fullness, budget: 1_000, is_go: false };
         let made = maker.message(SCHEMA.message(kind.message), 0);
         let first = json(of, &made).expect("the maker makes messages");
         let again = raw(of, &first).expect("we read what we write");

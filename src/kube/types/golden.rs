@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::{Shape, TypeRef, opaque};
 
 const SCHEMA: &str = include_str!("../../codec/proto/schema.txt");
+/// The minor of our table; the schema has others too.
+const MINOR: &str = "36";
 /// What we have and protobuf does not: of bodies that are never sent in it.
 const OURS_ALONE: [&str; 2] = ["io.k8s.apimachinery.pkg.apis.meta.v1.Patch", "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent"];
 /// In protobuf they stand around the message.
@@ -22,7 +24,8 @@ struct Message {
 /// All messages by the names of their OpenAPI definitions.
 fn messages() -> BTreeMap<String, Message> {
     let (mut found, mut package, mut at) = (BTreeMap::new(), "", String::new());
-    for line in SCHEMA.lines().filter(|line| !line.starts_with('#')) {
+    let is_ours = |line: &&str| line.rsplit_once(" @").is_none_or(|(_, minors)| minors.split(',').any(|minor| minor == MINOR));
+    for line in SCHEMA.lines().filter(|line| !line.starts_with('#')).filter(is_ours) {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let (name, shape) = match words[..] {
             ["package", name] => {

@@ -1,9 +1,9 @@
 //! Store, ring and head of one resource, moved together (guarantee Together): the only place that changes them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use imbl::Vector;
+use imbl::{OrdMap, Vector};
 
 use super::{
     index::Index,
@@ -26,7 +26,8 @@ pub struct Replica {
     ring: Ring,
     roots: Vector<(Revision, Store)>,
     events_since_root: usize,
-    broken: Arc<BTreeMap<Bytes, Broken>>,
+    broken: OrdMap<Bytes, Arc<Broken>>,
+    serves_known_parts: bool,
     limits: RingLimits,
     given_up: GivenUp,
 }
@@ -52,21 +53,33 @@ impl Replica {
             ring: Ring::default(),
             roots: Vector::new(),
             events_since_root: 0,
-            broken: Arc::default(),
+            broken: OrdMap::new(),
+            serves_known_parts: false,
             limits,
             given_up: GivenUp::Nothing,
         }
     }
 
+    /// Takes what is known of a value for the whole, where more is in it.
+    pub fn serve_known_parts(&mut self, yes: bool) {
+        self.serves_known_parts = yes;
+    }
+
     /// Starts a new life with all objects at `revision`. The ring's floor becomes `revision` (guarantee Complete: nothing is made up by diffing).
-    pub fn reset(&mut self, epoch: Epoch, revision: Revision, ready_at: Revision, objects: Vec<Arc<Object>>, broken: Vec<Broken>) {
+    pub fn reset(&mut self, epoch: Epoch, revision: Revision, ready_at: Revision, mut objects: Vec<Arc<Object>>, broken: Vec<Broken>) {
         assert!(epoch > self.epoch, "a reset starts a later life");
         self.epoch = epoch;
         self.applied = revision;
         self.ready_at = ready_at;
+        self.broken = OrdMap::new();
+        for broken in broken {
+            match broken.or_known_part(self.serves_known_parts) {
+                Ok(object) => objects.push(object),
+                Err(broken) => _ = self.broken.insert(broken.key.clone(), Arc::new(broken)),
+            }
+        }
         objects.iter().for_each(|object| self.allow_message(object));
         self.store = Store::from_objects(objects);
-        self.broken = Arc::new(broken.into_iter().map(|b| (b.key.clone(), b)).collect());
         self.forget_history();
     }
 
@@ -81,13 +94,19 @@ impl Replica {
             }
         }
         self.applied = batch.revision;
-        if applied.broke || (was_broken && self.broken.is_empty()) {
+        let is_broken = !self.broken.is_empty();
+        if was_broken != is_broken {
             // No watch may resume across a time whose events could not be shown.
             self.forget_history();
+            applied.events.clear();
             return applied;
         }
         for event in &applied.events {
             self.ring.push(event.clone());
+        }
+        if is_broken {
+            // Only those who do not show them follow them, by what the ring has.
+            applied.events.clear();
         }
         self.events_since_root += applied.events.len();
         if self.events_since_root >= ROOT_EVERY && self.given_up < GivenUp::Snapshots {
@@ -180,21 +199,25 @@ impl Replica {
     fn change(&mut self, change: &Change, revision: Revision, now_ms: u64, broke: &mut bool) -> Option<Event> {
         match change {
             Change::Put(object) => {
-                self.mend(object.key());
+                let mended = self.mend(object.key());
                 self.allow_message(object);
-                let old = self.store.put(object.clone());
+                let old = self.store.put(object.clone()).or(mended);
                 Some(Event { revision, old, new: Some(object.clone()), at_ms: now_ms })
             }
             Change::Delete(key) => {
-                self.mend(key);
-                let old = self.store.remove(key)?;
+                let mended = self.mend(key);
+                let old = self.store.remove(key).or(mended)?;
                 Some(Event { revision, old: Some(old), new: None, at_ms: now_ms })
+            }
+            Change::Broken(Broken { known_part: Some(object), .. }) if self.serves_known_parts => {
+                self.change(&Change::Put(object.clone()), revision, now_ms, broke)
             }
             Change::Broken(broken) => {
                 *broke = true;
-                self.store.remove(&broken.key);
-                Arc::make_mut(&mut self.broken).insert(broken.key.clone(), broken.clone());
-                None
+                let mended = self.mend(&broken.key);
+                let (old, new) = (self.store.remove(&broken.key).or(mended), broken.known_part.clone());
+                self.broken.insert(broken.key.clone(), Arc::new(broken.clone()));
+                (old.is_some() || new.is_some()).then_some(Event { revision, old, new, at_ms: now_ms })
             }
             Change::Stored(_) => unreachable!("the cacher makes stored values servable before it applies them"),
         }
@@ -206,10 +229,9 @@ impl Replica {
         }
     }
 
-    fn mend(&mut self, key: &[u8]) {
-        if self.broken.contains_key(key) {
-            Arc::make_mut(&mut self.broken).remove(key);
-        }
+    /// What was known of a value that was not whole, and is replaced.
+    fn mend(&mut self, key: &[u8]) -> Option<Arc<Object>> {
+        self.broken.remove(key)?.known_part.clone()
     }
 
     fn forget_history(&mut self) {
@@ -269,12 +291,62 @@ mod tests {
         assert_eq!((replica.may_index(), keeps(&replica), replica.view().ring.len()), (true, 9, 700));
     }
 
+    fn partly(name: &str, revision: u64) -> Broken {
+        let object = Arc::new(test_object(name, revision));
+        let key = Bytes::copy_from_slice(object.key());
+        Broken { key, revision: Revision(revision), why: "#8".into(), known_part: Some(object) }
+    }
+
+    fn keys_since(replica: &Replica, seen: u64) -> Option<Vec<Bytes>> {
+        replica.view().changed_since(Epoch(1), Revision(seen)).map(|keys| keys.into_iter().collect())
+    }
+
+    /// Nobody is shown what is known of an object that is not whole, but who judges by it finds it, and finds out what was written without looking at all.
+    #[test]
+    fn the_known_part_of_a_value_is_judged_by_and_not_shown() {
+        let mut replica = replica_at(1);
+        replica.apply(&put("a", 2), 0);
+        let broke = |replica: &mut Replica, name, revision| {
+            replica.apply(&Batch { revision: Revision(revision), changes: vec![Change::Broken(partly(name, revision))] }, 0)
+        };
+        let (a, b) = (test_object("a", 1), test_object("b", 1));
+        assert!(broke(&mut replica, "a", 3).broke);
+        let view = replica.view();
+        assert_eq!((view.broken.len(), view.store.len(), view.ring.floor()), (1, 0, Revision(3)), "it is not shown, and nothing resumes");
+        assert_eq!(view.known_part(a.key()).map(|object| object.revision), Some(Revision(3)));
+        let applied = broke(&mut replica, "b", 4);
+        assert!(applied.broke && applied.events.is_empty());
+        assert!(replica.apply(&put("c", 5), 0).events.is_empty(), "nobody watches while one of them is not whole");
+        assert_eq!(keys_since(&replica, 3).map(|keys| keys.len()), Some(2), "what is written meanwhile is known");
+        replica.apply(&Batch { revision: Revision(6), changes: vec![Change::Delete(Bytes::copy_from_slice(b.key()))] }, 0);
+        assert!(replica.view().known_part(b.key()).is_none());
+        assert_eq!(keys_since(&replica, 5).map(|keys| keys.len()), Some(1));
+        replica.apply(&put("a", 7), 0);
+        let view = replica.view();
+        assert_eq!(
+            (view.broken.len(), view.store.len(), view.ring.floor()),
+            (0, 2, Revision(7)),
+            "whole again, and nothing resumes across"
+        );
+        assert_eq!(keys_since(&replica, 6), None);
+    }
+
+    #[test]
+    fn the_known_part_is_shown_to_who_wants_it_so() {
+        let mut replica = Replica::new(LIMITS);
+        replica.serve_known_parts(true);
+        replica.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), vec![partly("a", 1)]);
+        let applied = replica.apply(&Batch { revision: Revision(2), changes: vec![Change::Broken(partly("b", 2))] }, 0);
+        assert_eq!((applied.broke, applied.events.len()), (false, 1));
+        assert_eq!((replica.view().broken.len(), replica.view().store.len(), replica.view().ring.floor()), (0, 2, Revision(1)));
+    }
+
     #[test]
     fn an_undecodable_value_hides_and_comes_back() {
         let mut replica = replica_at(1);
         replica.apply(&put("a", 2), 0);
         let key = Bytes::from_static(b"/registry/configmaps/ns/a");
-        let broken = Broken { key: key.clone(), revision: Revision(3), why: "x".into() };
+        let broken = Broken { key: key.clone(), revision: Revision(3), why: "x".into(), known_part: None };
         let applied = replica.apply(&Batch { revision: Revision(3), changes: vec![Change::Broken(broken)] }, 0);
         assert!(applied.broke && applied.events.is_empty());
         let view = replica.view();

@@ -7,13 +7,13 @@
 //! (Release). A reader loads `fed` (Acquire), then `handed`, then the snapshot.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
-use imbl::Vector;
+use imbl::{OrdMap, Vector};
 use tokio::{
     sync::{Notify, futures::Notified},
     time::Instant,
@@ -27,7 +27,7 @@ use super::{
     store::Store,
     sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
 };
-use model::{Broken, Epoch, Filter, Revision, Term};
+use model::{Broken, Epoch, Filter, Object, Revision, Term};
 
 /// One resource at one revision; store, ring and head agree (guarantee Together).
 pub struct View {
@@ -43,10 +43,16 @@ pub struct View {
     pub ring: Ring,
     pub(super) roots: Vector<(Revision, Store)>,
     /// Values that cannot be decoded, by key. While there is one, LIST and WATCH are refused.
-    pub broken: Arc<BTreeMap<Bytes, Broken>>,
+    pub broken: OrdMap<Bytes, Arc<Broken>>,
 }
 
 impl View {
+    /// What is known of the object with this key, be it the whole or not: for this server's own judgement, not to be shown.
+    #[must_use]
+    pub fn known_part(&self, key: &[u8]) -> Option<&Arc<Object>> {
+        self.store.find(key).or_else(|| self.broken.get(key)?.known_part.as_ref())
+    }
+
     /// The store as it was at `revision`, or `None` when the ring does not reach back so far. Above `applied` it is the current one: the caller
     /// has made sure that `revision` is known.
     ///
@@ -144,6 +150,8 @@ pub struct Published {
     handed: AtomicU64,
     /// Snapshots of an earlier epoch are of an etcd that is no more.
     void_before: AtomicU64,
+    /// Since when there are values that cannot be decoded, seconds of Unix time; 0: there are none.
+    undecodable_since: AtomicU64,
     fed: Arc<Fed>,
     changed: Notify,
     lender: Arc<Lender>,
@@ -170,14 +178,14 @@ impl Known {
     }
 
     /// What is there if it is not what was seen before, with the keys that were written since, if that is known. `seen` is then this snapshot.
-    fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Store, Option<BTreeSet<Bytes>>)> {
+    fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Arc<View>, Option<BTreeSet<Bytes>>)> {
         let now = (self.view.epoch, self.view.applied);
         if *seen == Some(now) {
             return None;
         }
         let before = seen.replace(now);
         let keys = before.and_then(|(epoch, revision)| self.view.changed_since(epoch, revision));
-        Some((self.view.store.clone(), keys))
+        Some((self.view.clone(), keys))
     }
 }
 
@@ -189,6 +197,7 @@ impl Published {
             view: ArcSwap::from_pointee(view),
             handed: AtomicU64::new(WITHHELD),
             void_before: AtomicU64::new(0),
+            undecodable_since: AtomicU64::new(0),
             fed,
             changed: Notify::new(),
             lender: Arc::default(),
@@ -247,8 +256,21 @@ impl Published {
 
     /// The cacher shows a new snapshot.
     pub fn publish(&self, view: View) {
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| since.as_secs().max(1));
+        match (view.broken.is_empty(), self.undecodable_since.load(Ordering::Relaxed)) {
+            (true, _) => self.undecodable_since.store(0, Ordering::Relaxed),
+            (false, 0) => self.undecodable_since.store(now(), Ordering::Relaxed),
+            (false, _) => {}
+        }
         self.view.store(Arc::new(view));
         self.changed.notify_waiters();
+    }
+
+    /// Since when there are values that cannot be decoded, if there are.
+    #[must_use]
+    pub fn undecodable_since(&self) -> Option<SystemTime> {
+        let since = self.undecodable_since.load(Ordering::Relaxed);
+        (since > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_secs(since))
     }
 
     /// The feed has sent the cacher everything of this resource up to `revision`. Call after the send and before [`Fed::advance`].
@@ -278,7 +300,7 @@ impl Published {
     }
 
     /// The next snapshot that is ready and was not seen, with the keys that were written since the one before, if that is known. `seen` begins with none.
-    pub async fn next(&self, seen: &mut Option<(Epoch, Revision)>) -> (Store, Option<BTreeSet<Bytes>>) {
+    pub async fn next(&self, seen: &mut Option<(Epoch, Revision)>) -> (Arc<View>, Option<BTreeSet<Bytes>>) {
         loop {
             let changed = self.changed();
             let known = self.known();

@@ -66,7 +66,8 @@ fn message(api_version: &str, kind: &str, expected: &str) -> Option<Message> {
     if is_options(expected) && !is_options(kind) {
         return None;
     }
-    proto::message(api_version, kind).or_else(|| proto::message("v1", kind).filter(|_| is_options(kind)))
+    let message = |api_version| proto::message(api_version, kind).filter(|message| message.is_in_law());
+    message(api_version).or_else(|| message("v1").filter(|_| is_options(kind)))
 }
 
 fn is_options(kind: &str) -> bool {

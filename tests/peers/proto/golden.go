@@ -29,6 +29,21 @@ type message interface {
 // writeGolden writes a line for each kind: apiVersion, kind, the message in base64, the JSON that Go makes of it, and when Go makes another message
 // of that JSON (a null takes back a pointer to a zero time), that one.
 func writeGolden(out *bufio.Writer, seed int64, fullness int, only []string) {
+	write(out, seed, fullness, only, func(reflect.Value) {})
+}
+
+// writeFilled writes the same of objects as a server would have them: each with the name `filled`, in the namespace `default`, not being deleted.
+func writeFilled(out *bufio.Writer, seed int64, fullness int, only []string) {
+	write(out, seed, fullness, only, func(object reflect.Value) {
+		if field := object.FieldByName("ObjectMeta"); field.IsValid() {
+			meta := field.Addr().Interface().(*metav1.ObjectMeta)
+			meta.Name, meta.Namespace, meta.UID, meta.ResourceVersion, meta.SelfLink = "filled", "default", "filled", "", ""
+			meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil
+		}
+	})
+}
+
+func write(out *bufio.Writer, seed int64, fullness int, only []string, change func(reflect.Value)) {
 	for i, kind := range kinds() {
 		if len(only) > 0 && !slices.Contains(only, kind.name) {
 			continue
@@ -36,6 +51,7 @@ func writeGolden(out *bufio.Writer, seed int64, fullness int, only []string) {
 		fill := filler{rand.New(rand.NewSource(seed + int64(i))), fullness}
 		object := reflect.New(kind.of)
 		fill.value(object.Elem(), 0)
+		change(object.Elem())
 		raw, err := object.Interface().(message).Marshal()
 		check(err)
 		text := jsonOf(raw, kind.of, kind.apiVersion, kind.name)
