@@ -143,6 +143,9 @@ pub(super) enum UnknownLabel {
     ResourceSlice,
 }
 
+/// What is read from etcd with other defaults by another minor, because a feature is on there: `maxUnavailable` of a rolling update, `preventPodSchedulingIfMissing`.
+const DEFAULTED_OTHERWISE: [(&str, &str); 2] = [("apps/v1", "StatefulSet"), ("storage.k8s.io/v1", "CSIDriver")];
+
 impl Served {
     /// `v1`, `apps/v1`.
     #[must_use]
@@ -166,11 +169,14 @@ impl Served {
         }
     }
 
-    /// Whether kube-apiservers of other minors than [`super::MINOR`] show the same stored objects otherwise: they print some field by default, or they convert fields
-    /// that our conversion does not have.
+    /// Whether kube-apiservers of other minors than [`super::MINOR`] show the same stored objects otherwise: they print some field by default, they have other defaults,
+    /// or they convert fields that our conversion does not have.
     #[must_use]
     pub fn depends_on_minor(&self) -> bool {
         let Shape::BuiltIn { kind, api_version } = &self.storage.shape else { return false };
+        if DEFAULTED_OTHERWISE.contains(&(api_version.as_str(), kind.as_str())) {
+            return true;
+        }
         let has = |api_version: &str, kind: &str, what: fn(proto::Message) -> bool| proto::message(api_version, kind).is_some_and(what);
         let is_converted = self.conversion != Conversion::None;
         has(api_version, kind, proto::Message::is_printed_otherwise)

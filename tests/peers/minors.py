@@ -135,6 +135,11 @@ def stored_under(version, name):
     return name if group in legacy else f"{group}/{name}"
 
 
+def put(key, api_version, kind, message):
+    envelope = field(1, field(1, api_version.encode()) + field(2, kind.encode())) + field(2, message) + b"\x1a\x00\x22\x00"
+    etcd("put", {"key": text(key.encode()), "value": text(b"k8s\0" + envelope)})
+
+
 def fill(release, seed):
     """Writes an object of each kind into etcd, with all fields. Returns how many."""
     made = subprocess.run([sys.executable, HERE / "schema.py", "filled", release, seed, "100"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -149,9 +154,8 @@ def fill(release, seed):
         storage.setdefault(at, (api_version, kind, namespaced))
         names[api_version, kind] = name
     for at, (api_version, kind, namespaced) in sorted(storage.items()):
-        envelope = field(1, field(1, api_version.encode()) + field(2, kind.encode())) + field(2, messages[api_version, kind]) + b"\x1a\x00\x22\x00"
         key = f"/registry/{at}/{'default/' if namespaced else ''}filled"
-        etcd("put", {"key": text(key.encode()), "value": text(b"k8s\0" + envelope)})
+        put(key, api_version, kind, messages[api_version, kind])
         # As it would have stored it: with its defaults.
         path = f"/{'apis' if '/' in api_version else 'api'}/{api_version}/{'namespaces/default/' if namespaced else ''}{names[api_version, kind]}/filled"
         status, whole = ask(KUBE, path, PROTOBUF)
@@ -159,6 +163,24 @@ def fill(release, seed):
             sys.exit(f"{path}: {status} {whole}")
         etcd("put", {"key": text(key.encode()), "value": text(whole)})
     return len(storage)
+
+
+def older():
+    """Writes objects that were recorded from 1.36.3 into etcd, as that one stores them: a cluster that was upgraded has them so. Returns how many."""
+    lines = (HERE.parent / "data/defaults/created.jsonl").read_text().splitlines()
+    objects = []
+    for path, got in ((line["path"], line["got"]) for line in map(json.loads, lines)):
+        version, name = path.split("/namespaces/")[0] if "/namespaces/" in path else path.rsplit("/", 1)[0], path.rsplit("/", 1)[1]
+        metadata = got.get("metadata", {})
+        # Of these the stored version is another one.
+        if name not in LEFT_ALONE and "name" in metadata and got["apiVersion"] not in ("autoscaling/v1", "events.k8s.io/v1"):
+            key = "/".join(["/registry", stored_under(version, name), *([metadata["namespace"]] if "namespace" in metadata else []), metadata["name"]])
+            objects.append((key, got))
+    made = subprocess.run([sys.executable, HERE / "schema.py", "encode", "1.36.3"], input="".join(json.dumps(got) + "\n" for _, got in objects), check=True,
+                          stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    for (key, got), line in zip(objects, made, strict=True):
+        put(key, got["apiVersion"], got["kind"], base64.b64decode(line.split("\t")[2]))
+    return len(objects)
 
 
 def main():
@@ -169,6 +191,7 @@ def main():
         try:
             start(children, peers, ours, pathlib.Path(there), os.environ.get("KUBE_FLAGS", "").split())
             print(fill(release, seed), "kinds filled")
+            print(older(), "objects as 1.36.3 has stored them")
             time.sleep(2)
             wrong, same = compare()
             print(ask(OURS, "/readyz?verbose")[1].decode())

@@ -6,6 +6,8 @@
     tests/peers/schema.py differing LAW RELEASE…                               the messages that a release prints otherwise than LAW does
     tests/peers/schema.py golden|filled RELEASE SEED FULLNESS [KIND…]           as `go run . golden` in proto/, with the types of that release
 
+    tests/peers/schema.py encode RELEASE < objects.jsonl                        as `go run . encode` in proto/
+
 Needs a Go toolchain and a module source. A field number is never used again, so fields are joined by number; what speaks against that ends the run: a number
 with two names, a name with two numbers, a type that changes, an order of members that is not the same in two releases.
 """
@@ -20,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODULES = ["api", "apiextensions-apiserver", "apimachinery", "client-go", "kube-aggregator"]
 
 
-def run_go(release, arguments):
+def run_go(release, arguments, stdin=None):
     """What proto/ says with the modules of a release."""
     with tempfile.TemporaryDirectory() as there:
         there = pathlib.Path(there)
@@ -30,7 +32,7 @@ def run_go(release, arguments):
         edits = [f"-require=k8s.io/{module}@{version}" for module in MODULES]
         subprocess.run(["go", "mod", "edit", *edits], cwd=there, check=True)
         subprocess.run(["go", "mod", "tidy"], cwd=there, check=True, stderr=subprocess.DEVNULL)
-        return subprocess.run(["go", "run", ".", *arguments], cwd=there, check=True, stdout=subprocess.PIPE, text=True).stdout
+        return subprocess.run(["go", "run", ".", *arguments], cwd=there, check=True, stdout=subprocess.PIPE, text=True, stdin=stdin).stdout
 
 
 class Message:
@@ -218,6 +220,8 @@ if __name__ == "__main__":
             differences(old, new)
         case ["differing", law, *releases] if releases:
             differing(law, releases)
+        case ["encode", release]:
+            sys.stdout.write(run_go(release, ["encode"], sys.stdin))
         case ["golden" | "filled" as what, release, *rest] if len(rest) >= 2:
             sys.stdout.write(run_go(release, [what, *rest]))
         case _:

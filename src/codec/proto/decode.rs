@@ -82,7 +82,7 @@ impl Decoder<'_> {
                 (How::Inline, One::Message(inner)) => {
                     first = self.members(self.schema.message(inner), slot.of(data), &at.inside(field), first)?;
                 }
-                _ => first = self.member(field, slot, data, &at.inside(field), first)?,
+                _ => first = self.member(field, slot, data, at, first)?,
             }
         }
         self.slots.truncate(base);
@@ -98,14 +98,19 @@ impl Decoder<'_> {
         loop {
             let start = reader.at();
             let Some((number, wire)) = reader.tag()? else { return Ok((base, is_foreign)) };
-            let known = message.field(number).filter(|i| self.fields == Fields::All || message.fields[*i].in_law);
-            let Some(i) = known else {
+            let Some(i) = message.field(number) else {
                 reader.skip(wire)?;
                 self.leave_out(at, Some(number));
                 continue;
             };
             let field = &message.fields[i];
-            is_foreign |= !field.in_law;
+            if !field.in_law {
+                if self.fields == Fields::OfLaw {
+                    reader.skip(wire)?;
+                    continue;
+                }
+                is_foreign = true;
+            }
             let slot = &mut self.slots[base + i];
             let bits = match (field.one, wire) {
                 (One::Bool | One::Int32 | One::Int64, VARINT) => reader.varint()?,
@@ -131,6 +136,7 @@ impl Decoder<'_> {
 
     /// Remembers a field that is not printed; without a number, a value that the field's type does not have.
     #[cold]
+    #[inline(never)]
     fn leave_out(&mut self, at: &At<'_>, number: Option<u32>) {
         if self.fields == Fields::All {
             self.left_out.add(at, number);
@@ -141,7 +147,7 @@ impl Decoder<'_> {
         if self.out.len() < self.end { Ok(()) } else { Err(ProtoError::TooLarge) }
     }
 
-    /// A field at its place.
+    /// A field of the message at a place.
     fn member(&mut self, field: &Field, slot: Slot, data: &[u8], at: &At<'_>, first: bool) -> Result<bool> {
         self.fits()?;
         let nil = match field.how {
@@ -153,7 +159,7 @@ impl Decoder<'_> {
             _ => slot.seen == 0,
         };
         if field.omit_empty && (nil || self.is_empty(field, slot))
-            || field.omit_zero && self.time(slot.of(data), at)?.is_none_or(|(seconds, _)| seconds == timestamp::ZERO)
+            || field.omit_zero && self.time(field, slot.of(data), at)?.is_none_or(|(seconds, _)| seconds == timestamp::ZERO)
         {
             return Ok(first);
         }
@@ -162,7 +168,7 @@ impl Decoder<'_> {
         }
         self.out.extend_from_slice(field.key.as_bytes());
         match (field.how, field.one) {
-            (How::Repeated, _) if nil && self.is_list && at.depth == 1 => self.out.extend_from_slice(b"[]"),
+            (How::Repeated, _) if nil && self.is_list && at.depth == 0 => self.out.extend_from_slice(b"[]"),
             _ if nil => self.out.extend_from_slice(b"null"),
             (How::Repeated, _) => self.array(field, slot, data, at)?,
             (How::Map, _) => self.map(field, slot, data, at)?,
@@ -186,8 +192,8 @@ impl Decoder<'_> {
 
     fn number(&mut self, field: &Field, bits: u64, at: &At<'_>) -> Result<()> {
         match field.one {
-            One::Bool if bits > 1 => self.leave_out(at, None),
-            One::Int32 if i64::from(bits as i32) as u64 != bits => self.leave_out(at, None),
+            One::Bool if bits > 1 => self.leave_out(&at.inside(field), None),
+            One::Int32 if i64::from(bits as i32) as u64 != bits => self.leave_out(&at.inside(field), None),
             _ => {}
         }
         match field.one {
@@ -307,25 +313,27 @@ impl Decoder<'_> {
         match inner.form {
             Form::Object => {
                 self.out.push(b'{');
-                self.members(inner, data, at, true)?;
+                self.members(inner, data, &at.inside(field), true)?;
                 self.out.push(b'}');
                 return Ok(());
             }
-            Form::Items | Form::OrBool | Form::OrList => return self.form(inner, data, at),
-            Form::Time => match self.time(data, at)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
+            Form::Items | Form::OrBool | Form::OrList => return self.form(inner, data, &at.inside(field)),
+            Form::Time => match self.time(field, data, at)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
                 Some((seconds, _)) => timestamp::text_into(seconds, None, self.out),
                 None => self.out.extend_from_slice(b"null"),
             },
-            Form::MicroTime => match self.time(data, at)?.filter(|(seconds, nanos)| *seconds != timestamp::ZERO || *nanos / 1000 != 0) {
-                Some((seconds, nanos)) => timestamp::text_into(seconds, Some(nanos), self.out),
-                None => self.out.extend_from_slice(b"null"),
-            },
-            Form::Quantity => match self.only(data, at)? {
+            Form::MicroTime => {
+                match self.time(field, data, at)?.filter(|(seconds, nanos)| *seconds != timestamp::ZERO || *nanos / 1000 != 0) {
+                    Some((seconds, nanos)) => timestamp::text_into(seconds, Some(nanos), self.out),
+                    None => self.out.extend_from_slice(b"null"),
+                }
+            }
+            Form::Quantity => match self.only(field, data, at)? {
                 Some(text) => self.quantity(text)?,
                 None => self.out.extend_from_slice(b"\"0\""),
             },
             Form::IntOrString => self.int_or_string(field, data, at)?,
-            Form::Raw => match self.only(data, at)?.filter(|raw| !raw.is_empty()) {
+            Form::Raw => match self.only(field, data, at)?.filter(|raw| !raw.is_empty()) {
                 Some(json) => raw::compact_into(json, self.out).ok_or(ProtoError::Raw(field.name()))?,
                 None => self.out.extend_from_slice(b"null"),
             },
@@ -354,7 +362,7 @@ impl Decoder<'_> {
                 (2, VARINT) => int = reader.varint()? as i32,
                 (3, LEN) => text = reader.bytes()?,
                 (1..=3, _) => return Err(ProtoError::WireType(field.name())),
-                _ => self.unknown(&mut reader, wire, at, number)?,
+                _ => self.unknown(field, &mut reader, wire, at, number)?,
             }
         }
         match kind {
@@ -375,22 +383,22 @@ impl Decoder<'_> {
         self.slots.truncate(base);
         let fields = &message.fields;
         match message.form {
-            Form::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), &at.inside(&fields[1])),
+            Form::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), at),
             Form::OrBool => self.number(&fields[0], one.from, at),
-            Form::OrList if other.seen > 0 => self.array(&fields[1], other, data, &at.inside(&fields[1])),
-            Form::OrList if one.seen > 0 => self.value(&fields[0], one.of(data), &at.inside(&fields[0])),
+            Form::OrList if other.seen > 0 => self.array(&fields[1], other, data, at),
+            Form::OrList if one.seen > 0 => self.value(&fields[0], one.of(data), at),
             Form::OrList => {
                 self.out.extend_from_slice(b"null");
                 Ok(())
             }
-            _ => self.array(&fields[0], one, data, &at.inside(&fields[0])),
+            _ => self.array(&fields[0], one, data, at),
         }
     }
 
     /// Passes over the value of a field that is not known.
     #[cold]
-    fn unknown(&mut self, reader: &mut Reader<'_>, wire: u8, at: &At<'_>, number: u32) -> Result<()> {
-        self.leave_out(at, Some(number));
+    fn unknown(&mut self, field: &Field, reader: &mut Reader<'_>, wire: u8, at: &At<'_>, number: u32) -> Result<()> {
+        self.leave_out(&at.inside(field), Some(number));
         reader.skip(wire)
     }
 
@@ -403,28 +411,28 @@ impl Decoder<'_> {
                 (1, LEN) => key = reader.bytes()?,
                 (2, LEN) => value = reader.bytes()?,
                 (1 | 2, _) => return Err(ProtoError::WireType(field.name())),
-                _ => self.unknown(&mut reader, wire, at, number)?,
+                _ => self.unknown(field, &mut reader, wire, at, number)?,
             }
         }
         Ok((key, value))
     }
 
     /// The value of field 1 of a message that has no other.
-    fn only<'d>(&mut self, data: &'d [u8], at: &At<'_>) -> Result<Option<&'d [u8]>> {
+    fn only<'d>(&mut self, field: &Field, data: &'d [u8], at: &At<'_>) -> Result<Option<&'d [u8]>> {
         let mut found = None;
         let mut reader = Reader::new(data);
         while let Some((number, wire)) = reader.tag()? {
             match (number, wire) {
                 (1, LEN) => found = Some(reader.bytes()?),
                 (1, _) => return Err(ProtoError::Tag),
-                _ => self.unknown(&mut reader, wire, at, number)?,
+                _ => self.unknown(field, &mut reader, wire, at, number)?,
             }
         }
         Ok(found)
     }
 
     /// Seconds and nanoseconds; none for an empty message, which is Go's zero time.
-    fn time(&mut self, data: &[u8], at: &At<'_>) -> Result<Option<(i64, i32)>> {
+    fn time(&mut self, field: &Field, data: &[u8], at: &At<'_>) -> Result<Option<(i64, i32)>> {
         let (mut seconds, mut nanos) = (0, 0);
         let mut reader = Reader::new(data);
         while let Some((number, wire)) = reader.tag()? {
@@ -432,7 +440,7 @@ impl Decoder<'_> {
                 (1, VARINT) => seconds = reader.varint()? as i64,
                 (2, VARINT) => nanos = reader.varint()? as i32,
                 (1 | 2, _) => return Err(ProtoError::Tag),
-                _ => self.unknown(&mut reader, wire, at, number)?,
+                _ => self.unknown(field, &mut reader, wire, at, number)?,
             }
         }
         Ok((!data.is_empty()).then_some((seconds, nanos)))

@@ -3,6 +3,7 @@
 
 mod included;
 mod shared;
+mod unknown;
 
 use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
@@ -42,12 +43,16 @@ impl Cluster {
 
     /// Its API server has this flag besides.
     async fn start_with(flag: &str) -> Result<Cluster, Failure> {
+        Self::start_with_all(&[flag]).await
+    }
+
+    async fn start_with_all(flags: &[&str]) -> Result<Cluster, Failure> {
         let site = Site::prepare(Path::new("")).map_err(|error| error.to_string())?;
         let (etcd, upstream_at) = (free_address()?, free_address()?);
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         command.args(["store", "--listen-client-urls", &format!("http://{etcd}"), "--data-dir"]).arg(site.path().join("store"));
         let store = site.start("store", command)?;
-        let upstream = site.start("upstream", serve(&site, etcd, upstream_at, &[flag, "--insecure-port=0"]))?;
+        let upstream = site.start("upstream", serve(&site, etcd, upstream_at, &[&["--insecure-port=0"], flags].concat()))?;
         upstream.ready(&site.client(upstream_at)).await.map_err(|error| error.to_string())?;
         Ok(Cluster { site, _store: store, etcd, upstream, upstream_at })
     }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -65,6 +66,30 @@ func write(out *bufio.Writer, seed int64, fullness int, only []string, change fu
 		}
 		fmt.Fprintln(out)
 	}
+}
+
+// writeEncoded writes the messages of objects that it reads as JSON, one a line; those of kinds that have none are left out.
+func writeEncoded(out *bufio.Writer, in io.Reader) {
+	types := map[string]kind{}
+	for _, kind := range kinds() {
+		types[kind.apiVersion+" "+kind.name] = kind
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var meta metav1.TypeMeta
+		check(json.Unmarshal(lines.Bytes(), &meta))
+		kind, known := types[meta.APIVersion+" "+meta.Kind]
+		if !known {
+			continue
+		}
+		object := reflect.New(kind.of)
+		check(kjson.UnmarshalCaseSensitivePreserveInts(lines.Bytes(), object.Interface()))
+		raw, err := object.Interface().(message).Marshal()
+		check(err)
+		fmt.Fprintf(out, "%s\t%s\t%s\n", kind.apiVersion, kind.name, base64.StdEncoding.EncodeToString(raw))
+	}
+	check(lines.Err())
 }
 
 func jsonOf(raw []byte, of reflect.Type, apiVersion, kind string) []byte {

@@ -4,6 +4,7 @@
 //	go run . schema > ../../../src/codec/proto/schema.txt
 //	go run . golden SEED FULLNESS [KIND…] > golden.tsv
 //	go run . odd SEED FULLNESS [KIND…] > odd.tsv
+//	go run . encode < objects.jsonl         a line for each object of JSON: apiVersion, kind, its message in base64
 //	go run . filled SEED FULLNESS [KIND…]   as golden, but each object is default/filled
 package main
 
@@ -31,6 +32,8 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "schema":
 		writeSchema(out)
+	case len(os.Args) == 2 && os.Args[1] == "encode":
+		writeEncoded(out, os.Stdin)
 	case len(os.Args) >= 4 && (os.Args[1] == "golden" || os.Args[1] == "odd" || os.Args[1] == "filled"):
 		seed, err := strconv.ParseInt(os.Args[2], 10, 64)
 		check(err)
@@ -39,7 +42,7 @@ func main() {
 		write := map[string]func(*bufio.Writer, int64, int, []string){"golden": writeGolden, "odd": writeOdd, "filled": writeFilled}[os.Args[1]]
 		write(out, seed, fullness, os.Args[4:])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: proto schema | proto golden|odd|filled SEED FULLNESS [KIND…]")
+		fmt.Fprintln(os.Stderr, "usage: proto schema | proto encode | proto golden|odd|filled SEED FULLNESS [KIND…]")
 		os.Exit(2)
 	}
 	check(out.Flush())
