@@ -7,6 +7,7 @@ mod panics;
 mod process;
 mod request;
 mod resource;
+mod slis;
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -21,6 +22,7 @@ pub use panics::{Contained, contain, contained};
 pub use process::{open_files_limits, resident_bytes};
 pub use request::{RequestTimer, Scope, Verb};
 pub use resource::{EtcdTimer, ResourceMetrics, ServedMetrics};
+pub use slis::{SLIS_CONTENT_TYPE, Slis};
 
 /// Content-Type of `Metrics::render`.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -48,6 +50,8 @@ pub struct Metrics {
     process: process::Process,
     families: Families,
     authentication_config: authentication::AuthenticationConfig,
+    /// What `/metrics/slis` tells.
+    pub slis: Slis,
     /// All families that have labels.
     labelled: Vec<Box<dyn Family>>,
     /// `watchcache_watch_filters_bytes`: different filters that watches hold; set when it is asked for.
@@ -231,6 +235,7 @@ impl Metrics {
             process,
             families,
             authentication_config,
+            slis: Slis::new(),
             labelled,
             watch_filters_bytes,
             unknown_keys,

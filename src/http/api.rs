@@ -54,7 +54,7 @@ use crate::config::{Callers, Gates, Times};
 use crate::providers::{Providers, QUESTION_TIME_MAX};
 use crate::read::serve::Reader;
 use crate::registry::ServedResources;
-use crate::telemetry::{CONTENT_TYPE, Metrics};
+use crate::telemetry::{CONTENT_TYPE, Metrics, SLIS_CONTENT_TYPE};
 use crate::write::Writer;
 use ::audit::Audit;
 use auth::authn::{
@@ -394,6 +394,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, *endpoint, check.as_deref(), &line.query)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&resources).into())),
+        Route::Slis => whole(reply.whole(StatusCode::OK, SLIS_CONTENT_TYPE, api.metrics.slis.render().into())),
         Route::Discovery(document) => match &*api.discovery.load() {
             Some(discovery) => whole(reply.discovery(discovery, *document)),
             None => whole(reply.page_not_found()),
@@ -456,7 +457,7 @@ async fn openapi_answer(api: &Api, reply: Reply, request: Request, rest: String)
 const OPENAPI_BYTES: usize = 1 << 20;
 
 /// Paths besides the API groups that `/` lists.
-const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+const PATHS: &[&str] = &["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
 
 /// 404 inside a built-in group, whatever the version, is a Status, elsewhere text (spec api-surface §1.1).
 pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group: Option<&str>) -> Response<Full<Bytes>> {

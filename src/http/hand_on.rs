@@ -474,7 +474,7 @@ pub(super) async fn hand_on<F: Future<Output = Response>>(
 
 fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method, is_ours: bool) -> Asked {
     match route {
-        Some(Route::Health { .. } | Route::Metrics) => Asked::OfThisProcess,
+        Some(Route::Health { .. } | Route::Metrics | Route::Slis) => Asked::OfThisProcess,
         Some(Route::Resource(path)) => resource(resources, path, method, is_ours),
         _ => Asked::OfTheCluster,
     }

@@ -51,13 +51,19 @@ pub(super) struct Verdict {
     pub(super) body: String,
 }
 
+impl Health {
+    fn name(self) -> &'static str {
+        match self {
+            Health::Healthz => "healthz",
+            Health::Livez => "livez",
+            Health::Readyz => "readyz",
+        }
+    }
+}
+
 /// The whole endpoint: `ok`, or the list of checks when asked for or when one fails.
 fn verdict_of(endpoint: Health, checks: &[Check], query: &Query) -> Verdict {
-    let name = match endpoint {
-        Health::Healthz => "healthz",
-        Health::Livez => "livez",
-        Health::Readyz => "readyz",
-    };
+    let name = endpoint.name();
     let excluded: Vec<&str> = query.all("exclude").collect();
     let failed = checks.iter().any(|(check, wrong)| wrong.as_ref().is_some_and(|wrong| wrong.fails) && !excluded.contains(check));
     if !failed && query.first("verbose").is_none() {
@@ -151,7 +157,13 @@ impl Api {
     pub(super) fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
         let checks = self.checks(endpoint);
         let verdict = match check {
-            None => verdict_of(endpoint, &checks, query),
+            None => {
+                let is_excluded = |check: &str| query.all("exclude").any(|excluded| excluded == check);
+                for (check, wrong) in checks.iter().filter(|(check, _)| !is_excluded(check)) {
+                    self.metrics.slis.checked(check, endpoint.name(), wrong.is_none());
+                }
+                verdict_of(endpoint, &checks, query)
+            }
             Some(name) => match one_of(&checks, name) {
                 Some(verdict) if verdict.code == 200 => return reply.plain(StatusCode::OK, verdict.body),
                 Some(verdict) => verdict,

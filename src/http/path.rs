@@ -32,6 +32,7 @@ pub enum Route {
     },
     /// `/metrics`.
     Metrics,
+    Slis,
     /// `/openapi/…`: what follows (`v2`, `v3`, `v3/apis/apps/v1`).
     OpenApi(String),
     /// What tells others how to check tokens of service accounts.
@@ -177,6 +178,7 @@ fn fixed(path: &str) -> Option<Route> {
     match path {
         "" => return Some(Route::Root),
         "metrics" => return Some(Route::Metrics),
+        "metrics/slis" => return Some(Route::Slis),
         ".well-known/openid-configuration" => return Some(Route::Discovery(TokenDocument::Configuration)),
         "openid/v1/jwks" => return Some(Route::Discovery(TokenDocument::Keys)),
         "apis//" => return Some(UNKNOWN),
@@ -308,6 +310,7 @@ mod tests {
             ("/livez/poststarthook/x", Route::Health { endpoint: Health::Livez, check: Some("poststarthook/x".into()) }),
             ("/healthz/", UNKNOWN),
             ("/metrics", Route::Metrics),
+            ("/metrics/slis", Route::Slis),
             ("/metrics/", UNKNOWN),
             ("/openapi/v3/apis/apps/v1", Route::OpenApi("v3/apis/apps/v1".into())),
             ("/openapi/v2/", UNKNOWN),
