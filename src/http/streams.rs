@@ -207,8 +207,10 @@ where
                     self.io.unread(bytes);
                     return Ok(Heard::More);
                 }
-                match self.server.next(&mut bytes, self.output.bytes()) {
-                    Ok(Some(event)) => self.happened(event, began),
+                let event = self.server.next(&mut bytes, self.output.bytes());
+                let event = event.and_then(|event| event.map(|event| self.happened(event, began)).transpose());
+                match event {
+                    Ok(Some(())) => {}
                     Ok(None) => break,
                     Err(fault) => {
                         self.server.fail(fault, self.output.bytes());
@@ -221,9 +223,9 @@ where
         Ok(Heard::More)
     }
 
-    fn happened(&mut self, event: Event<Stream<B>>, began: Instant) {
+    fn happened(&mut self, event: Event<Stream<B>>, began: Instant) -> Result<(), Fault> {
         match event {
-            Event::Request { stream, request, is_end } => self.begin(stream, request, is_end, began),
+            Event::Request { stream, request, is_end } => self.begin(stream, request, is_end, began)?,
             Event::Data { stream, data, is_end } => {
                 let inbox = self.server.get(stream).and_then(|own| own.inbox());
                 if !inbox.is_some_and(|inbox| inbox.push(&data, is_end)) {
@@ -254,12 +256,12 @@ where
                 self.due.extend(self.waiting.drain(..).filter(|stream| server.get(*stream).is_some_and(Stream::has_room)));
             }
         }
+        Ok(())
     }
 
-    fn begin(&mut self, stream: u32, request: Request<()>, is_end: bool, began: Instant) {
+    fn begin(&mut self, stream: u32, request: Request<()>, is_end: bool, began: Instant) -> Result<(), Fault> {
         if self.pulse.open() >= self.streams_max * (1 + LEFT_BEHIND) {
-            self.server.reset(stream, Code::REFUSED_STREAM, self.output.bytes());
-            return;
+            return self.server.refuse(stream, self.output.bytes()).map(let_go);
         }
         let is_head = request.method() == Method::HEAD;
         let (inbox, body) = if is_end {
@@ -280,12 +282,13 @@ where
             Ok(Poll::Pending) => State::Works(Work(tokio::spawn(work))),
             Err(Panicked) => {
                 self.server.reset(stream, Code::INTERNAL_ERROR, self.output.bytes());
-                return;
+                return Ok(());
             }
         };
         self.server.keep(stream, Stream::new(stream, &self.marks, inbox, state, is_head));
         self.due.push_back(stream);
         self.set_alarm();
+        Ok(())
     }
 
     /// Polls streams that are due until none is. False: the output is full, or others are to have their turn.

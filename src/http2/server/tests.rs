@@ -339,6 +339,49 @@ fn streams_may_be_broken_only_so_often() {
     assert_eq!(pair.fault(&broken(11)), Code::ENHANCE_YOUR_CALM);
 }
 
+/// Each block is work, whether it becomes a request or not.
+#[test]
+fn blocks_that_become_no_request_may_come_only_so_often() {
+    let large = |stream| frame(kind::HEADERS, 5, stream, &block(&[GET, &[("x", &*"y".repeat(3_000))]].concat()));
+    let refused = || {
+        let mut pair = Pair::open();
+        pair.say(&[get(1), get(3), get(5)].concat()).expect("three requests");
+        (pair, 7, get as fn(u32) -> Vec<u8>, 2)
+    };
+    let too_large = || (Pair::open(), 1, large as fn(u32) -> Vec<u8>, 2);
+    let ended = || {
+        let mut pair = Pair::open();
+        pair.say(&post(1, &[])).expect("a request");
+        pair.server.reset(1, Code::CANCEL, &mut pair.out);
+        (pair, 1, get as fn(u32) -> Vec<u8>, 0)
+    };
+    let after_goodbye = || {
+        let mut pair = Pair::open();
+        pair.server.goodbye(&mut pair.out);
+        pair.say(&frame(kind::PING, flag::ACK, 0, super::GOODBYE)).expect("it has heard it");
+        (pair, 1, get as fn(u32) -> Vec<u8>, 2)
+    };
+    for (mut pair, mut stream, block, step) in [refused(), too_large(), ended(), after_goodbye()] {
+        for _ in 0..WASTED_MAX {
+            assert_eq!(pair.say(&block(stream)), texts(&[]));
+            stream += step;
+        }
+        assert_eq!(pair.fault(&block(stream)), Code::ENHANCE_YOUR_CALM);
+    }
+    let mut pair = Pair::open();
+    for nth in 0..WASTED_MAX * 2 {
+        assert_eq!(pair.say(&large(nth * 4 + 1)), texts(&[]));
+        assert_eq!(pair.say(&get(nth * 4 + 3)).map(|events| events.len()), Ok(1), "requests make up for them");
+        pair.server.end(nth * 4 + 3, &mut pair.out);
+    }
+    let refused = (0..).take_while(|nth| {
+        let stream = WASTED_MAX * 8 + 1 + nth * 2;
+        pair.say(&get(stream)).expect("a request");
+        pair.server.refuse(stream, &mut pair.out).is_ok()
+    });
+    assert!((WASTED_MAX - 2..=WASTED_MAX).contains(&(refused.count() as u32)), "what the caller refuses counts too");
+}
+
 #[test]
 fn what_no_client_may_send_ends_the_connection() {
     let cases = [
