@@ -232,9 +232,9 @@ impl Cacher {
             return;
         }
         let view = self.state.published.known().view;
-        let Some(term) = self.state.published.index_due(&view.store) else { return };
+        let Some(due) = self.state.published.index_due(&view.store) else { return };
         tokio::task::spawn_blocking(move || {
-            let index = Index::of(term, &view.store);
+            let index = Index::of(due, &view.store);
             place.send(Made { index, epoch: view.epoch, revision: view.applied });
         });
     }

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    hash::{DefaultHasher, Hash, Hasher},
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{
     accept::{Asked, Form, Shape},
-    api::{Api, Arrived, arrived, not_found, whole},
+    api::{Api, Arrived, arrived, caller, connection, not_found, whole},
     authorize::{Rights, rights},
     body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
     budget::Hold,
@@ -49,10 +50,12 @@ use crate::registry::{
 };
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{failure::WriteError, scale};
+use auth::ANONYMOUS;
 use codec::{self, Document, GzipList, Include, Listing, Media, stored};
 use go::url::Query;
 use kube::Conversion;
 use model::Object;
+use watch::cache::learner::Reader;
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
@@ -99,7 +102,8 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
 async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut request: Request) -> Response {
     let arrived = arrived(&request);
     let (line, mut reply) = (arrived.line.clone(), arrived.reply.clone());
-    let call = Call { api, path, resource, arrived, form: Form::default(), include: include(&line.query) };
+    let reader = reader(&request);
+    let call = Call { api, path, resource, arrived, reader, form: Form::default(), include: include(&line.query) };
     if let Err(status) = call.has_path().and_then(|()| call.has_names(request.method())) {
         return whole(reply.status(&status));
     }
@@ -158,12 +162,25 @@ fn include(query: &Query) -> Result<Include, String> {
     Include::parse(word).ok_or_else(|| word.to_owned())
 }
 
+/// Who reads; who is nobody is told apart by his address.
+fn reader(request: &Request) -> Reader {
+    let mut hasher = DefaultHasher::new();
+    let user = caller(request);
+    user.name.hash(&mut hasher);
+    if user.name == ANONYMOUS {
+        connection(request).peer.ip().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
 /// One request and what it is about.
 pub(super) struct Call<'a> {
     pub(super) api: &'a Api,
     pub(super) path: &'a ResourcePath,
     pub(super) resource: Arc<Resource>,
     pub(super) arrived: Arrived,
+    /// Who reads, for the share of learned indexes that is his.
+    reader: Reader,
     /// How it is answered.
     pub(super) form: Form,
     /// What rows of a Table include; the word when it is none.
@@ -332,7 +349,7 @@ impl Call<'_> {
         })?;
         // It is held while the request waits.
         self.arrived.head.grow(target.filter.weight())?;
-        Ok(target.represented_as(self.representation()))
+        Ok(target.represented_as(self.representation()).read_by(self.reader))
     }
 
     /// What was negotiated, in the words of `read`.

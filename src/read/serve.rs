@@ -245,7 +245,7 @@ impl Reader {
             PlannedStart::AfterNewest => Start::After(newest),
             PlannedStart::AfterCached => Start::After(known.revision),
         };
-        Ok(Watching::Stream(Box::new(Subscription::new(handle.published.clone(), &group, epoch, start))))
+        Ok(Watching::Stream(Box::new(Subscription::new(handle.published.clone(), &group, epoch, start).read_by(target.reader))))
     }
 
     fn state(&self, known: &Known) -> State {
@@ -354,7 +354,7 @@ impl Target {
             }
         }
         fetched.inc_by(looked as u64);
-        self.resource.handle.published.scanned(&self.filter, looked, page.objects.len());
+        self.resource.handle.published.scanned(&self.filter, self.reader, looked, page.objects.len());
         if page.last.is_some() && !self.scope().selects {
             let remaining = self.count(at, store, &start, &mut pace).await - limit;
             self.resource.handle.published.tell_count(self.place(at, &next), remaining);

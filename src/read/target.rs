@@ -15,6 +15,7 @@ use model::{
     selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
     shard::Shard,
 };
+use watch::cache::learner::Reader;
 use watch::dispatch::{GroupKey, SharedFilter};
 
 /// One request's target.
@@ -33,6 +34,8 @@ pub struct Target {
     selects: bool,
     /// How it is shown.
     named: Named,
+    /// Who reads, for the share of learned indexes that is his.
+    pub(super) reader: Reader,
 }
 
 /// Scope of a request as the path and the query name it.
@@ -133,13 +136,19 @@ impl Target {
             _ => None,
         };
         let named = resource.forms.whole().clone();
-        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, named }
+        Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, named, reader: 0 }
     }
 
     /// The same, shown so.
     #[must_use]
     pub fn represented_as(self, representation: Representation) -> Self {
         Self { named: self.resource.forms.get(representation), ..self }
+    }
+
+    /// The same for this reader.
+    #[must_use]
+    pub fn read_by(self, reader: Reader) -> Self {
+        Self { reader, ..self }
     }
 
     /// How what is asked for is written.

@@ -9,13 +9,16 @@ use std::{
     ops::Bound,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
 use imbl::OrdSet;
 
-use super::store::{Store, past};
+use super::{
+    learner::{Due, FADING, Reader},
+    store::{Store, past},
+};
 use model::{Object, Term};
 
 /// An index that nobody has used for so long goes.
@@ -25,10 +28,14 @@ const UNUSED_MS: u64 = 10 * 60 * 1_000;
 #[derive(Clone)]
 pub struct Index {
     term: Arc<Term>,
+    /// For whom it was made.
+    reader: Reader,
     set: OrdSet<Filed>,
-    /// Somebody read it since the cacher last looked.
-    used: Arc<AtomicBool>,
+    /// How often somebody has read it since the cacher last looked.
+    uses: Arc<AtomicU64>,
     used_ms: u64,
+    /// About how many objects nobody had to look at because of it. What is long ago is forgotten.
+    spared: u64,
 }
 
 /// Ordered by the value's hash, then by key. Two values with one hash stand together: whoever reads matches its filter anyway.
@@ -41,11 +48,19 @@ struct Filed {
 impl Index {
     /// Of all objects of a store. Takes about as long as ten scans.
     #[must_use]
-    pub fn of(term: Term, store: &Store) -> Self {
+    pub fn of(due: Due, store: &Store) -> Self {
+        let Due { term, reader, in_vain } = due;
         let filed = |object: &Arc<Object>| Some(Filed { value: hash(term.of(object)?), object: object.clone() });
         let mut all: Vec<Filed> = store.scan(b"", b"").filter_map(filed).collect();
         all.sort_unstable();
-        Self { term: Arc::new(term), set: all.into_iter().collect(), used: Arc::new(AtomicBool::new(true)), used_ms: 0 }
+        Self {
+            term: Arc::new(term),
+            reader,
+            set: all.into_iter().collect(),
+            uses: Arc::new(AtomicU64::new(1)),
+            used_ms: 0,
+            spared: in_vain,
+        }
     }
 
     /// What it is by.
@@ -68,7 +83,7 @@ impl Index {
 
     /// The objects with this value, and perhaps a few others, whose key starts with `prefix` and is at or after `from`, in key order.
     pub(super) fn scan<'a>(&'a self, value: &str, prefix: &[u8], from: &[u8]) -> impl Iterator<Item = &'a Arc<Object>> + 'a {
-        self.used.store(true, Relaxed);
+        self.uses.fetch_add(1, Relaxed);
         let value = hash(value);
         let start = Looked { value, key: from.max(prefix) };
         let behind = past(prefix);
@@ -81,11 +96,23 @@ impl Index {
         self.set.range::<_, dyn Place>((Bound::Included(&start as &dyn Place), end)).map(|filed| &filed.object)
     }
 
-    /// Whether anyone has used it lately.
-    pub(super) fn is_used(&mut self, now_ms: u64) -> bool {
-        if self.used.swap(false, Relaxed) {
+    /// For whom it was made.
+    pub(super) fn reader(&self) -> Reader {
+        self.reader
+    }
+
+    /// About how many objects nobody had to look at because of it lately.
+    pub(super) fn spared(&self) -> u64 {
+        self.spared
+    }
+
+    /// Whether anyone has used it lately. `objects` is what a reader would have looked at without it.
+    pub(super) fn is_used(&mut self, objects: usize, now_ms: u64) -> bool {
+        let uses = self.uses.swap(0, Relaxed);
+        if uses > 0 {
             self.used_ms = now_ms;
         }
+        self.spared = self.spared - self.spared.div_ceil(FADING) + uses.saturating_mul(objects as u64);
         now_ms.saturating_sub(self.used_ms) < UNUSED_MS
     }
 }
@@ -170,6 +197,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn due(term: Term) -> Due {
+        Due { term, reader: 1, in_vain: 0 }
+    }
     use model::{
         Filter,
         selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
@@ -198,21 +229,21 @@ mod tests {
         let both = filter(&[("app", "web"), ("one", "7")], None);
         assert_eq!(names(&store, &both, b"").1, 400);
         for key in ["app", "one"] {
-            store.add(Index::of(Term::Label(key.into()), &store));
+            store.add(Index::of(due(Term::Label(key.into())), &store));
         }
         let want: Vec<_> = (28..32).map(|at| format!("o{at}")).collect();
         assert_eq!(names(&store, &both, b""), (want.clone(), 4), "the narrower one of two");
         assert_eq!(names(&store, &both, b"/registry/configmaps/ns/o30").0, want[2..]);
         assert_eq!(names(&store, &filter(&[("one", "100")], None), b""), (Vec::new(), 0));
         assert_eq!(names(&store, &filter(&[], Some("o5")), b"").1, 400, "there is no index by name");
-        store.add(Index::of(Term::Field(Field::Name), &store));
+        store.add(Index::of(due(Term::Field(Field::Name)), &store));
         assert_eq!(names(&store, &filter(&[], Some("o5")), b""), (vec!["o5".to_owned()], 1));
     }
 
     #[test]
     fn what_nobody_uses_goes() {
         let mut store = Store::from_objects(vec![Arc::new(test_object_with("o", 1, &[("app", "web")], &[]))]);
-        store.add(Index::of(Term::Label("app".into()), &store));
+        store.add(Index::of(due(Term::Label("app".into())), &store));
         let web = filter(&[("app", "web")], None);
         for (now_ms, used, left) in
             [(1_000, true, 1), (UNUSED_MS, false, 1), (UNUSED_MS + 999, true, 1), (2 * UNUSED_MS, false, 1), (3 * UNUSED_MS, false, 0)]
@@ -242,7 +273,7 @@ mod tests {
                     }
                 }
                 if step == at.min(100) {
-                    store.add(Index::of(Term::Label("two".into()), &store));
+                    store.add(Index::of(due(Term::Label("two".into())), &store));
                 }
                 if step % 50 == 0 {
                     snapshots.push(store.clone());

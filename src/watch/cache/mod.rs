@@ -4,7 +4,7 @@
 
 mod counts;
 pub mod index;
-mod learner;
+pub mod learner;
 mod lent;
 pub mod replica;
 pub mod ring;

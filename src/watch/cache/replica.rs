@@ -123,7 +123,7 @@ impl Replica {
         for event in (since..self.ring.len()).filter_map(|at| self.ring.at(at)) {
             index.moved(event.old.as_ref(), event.new.as_ref());
         }
-        if index.is_used(now_ms) && self.given_up < GivenUp::Snapshots {
+        if index.is_used(self.store.len(), now_ms) && self.given_up < GivenUp::Snapshots {
             self.store.add(index);
         }
     }

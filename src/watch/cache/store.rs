@@ -6,11 +6,25 @@ use std::{borrow::Borrow, cmp::Ordering, ops::Bound, sync::Arc};
 
 use imbl::OrdSet;
 
-use super::index::Index;
+use super::{
+    index::Index,
+    learner::{Due, Reader},
+};
 use model::{Filter, Object, Term};
 
 /// Indexes of one resource. Each takes some 25 bytes an object, and a write moves the object in each.
 pub(super) const INDEXES_MAX: usize = 8;
+
+/// Indexes that are made for one reader, and how many times as much as the least used one another must spare to take its place.
+const INDEXES_EACH_MAX: usize = INDEXES_MAX / 2;
+const BETTER: u64 = 2;
+
+/// Where an index goes.
+enum Place {
+    Free,
+    /// In the place of another one.
+    Of(usize),
+}
 
 /// Where several indexes know an object, the one with the fewest is taken; this many are counted.
 const COUNTED: usize = 1_024;
@@ -85,16 +99,38 @@ impl Store {
         [first, second].into_iter().chain(asked).min_by_key(|(index, value)| index.scan(value, prefix, from).take(COUNTED).count())
     }
 
-    /// Adds an index of exactly these objects; of one term there is one.
+    /// Adds an index of exactly these objects; of one term there is one. Where there are as many as may be, it takes the place of the least used one, if that is used less.
     pub(super) fn add(&mut self, index: Index) {
-        if self.indexes.len() < INDEXES_MAX && !self.is_indexed(index.term()) {
-            self.indexes.push(index);
+        if self.is_indexed(index.term()) {
+            return;
         }
+        match self.place(index.reader(), index.spared()) {
+            Some(Place::Free) => self.indexes.push(index),
+            Some(Place::Of(least)) => self.indexes[least] = index,
+            None => {}
+        }
+    }
+
+    /// Whether an index would be added.
+    pub(super) fn has_place(&self, due: &Due) -> bool {
+        self.place(due.reader, due.in_vain).is_some()
+    }
+
+    /// Where an index goes that would spare so much. A reader who has his share takes no place but of his own.
+    fn place(&self, reader: Reader, spares: u64) -> Option<Place> {
+        let is_at_share = self.indexes.iter().filter(|index| index.reader() == reader).count() >= INDEXES_EACH_MAX;
+        if !is_at_share && self.indexes.len() < INDEXES_MAX {
+            return Some(Place::Free);
+        }
+        let may_go = (0..self.indexes.len()).filter(|at| !is_at_share || self.indexes[*at].reader() == reader);
+        let least = may_go.min_by_key(|at| self.indexes[*at].spared())?;
+        (self.indexes[least].spared().saturating_mul(BETTER) < spares).then_some(Place::Of(least))
     }
 
     /// Drops the indexes that nobody has used for long.
     pub(super) fn drop_unused(&mut self, now_ms: u64) {
-        self.indexes.retain_mut(|index| index.is_used(now_ms));
+        let objects = self.set.len();
+        self.indexes.retain_mut(|index| index.is_used(objects, now_ms));
     }
 
     /// Drops all indexes.

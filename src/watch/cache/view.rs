@@ -21,13 +21,13 @@ use tokio::{
 
 use super::{
     counts::{Counts, Place},
-    learner::Learner,
+    learner::{Due, Learner, Reader},
     lent::{Lender, Lent},
     ring::Ring,
     store::Store,
     sync::{ArcSwap, AtomicU64, AtomicUsize, Ordering},
 };
-use model::{Broken, Epoch, Filter, Object, Revision, Term};
+use model::{Broken, Epoch, Filter, Object, Revision};
 
 /// One resource at one revision; store, ring and head agree (guarantee Together).
 pub struct View {
@@ -218,8 +218,8 @@ impl Published {
     }
 
     /// A reader has looked at so many objects with this filter, and found so many.
-    pub fn scanned(&self, filter: &Filter, looked: usize, found: usize) {
-        self.learner.scanned(filter, looked, found);
+    pub fn scanned(&self, filter: &Filter, reader: Reader, looked: usize, found: usize) {
+        self.learner.scanned(filter, reader, looked, found);
     }
 
     /// How many objects a list has from here on, if the page before told.
@@ -235,7 +235,7 @@ impl Published {
 
     /// By what this store should have an index that it has not, if it is worth it. To be asked every few seconds.
     #[must_use]
-    pub fn index_due(&self, store: &Store) -> Option<Term> {
+    pub fn index_due(&self, store: &Store) -> Option<Due> {
         self.learner.due(store)
     }
 

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::cache::{
     Lent,
+    learner::Reader,
     view::{Known, Published},
 };
 use codec::Unencodable;
@@ -45,6 +46,8 @@ pub struct Subscription {
     whole: Option<Bytes>,
     /// Events and objects looked at before filtering, in the initial phase and in replay: `apiserver_init_events_total`.
     processed: u64,
+    /// Who reads.
+    reader: Reader,
 }
 
 enum State {
@@ -102,6 +105,12 @@ pub enum Step {
 }
 
 impl Subscription {
+    /// The same for this reader.
+    #[must_use]
+    pub fn read_by(self, reader: Reader) -> Self {
+        Self { reader, ..self }
+    }
+
     /// Begins. `group` was handed out by the cacher in `epoch`.
     #[must_use]
     pub fn new(published: Arc<Published>, group: &Arc<Group>, epoch: Epoch, start: Start) -> Self {
@@ -114,7 +123,7 @@ impl Subscription {
             }
             Start::After(seen) => (State::Catching, seen),
         };
-        Self { published, seat, epoch, state, seen, start: seen, whole: None, processed: 0 }
+        Self { published, seat, epoch, state, seen, start: seen, whole: None, processed: 0, reader: 0 }
     }
 
     /// Brings at least `budget` bytes if there are so many, and whole revisions; or says why not.
@@ -217,7 +226,7 @@ impl Subscription {
         }
         let next = last.map(|last| [last.key(), b"\0"].concat().into());
         self.processed += looked as u64;
-        self.published.scanned(filter, looked, ends.len());
+        self.published.scanned(filter, self.reader, looked, ends.len());
         self.whole = parted(written, &ends, out);
         if let Some(why) = failed {
             return Err(why);
