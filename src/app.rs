@@ -61,7 +61,7 @@ use crate::write::{
     Writer,
     permit::{Permission, Permit},
 };
-use auth::authn::{Authenticator, Impersonation};
+use auth::authn::Authenticator;
 use auth::reload::FileError;
 use backend::Backend;
 use codec::Blocks;
@@ -263,7 +263,6 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong }),
         inflight: Inflight::new(config.inflight),
         last_uses: LastUses::default(),
-        impersonation: Impersonation::default(),
         issuer: token_issuer,
         discovery: ArcSwapOption::new(discovery.map(Arc::new)),
         metrics,

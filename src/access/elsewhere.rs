@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::config::WebhookCall;
 use auth::authz::webhook::{Question, Webhook};
 use auth::authz::{Open, Verdict};
-use remote::{Backoff, Client, Kubeconfig, Limits, Questions, retried};
+use go::quote::quoted;
+use remote::{Backoff, CallError, Client, Kubeconfig, Limits, Questions, Room, TooMany, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -29,8 +30,11 @@ pub(super) struct Elsewhere(HashMap<String, Arc<Server>>);
 struct Server {
     client: Client,
     url: Uri,
-    questions: Questions<Question, String, Option<Verdict>>,
+    questions: Questions<Question, String, Answer>,
 }
+
+/// The verdict of a webhook, or why there is none.
+type Answer = Result<Verdict, Arc<str>>;
 
 impl Elsewhere {
     /// One more webhook, by its name.
@@ -41,35 +45,57 @@ impl Elsewhere {
         let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
         let client = Client::of(&kubeconfig, limits)?;
-        let questions = Questions::new(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX);
-        let server = Server { client, url: kubeconfig.url(call.path), questions };
+        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
+        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, told(call.timeout))), questions };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
     }
 
-    /// The verdict of a webhook; none when it does not answer.
-    pub(super) async fn ask(&self, open: &Open, asker: &str) -> Option<Verdict> {
+    /// The verdict of a webhook, and what it means when it does not answer. Waits at most `until` for its turn to ask.
+    ///
+    /// # Errors
+    /// There was none in time.
+    pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
         let (webhook, question) = (&open.webhook, &open.question);
-        let server = self.0.get(&webhook.settings.name)?.clone();
-        let asked = server.questions.ask(question.clone(), asker.to_owned(), || {
+        let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
+        let asked = server.questions.ask(question.clone(), asker, until, || {
             let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
             async move { server.verdict(&webhook, &question).await }
         });
-        asked.await.unwrap_or_else(|error| {
+        let answer = asked.await.inspect_err(|error| {
             tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
-            None
-        })
+        })?;
+        Ok(answer.unwrap_or_else(|why| webhook.failed(&why)))
     }
 }
 
+/// As client-go tells a server how long it waits.
+fn told(timeout: Duration) -> String {
+    if timeout.subsec_nanos() == 0 { format!("{}s", timeout.as_secs()) } else { format!("{}ms", timeout.as_millis()) }
+}
+
 impl Server {
-    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Option<Verdict> {
+    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Answer {
         let review = Bytes::from(webhook.review(question));
         let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, review.clone())).await;
-        let verdict = answer.map_err(|error| error.to_string()).and_then(|answer| match answer.failure() {
+        let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
         });
-        verdict.inspect_err(|error| tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer")).ok()
+        verdict.map_err(|error| {
+            tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            error.into()
+        })
+    }
+
+    /// What is told of a call that failed: of one without an answer in time kube-apiserver's words.
+    fn failure(&self, error: &CallError) -> String {
+        match error {
+            CallError::TimedOut => {
+                let url = quoted(&self.url.to_string());
+                format!("Post {url}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)")
+            }
+            error => error.to_string(),
+        }
     }
 }

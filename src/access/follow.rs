@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -64,15 +65,29 @@ impl Index for node::NodeGraph {
     }
 }
 
-/// Follows the objects of an index until the process ends, and tells when it has changed.
-pub(super) async fn follow<I: Index>(index: &ArcSwap<I>, resources: &ArcSwap<ServedResources>, changed: &Notify) {
+/// Follows the objects of an index until the process ends, and tells when it has changed, and once when it has all that there is.
+pub(super) async fn follow<I: Index>(
+    index: &ArcSwap<I>,
+    resources: &ArcSwap<ServedResources>,
+    changed: &Notify,
+    loaded: &(impl Fn() + Sync),
+) {
     let all = I::RESOURCES.iter().filter_map(|(group, resource)| resources.load().find(group, "v1", resource).cloned());
-    let all: Vec<_> = all.map(|resource| follow_one(index, resource, changed)).collect();
-    futures_util::future::join_all(all).await;
+    let all: Vec<_> = all.collect();
+    if all.is_empty() {
+        loaded();
+    }
+    let missing = AtomicUsize::new(all.len());
+    let first = || {
+        if missing.fetch_sub(1, Ordering::Relaxed) == 1 {
+            loaded();
+        }
+    };
+    futures_util::future::join_all(all.into_iter().map(|resource| follow_one(index, resource, changed, &first))).await;
 }
 
-async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told: &Notify) {
-    let mut seen = None;
+async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told: &Notify, first: &(impl Fn() + Sync)) {
+    let (mut seen, mut is_first) = (None, true);
     let mut known = BTreeSet::new();
     loop {
         let (view, keys) = resource.handle.published.next(&mut seen).await;
@@ -83,6 +98,9 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
         });
         update(index, &resource, &view, &keys);
         told.notify_one();
+        if std::mem::take(&mut is_first) {
+            first();
+        }
         for key in keys {
             if view.known_part(&key).is_some() {
                 known.insert(key)

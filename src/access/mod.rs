@@ -1,8 +1,11 @@
 //! Authorization: the authorizers that the flags name, over indexes that follow the cache, and webhooks. Knows no request.
 
+mod acting;
+mod asker;
 pub mod directory;
 mod elsewhere;
 mod follow;
+mod pace;
 pub mod review;
 pub mod selectors;
 mod streams;
@@ -13,10 +16,14 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use futures_util::{StreamExt, stream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout_at};
 
 use crate::config::{Authorization, Mode};
 use crate::registry::ServedResources;
+pub use acting::{Impersonator, about};
+pub use asker::{Asker, Undecided};
+use auth::authn::{Forbidden, Impersonated, Impersonation};
 use auth::authz::RequestInfo;
 use auth::authz::node::NodeGraph;
 use auth::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
@@ -28,8 +35,9 @@ use auth::{MASTERS, User};
 use directory::Cached;
 use elsewhere::Elsewhere;
 use follow::{Index, follow};
-pub use streams::{Permission, Refused, StillCounts};
-use streams::{Stream, Streams};
+use pace::Pace;
+use streams::{Judgement, Stream, Streams};
+pub use streams::{Opened, Permission, Refused, StillCounts};
 
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);
@@ -41,11 +49,23 @@ const GOODBYE: Duration = Duration::from_millis(200);
 const JUDGED_AT_ONCE: usize = 256;
 const ASKED_AT_ONCE: usize = 16;
 
+/// What webhooks are asked about streams that go on: questions and their bytes a second, and between two looks at all of them. A change of roles must not make
+/// anybody ask about thousands of watches with long selectors at once.
+const ASKED_PACE: Pace = Pace { each: Duration::from_millis(10), bytes_a_second: 512 << 10 };
+const ASKED_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long the turn of such a question may be away.
+const ASKED_PATIENCE: Duration = Duration::from_secs(30);
+
 /// The authorizers, in the order of the flag. Shared by all requests.
 pub struct Access {
     authorizers: Reloaded<Authorizers>,
     rbac: Arc<Following<RbacIndex>>,
     node: Option<Arc<Following<NodeGraph>>>,
+    /// Who may act as whom.
+    impersonation: Impersonation,
+    /// How many of the indexes have not been loaded yet.
+    loading: watch::Sender<usize>,
     /// None when streams go on whatever is taken away, and are not moved.
     streams: Option<Arc<Streams>>,
     /// What they were allowed; many ask for the same.
@@ -87,14 +107,13 @@ impl Authorizers {
         Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), elsewhere })
     }
 
-    /// Answers questions of this user. `work` asks; it runs again, from the beginning, after a webhook had to be asked first. False when one did not answer.
-    async fn ask<T>(&self, asker: &User, work: impl Fn(&Asking<'_>) -> T) -> (T, bool) {
-        let (mut asking, mut is_answered) = (self.asking(), true);
+    /// Answers questions of somebody. `work` asks; it runs again, from the beginning, after a webhook had to be asked first.
+    async fn ask<T>(&self, asker: &Asker<'_>, work: impl Fn(&Asking<'_>) -> T) -> Result<T, Undecided> {
+        let mut asking = self.asking();
         loop {
             let outcome = work(&asking);
-            match self.learn(&mut asking, asker).await {
-                Some(answered) => is_answered &= answered,
-                None => return (outcome, is_answered),
+            if !self.learn(&mut asking, asker).await? {
+                return Ok(outcome);
             }
         }
     }
@@ -105,21 +124,22 @@ impl Authorizers {
         self.chain.asking(now())
     }
 
-    /// Asks the webhook that had to be asked first, if any; then everything is to be asked again, from the beginning. False when it does not answer.
-    pub async fn learn(&self, asking: &mut Asking<'_>, asker: &User) -> Option<bool> {
-        let open = asking.open()?;
-        let verdict = self.elsewhere.ask(&open, &asker.name).await;
-        let is_answered = verdict.is_some();
-        let verdict = verdict.unwrap_or_else(|| open.webhook.failed());
+    /// Asks the webhook that had to be asked first, if any; then everything is to be asked again, from the beginning. Whether one was asked.
+    ///
+    /// # Errors
+    /// There was no place for the question in time.
+    pub async fn learn(&self, asking: &mut Asking<'_>, asker: &Asker<'_>) -> Result<bool, Undecided> {
+        let Some(open) = asking.open() else { return Ok(false) };
+        let verdict = self.elsewhere.ask(&open, asker.key(), asker.patience()).await.map_err(|_| Undecided::TooMany)?;
         asking.answer(open, verdict);
-        Some(is_answered)
+        Ok(true)
     }
 
-    /// What memory alone decides.
-    fn decide(&self, asked: &Attributes<'_>) -> Option<Verdict> {
+    /// What memory alone says.
+    fn from_memory<T>(&self, work: impl FnOnce(&Asking<'_>) -> T) -> Option<T> {
         let mut asking = self.asking();
-        let verdict = asking.decide(asked);
-        asking.open().is_none().then_some(verdict)
+        let outcome = work(&asking);
+        asking.open().is_none().then_some(outcome)
     }
 }
 
@@ -168,6 +188,8 @@ impl Access {
             authorizers,
             rbac,
             node,
+            impersonation: Impersonation::default(),
+            loading: watch::Sender::new(0),
             streams: (config.ends_watches || moves_watches).then(Arc::default),
             infos: Arc::default(),
             ends_streams: config.ends_watches,
@@ -188,20 +210,35 @@ impl Access {
         self.changed.notify_one();
     }
 
-    /// Follows the objects that authorizers decide by until the process ends.
-    pub async fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
-        let node = async {
-            if let Some(node) = &self.node {
-                follow(&node.0, &resources, &self.changed).await;
-            }
-        };
-        tokio::join!(
-            follow(&self.rbac.0, &resources, &self.changed),
-            node,
-            self.judge(),
-            self.judge_elsewhere(),
-            self.expel(&resources, &prefix)
-        );
+    /// Follows the objects that authorizers decide by until the process ends. From the call on nothing is decided before they are loaded once.
+    pub fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) -> impl Future<Output = ()> + Send {
+        self.loading.send_replace(1 + usize::from(self.node.is_some()));
+        async move {
+            let loaded = || self.loading.send_modify(|indexes| *indexes -= 1);
+            let node = async {
+                if let Some(node) = &self.node {
+                    follow(&node.0, &resources, &self.changed, &loaded).await;
+                }
+            };
+            tokio::join!(
+                follow(&self.rbac.0, &resources, &self.changed, &loaded),
+                node,
+                self.judge(),
+                self.judge_elsewhere(),
+                self.expel(&resources, &prefix)
+            );
+        }
+    }
+
+    /// Waits until it is known what rights are made of.
+    async fn loaded(&self, until: Instant) -> Result<(), Undecided> {
+        if *self.loading.borrow() == 0 {
+            return Ok(());
+        }
+        let mut loading = self.loading.subscribe();
+        let loaded = timeout_at(until, loading.wait_for(|indexes| *indexes == 0)).await;
+        // The sender is ours.
+        loaded.map(|_| ()).map_err(|_| Undecided::Loading)
     }
 
     /// Ends the streams whose right is taken away, as far as memory tells. Webhooks are asked about the others.
@@ -213,9 +250,10 @@ impl Access {
             for some in streams.open_ones().chunks(JUDGED_AT_ONCE) {
                 let authorizers = self.authorizers.now();
                 for stream in some {
-                    match authorizers.decide(&stream.attributes()) {
-                        Some(verdict) => ended += stream.judge(&verdict),
-                        None => unknown = true,
+                    match authorizers.from_memory(|asking| stream.judged(asking, &self.impersonation)) {
+                        Some(Judgement::Ends(why)) => ended += stream.end(why),
+                        Some(Judgement::GoesOn) => {}
+                        Some(Judgement::Unknown) | None => unknown = true,
                     }
                 }
                 tokio::task::yield_now().await;
@@ -228,21 +266,31 @@ impl Access {
         }
     }
 
-    /// Asks webhooks about the streams of which memory does not know whether they may go on. Nothing else waits for that.
+    /// Asks webhooks about the streams of which memory does not know whether they may go on, at a pace of its own. Nothing else waits for that.
     async fn judge_elsewhere(self: &Arc<Self>) {
         let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
         loop {
             self.unknown.notified().await;
-            let judged = streams.open_ones().into_iter().map(|stream| self.clone().judged(stream));
+            let pace = pace::Turns::of(ASKED_PACE);
+            let judged = streams.open_ones().into_iter().map(|stream| self.clone().judged(stream, &pace));
             tell(stream::iter(judged).buffer_unordered(ASKED_AT_ONCE).fold(0, async |all, one| all + one).await);
+            tokio::time::sleep(ASKED_PAUSE).await;
         }
     }
 
     /// Asks about a stream again; 1 if it ends. Where no answer comes it goes on.
-    async fn judged(self: Arc<Self>, stream: Arc<Stream>) -> usize {
-        match self.authorizers.now().ask(stream.user(), |authorizer| authorizer.decide(&stream.attributes())).await {
-            (verdict, true) => stream.judge(&verdict),
-            (_, false) => 0,
+    async fn judged(self: Arc<Self>, stream: Arc<Stream>, turns: &pace::Turns) -> usize {
+        let authorizers = self.authorizers.now();
+        let mut asking = authorizers.asking();
+        loop {
+            let judgement = stream.judged(&asking, &self.impersonation);
+            let Some(open) = asking.open() else {
+                return if let Judgement::Ends(why) = judgement { stream.end(why) } else { 0 };
+            };
+            turns.take(open.question.bytes()).await;
+            let asker = Asker { user: stream.user(), address: None, until: Instant::now() + ASKED_PATIENCE };
+            let Ok(verdict) = authorizers.elsewhere.ask(&open, asker.key(), asker.patience()).await else { return 0 };
+            asking.answer(open, verdict);
         }
     }
 
@@ -287,14 +335,8 @@ impl Access {
 
     /// Files a stream that this request begins, so that it ends when the right to it is taken away.
     #[must_use]
-    pub fn open_stream(
-        &self,
-        user: Arc<User>,
-        info: Shared<RequestInfo>,
-        still_counts: Option<StillCounts>,
-        goodbye: Arc<Notify>,
-    ) -> Option<Permission> {
-        self.streams.as_ref().map(|streams| streams.open(user, info, still_counts, goodbye))
+    pub fn open_stream(&self, opened: Opened) -> Option<Permission> {
+        self.streams.as_ref().map(|streams| streams.open(opened))
     }
 
     /// Whether every watch is to be filed, also of those who can lose no right.
@@ -324,10 +366,24 @@ impl Access {
         self.authorizers.now().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
     }
 
-    /// Answers questions of this user, who is charged for them, from memory or after asking webhooks. `work` asks; it may run several times, and the last outcome
+    /// Answers questions of somebody, who is charged for them, from memory or after asking webhooks. `work` asks; it may run several times, and the last outcome
     /// counts.
-    pub async fn ask<T>(&self, asker: &User, work: impl Fn(&dyn Authorizer) -> T) -> T {
-        self.authorizers.now().ask(asker, |asking| work(asking)).await.0
+    ///
+    /// # Errors
+    /// Nobody could be asked in time.
+    pub async fn ask<T>(&self, asker: &Asker<'_>, work: impl Fn(&dyn Authorizer) -> T) -> Result<T, Undecided> {
+        if !self.allows_all(asker.user) {
+            self.loaded(asker.patience()).await?;
+        }
+        self.authorizers.now().ask(asker, |asking| work(asking)).await
+    }
+
+    /// As whom a request of somebody who wants to act as `wanted` is carried out; or that he may not.
+    ///
+    /// # Errors
+    /// Nobody could be asked in time.
+    pub async fn act_as(&self, asker: &Asker<'_>, info: &RequestInfo, wanted: &User) -> Result<Result<Impersonated, Forbidden>, Undecided> {
+        self.ask(asker, |authorizer| acting::decide(&self.impersonation, authorizer, info, asker.user, wanted)).await
     }
 
     /// Whether kubelets may write only what is theirs: where the authorizer of nodes lets them write at all.
@@ -343,8 +399,11 @@ impl Access {
     }
 
     /// May they?
-    pub async fn decide(&self, asked: &Attributes<'_>) -> Verdict {
-        self.ask(asked.user, |authorizer| authorizer.decide(asked)).await
+    ///
+    /// # Errors
+    /// Nobody could be asked in time.
+    pub async fn decide(&self, asker: &Asker<'_>, asked: &Attributes<'_>) -> Result<Verdict, Undecided> {
+        self.ask(asker, |authorizer| authorizer.decide(asked)).await
     }
 
     /// Whether a role or a binding may be written, as far as `authorizer` knows.

@@ -2,6 +2,7 @@
 //! watch only once, when it begins.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Context;
 
@@ -9,8 +10,10 @@ use futures_util::task::AtomicWaker;
 use rand::seq::SliceRandom;
 use tokio::sync::Notify;
 
+use super::acting::{self, Impersonator};
 use auth::User;
-use auth::authz::{Attributes, Decision, RequestInfo, Verdict};
+use auth::authn::{Impersonation, Question};
+use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Rules, Verdict};
 use auth::shared::Shared;
 
 /// All of them.
@@ -20,19 +23,38 @@ pub(super) struct Streams(Mutex<Filed>);
 #[derive(Default)]
 struct Filed {
     next: u64,
+    /// By whose credentials brought them.
     users: HashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
 }
 
-/// One of them: what was allowed when it began.
-pub(super) struct Stream {
-    user: Arc<User>,
-    info: Shared<RequestInfo>,
-    /// Whether what proved the user still counts; none when no file may take it away.
-    still_counts: Option<StillCounts>,
+/// Who opened a stream, and what was allowed when it began.
+pub struct Opened {
+    /// Who sees it.
+    pub user: Arc<User>,
+    /// Who acts as him, if anybody.
+    pub impersonator: Option<Impersonator>,
+    /// What was allowed.
+    pub info: Shared<RequestInfo>,
+    /// Whether what proved who opened it still counts; none when no file may take it away.
+    pub still_counts: Option<StillCounts>,
     /// Makes its connection take no more requests.
-    goodbye: Arc<Notify>,
+    pub goodbye: Arc<Notify>,
+}
+
+/// One of them.
+pub(super) struct Stream {
+    opened: Opened,
     refused: OnceLock<Refused>,
     waker: AtomicWaker,
+}
+
+/// What is to become of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    GoesOn,
+    Ends(Refused),
+    /// Somebody was asked and has not answered: it goes on until he does.
+    Unknown,
 }
 
 /// Asks whether a credential still counts.
@@ -43,6 +65,8 @@ pub type StillCounts = Box<dyn Fn() -> bool + Send + Sync>;
 pub enum Refused {
     /// The authorizers say no, for this reason; it may be empty.
     Forbidden(String),
+    /// Who opened it may not act as its user any longer: what was asked about him, and the reason.
+    NotActing(Box<Question>, String),
     /// The account that opened it, or what proved who opened it, is no more.
     Unauthorized,
     /// Nothing is wrong: its client should go to another replica.
@@ -58,19 +82,12 @@ pub struct Permission {
 
 impl Streams {
     /// Files a stream.
-    pub(super) fn open(
-        self: &Arc<Self>,
-        user: Arc<User>,
-        info: Shared<RequestInfo>,
-        still_counts: Option<StillCounts>,
-        goodbye: Arc<Notify>,
-    ) -> Permission {
-        let stream = Stream { user: user.clone(), info, still_counts, goodbye, refused: OnceLock::new(), waker: AtomicWaker::new() };
-        let stream = Arc::new(stream);
+    pub(super) fn open(self: &Arc<Self>, opened: Opened) -> Permission {
+        let stream = Arc::new(Stream { opened, refused: OnceLock::new(), waker: AtomicWaker::new() });
         let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         filed.next += 1;
         let number = filed.next;
-        filed.users.entry(user).or_default().insert(number, stream.clone());
+        filed.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
         drop(filed);
         // A file may have changed while the request was on its way here.
         stream.check();
@@ -82,7 +99,7 @@ impl Streams {
         self.all(|_| true)
     }
 
-    /// Ends the streams of users who are no more; how many.
+    /// Ends the streams that were opened by users who are no more; how many.
     pub(super) fn expel(&self, is_gone: impl Fn(&User) -> bool) -> usize {
         self.all(is_gone).iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
     }
@@ -101,7 +118,7 @@ impl Streams {
     pub(super) fn dismissed(&self, count: usize) -> Vec<Arc<Stream>> {
         let mut connections: HashMap<*const Notify, Vec<Arc<Stream>>> = HashMap::new();
         for stream in self.open_ones() {
-            connections.entry(Arc::as_ptr(&stream.goodbye)).or_default().push(stream);
+            connections.entry(Arc::as_ptr(&stream.opened.goodbye)).or_default().push(stream);
         }
         let mut connections: Vec<_> = connections.into_values().collect();
         connections.shuffle(&mut rand::rng());
@@ -110,13 +127,13 @@ impl Streams {
             if dismissed.len() >= count {
                 break;
             }
-            connection.iter().take(1).for_each(|stream| stream.goodbye.notify_one());
+            connection.iter().take(1).for_each(|stream| stream.opened.goodbye.notify_one());
             dismissed.extend(connection);
         }
         dismissed
     }
 
-    /// The streams of these users.
+    /// The streams that these users have opened.
     fn all(&self, wanted: impl Fn(&User) -> bool) -> Vec<Arc<Stream>> {
         let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = filed.users.iter().filter(|(user, _)| wanted(user)).flat_map(|(_, streams)| streams.values());
@@ -125,24 +142,45 @@ impl Streams {
 }
 
 impl Stream {
-    /// Who opened it.
+    /// Who sees it.
     pub(super) fn user(&self) -> &User {
-        &self.user
+        &self.opened.user
+    }
+
+    /// Whose credentials brought it.
+    fn prover(&self) -> &Arc<User> {
+        self.opened.impersonator.as_ref().map_or(&self.opened.user, |impersonator| &impersonator.user)
     }
 
     /// What was allowed.
     pub(super) fn attributes(&self) -> Attributes<'_> {
-        self.info.attributes(&self.user)
+        self.opened.info.attributes(&self.opened.user)
     }
 
-    /// Ends it if it is not allowed any longer; 1 if it ended so.
-    pub(super) fn judge(&self, verdict: &Verdict) -> usize {
-        if verdict.decision == Decision::Allow { 0 } else { self.end(Refused::Forbidden(verdict.reason.to_string())) }
+    /// Judges all that it rests on: that who opened it may act as its user, and that this one may see it.
+    pub(super) fn judged(&self, authorizer: &dyn Authorizer, impersonation: &Impersonation) -> Judgement {
+        let asking = Asking { authorizer, failed: AtomicBool::new(false) };
+        let ends = self.wrong(&asking, impersonation);
+        match ends {
+            None => Judgement::GoesOn,
+            Some(_) if asking.failed.into_inner() => Judgement::Unknown,
+            Some(refused) => Judgement::Ends(refused),
+        }
+    }
+
+    fn wrong(&self, authorizer: &dyn Authorizer, impersonation: &Impersonation) -> Option<Refused> {
+        if let Some(Impersonator { user, wanted }) = &self.opened.impersonator
+            && let Err(no) = acting::decide(impersonation, authorizer, &self.opened.info, user, wanted)
+        {
+            return Some(Refused::NotActing(no.question, no.reason));
+        }
+        let verdict = authorizer.decide(&self.attributes());
+        (verdict.decision != Decision::Allow).then(|| Refused::Forbidden(verdict.reason.to_string()))
     }
 
     /// Ends it if what proved its user does not count any longer; 1 if it ended so.
     fn check(&self) -> usize {
-        match &self.still_counts {
+        match &self.opened.still_counts {
             Some(still_counts) if !still_counts() => self.end(Refused::Unauthorized),
             _ => 0,
         }
@@ -159,77 +197,142 @@ impl Stream {
 }
 
 impl Permission {
-    /// Who, what, and why not any longer; the task is woken when that comes to be.
-    pub fn poll_refused(&self, cx: &Context<'_>) -> Option<(&User, &RequestInfo, &Refused)> {
+    /// Who opened it and what, and why not any longer; the task is woken when that comes to be.
+    pub fn poll_refused(&self, cx: &Context<'_>) -> Option<(&Opened, &Refused)> {
         let stream = &*self.stream;
         if stream.refused.get().is_none() {
             stream.waker.register(cx.waker());
         }
         // After the waker is known: what is refused from now on wakes it.
-        stream.refused.get().map(|why| (&*stream.user, &*stream.info, why))
+        stream.refused.get().map(|why| (&stream.opened, why))
+    }
+}
+
+/// An authorizer, and whether somebody that it asked has not answered.
+struct Asking<'a> {
+    authorizer: &'a dyn Authorizer,
+    failed: AtomicBool,
+}
+
+impl Authorizer for Asking<'_> {
+    fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+        let verdict = self.authorizer.decide(asked);
+        self.failed.fetch_or(verdict.error.is_some(), Ordering::Relaxed);
+        verdict
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> Rules {
+        self.authorizer.rules_for(user, namespace)
     }
 }
 
 impl Drop for Permission {
     fn drop(&mut self) {
         let mut filed = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(of_user) = filed.users.get_mut(&self.stream.user) else { return };
+        let Some(of_user) = filed.users.get_mut(self.stream.prover()) else { return };
         of_user.remove(&self.number);
         if of_user.is_empty() {
-            filed.users.remove(&self.stream.user);
+            filed.users.remove(self.stream.prover());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
 
     use futures_util::FutureExt;
 
     use super::*;
-    use auth::authz::Authorizer;
     use auth::authz::{AlwaysAllow, AlwaysDeny};
+
+    fn user(name: &str) -> Arc<User> {
+        Arc::new(User { name: name.to_owned(), ..User::default() })
+    }
+
+    fn opened(name: &str) -> Opened {
+        let info = RequestInfo { path: "/x".into(), verb: "get".to_owned(), ..RequestInfo::default() };
+        Opened { user: user(name), impersonator: None, info: info.into(), still_counts: None, goodbye: Arc::default() }
+    }
+
+    fn refused(permission: &Permission) -> Option<Refused> {
+        permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, why)| why.clone())
+    }
+
+    fn judge(streams: &Streams, authorizer: &dyn Authorizer) -> usize {
+        let impersonation = Impersonation::default();
+        let judged = |stream: &Arc<Stream>| match stream.judged(authorizer, &impersonation) {
+            Judgement::Ends(why) => stream.end(why),
+            Judgement::GoesOn | Judgement::Unknown => 0,
+        };
+        streams.open_ones().iter().map(judged).sum()
+    }
+
+    /// Allows what is asked about these users, and has no answer about `lost`.
+    struct Only(&'static [&'static str]);
+
+    impl Authorizer for Only {
+        fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+            match &*asked.user.name {
+                "lost" => Verdict { error: Some("away".into()), ..Verdict::no_opinion("") },
+                name if self.0.contains(&name) => Verdict::ALLOW,
+                _ => AlwaysDeny.decide(asked),
+            }
+        }
+
+        fn rules_for(&self, _: &User, _: &str) -> Rules {
+            Rules::default()
+        }
+    }
 
     #[test]
     fn a_stream_ends_when_its_right_does() {
         let streams = Arc::new(Streams::default());
-        let open = |name: &str| {
-            let user = Arc::new(User { name: name.to_owned(), ..User::default() });
-            streams.open(user, RequestInfo { path: "/x".into(), ..RequestInfo::default() }.into(), None, Arc::default())
-        };
-        let (jane, joe) = (open("jane"), open("joe"));
-        let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
-        let judge =
-            |decide: &dyn Fn(&Stream) -> Verdict| streams.open_ones().iter().map(|stream| stream.judge(&decide(stream))).sum::<usize>();
-        assert_eq!(judge(&|stream| AlwaysAllow.decide(&stream.attributes())), 0);
+        let open = |name: &str| streams.open(opened(name));
+        let (jane, joe, lost) = (open("jane"), open("joe"), open("lost"));
+        assert_eq!(judge(&streams, &AlwaysAllow), 0);
         assert_eq!((refused(&jane), refused(&joe)), (None, None));
-        let only_joe = |stream: &Stream| {
-            let asked = stream.attributes();
-            if asked.user.name == "joe" { AlwaysAllow.decide(&asked) } else { AlwaysDeny.decide(&asked) }
-        };
-        assert_eq!(judge(&only_joe), 1);
+        assert_eq!(judge(&streams, &Only(&["joe"])), 1);
         assert_eq!((refused(&jane), refused(&joe)), (Some(Refused::Forbidden("Everything is forbidden.".to_owned())), None));
-        assert_eq!(judge(&only_joe), 0, "it is told once");
+        assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
         assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
-        drop((jane, joe));
+        drop((jane, joe, lost));
         assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+    }
+
+    #[test]
+    fn a_stream_ends_when_who_opened_it_may_not_act_as_its_user() {
+        let streams = Arc::new(Streams::default());
+        let open = |name: &str, by: &str| {
+            let impersonator = Some(Impersonator { user: user(by), wanted: user(name) });
+            streams.open(Opened { impersonator, ..opened(name) })
+        };
+        let (by_joe, by_robot, by_lost, own) =
+            (open("jane", "joe"), open("jane", "robot"), open("jane", "lost"), streams.open(opened("jane")));
+        assert_eq!(judge(&streams, &Only(&["jane", "joe", "robot"])), 0);
+        assert_eq!(judge(&streams, &Only(&["jane", "robot"])), 1);
+        let Some(Refused::NotActing(question, reason)) = refused(&by_joe) else { panic!("{:?}", refused(&by_joe)) };
+        assert!(matches!(*question, Question::Request { .. }), "{question:?}");
+        assert_eq!((&*reason, refused(&by_robot), refused(&by_lost)), ("Everything is forbidden.", None, None));
+        assert_eq!((streams.expel(|user| user.name == "jane"), refused(&by_robot)), (1, None), "its user is only a name");
+        assert_eq!((streams.expel(|user| user.name == "robot"), refused(&by_robot)), (1, Some(Refused::Unauthorized)));
+        assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
+        assert_eq!(judge(&streams, &Only(&["lost"])), 0);
+        drop((by_joe, by_robot, by_lost, own));
+        assert!(streams.0.lock().expect("no panic").users.is_empty());
     }
 
     #[test]
     fn whole_connections_are_dismissed() {
         let streams = Arc::new(Streams::default());
         let connections: Vec<Arc<Notify>> = (0..10).map(|_| Arc::default()).collect();
-        let open = |connection: &Arc<Notify>| streams.open(Arc::default(), RequestInfo::default().into(), None, connection.clone());
+        let open = |connection: &Arc<Notify>| streams.open(Opened { goodbye: connection.clone(), ..opened("") });
         let permissions: Vec<Permission> = (0..30).map(|nth| open(&connections[nth % 10])).collect();
         assert_eq!((streams.count(), streams.dismissed(0).len()), (30, 0));
         let dismissed = streams.dismissed(7);
         assert_eq!(dismissed.len(), 9, "three connections of three streams");
         assert_eq!(dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum::<usize>(), 9);
-        let is_moved = |permission: &&Permission| {
-            permission.poll_refused(&Context::from_waker(Waker::noop())).is_some_and(|(_, _, why)| *why == Refused::Moved)
-        };
+        let is_moved = |permission: &&Permission| refused(permission) == Some(Refused::Moved);
         assert_eq!((permissions.iter().filter(is_moved).count(), streams.count()), (9, 21));
         let told = connections.iter().filter(|connection| connection.notified().now_or_never().is_some());
         assert_eq!(told.count(), 3, "they take no more requests");
@@ -239,12 +342,11 @@ mod tests {
     #[test]
     fn a_stream_ends_when_what_proved_its_user_is_taken_away() {
         let (streams, counts) = (Arc::new(Streams::default()), Arc::new(AtomicBool::new(true)));
-        let open = |still_counts| streams.open(Arc::default(), RequestInfo::default().into(), still_counts, Arc::default());
+        let open = |still_counts| streams.open(Opened { still_counts, ..opened("") });
         let still_counts = || -> Option<StillCounts> {
             let counts = counts.clone();
             Some(Box::new(move || counts.load(Ordering::Relaxed)))
         };
-        let refused = |permission: &Permission| permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, _, why)| why.clone());
         let (lasting, other) = (open(None), open(still_counts()));
         assert_eq!((streams.check(), refused(&other)), (0, None));
         counts.store(false, Ordering::Relaxed);

@@ -49,18 +49,15 @@ use super::{
     strict_transport::keep_to_tls,
     websocket,
 };
-use crate::access::{Access, directory::Cached};
+use crate::access::{Access, Asker, Impersonator, about, directory::Cached};
 use crate::config::{Callers, Gates, Times};
-use crate::providers::{Providers, QUESTION_TIME_MAX};
+use crate::providers::{Providers, TooMany};
 use crate::read::serve::Reader;
 use crate::registry::ServedResources;
 use crate::telemetry::{CONTENT_TYPE, Metrics, SLIS_CONTENT_TYPE};
 use crate::write::Writer;
 use ::audit::Audit;
-use auth::authn::{
-    Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode, Proof, Question,
-};
-use auth::authz::{Attributes, Authorizer, Decision, RequestInfo, Resource, Target};
+use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode, Proof};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
 use go::duration;
@@ -92,8 +89,6 @@ pub struct Api {
     pub inflight: Inflight,
     /// How many last uses of tokens are being written.
     pub last_uses: LastUses,
-    /// Who may act as whom.
-    pub impersonation: Impersonation,
     /// Who issues tokens of service accounts; nobody without a key.
     pub issuer: Option<Issuer>,
     /// Where the keys of those tokens are told.
@@ -244,14 +239,19 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => match api.asked(request, &conn).await {
-            Ask::Identity(identity) => identity,
-            Ask::Elsewhere(elsewhere) => {
-                conn.seat.asked_about(QUESTION_TIME_MAX + ANSWER_TIME);
+            Err(status) => return Err(whole(arrived(request).reply.status(&status))),
+            Ok(Ask::Identity(identity)) => identity,
+            Ok(Ask::Elsewhere(elsewhere)) => {
                 let Arrived { at, limit, reply, head, .. } = arrived(request);
+                conn.seat.asked_about(limit + ANSWER_TIME);
                 let _place = conn.heads.wait(&head).map_err(|status| whole(reply.status(&status)))?;
                 // Boxed, as few ask.
-                let asked = Box::pin(api.providers.whose(elsewhere, &[], conn.peer.ip()));
-                let Ok(identity) = timeout_at(at + limit, asked).await else { return Err(whole(reply.timed_out())) };
+                let asked = Box::pin(api.providers.whose(elsewhere, &[], conn.peer.ip(), at + limit));
+                let identity = match timeout_at(at + limit, asked).await {
+                    Ok(Ok(identity)) => identity,
+                    Ok(Err(too_many)) => return Err(whole(reply.status(&too_many.into()))),
+                    Err(_) => return Err(whole(reply.timed_out())),
+                };
                 if matches!(identity, Identity::User(_)) {
                     request.headers_mut().remove(AUTHORIZATION);
                 }
@@ -309,57 +309,41 @@ async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Respo
     }
     let judged_upstream = hand_on::decide(api, request).await;
     let wanted = if judged_upstream { Ok(None) } else { Impersonation::wanted(request.headers_mut()) };
-    let user = match wanted {
-        Ok(None) => user,
+    let (user, impersonator) = match wanted {
+        Ok(None) => (user, None),
         Ok(Some(wanted)) => {
             let info = request_info(request.method(), request.uri().path(), &line.query);
-            match timeout_at(at + limit, act_as(api, &info, &user, &wanted)).await {
-                Ok(Ok(Impersonated { user, mode })) => {
-                    head.grow(user.weight()).map_err(|status| whole(reply.status(&status)))?;
+            let asker = asker(request, &user);
+            let acting = match timeout_at(at + limit, api.access.act_as(&asker, &info, &wanted)).await {
+                Ok(Ok(Ok(Impersonated { user, mode }))) => {
+                    head.grow(user.weight() + wanted.weight()).map_err(|status| whole(reply.status(&status)))?;
                     let user = Arc::new(user);
                     if let Some(record) = reply.record() {
                         record.impersonated(&user, (mode != Mode::Legacy).then(|| mode.verb()));
                     }
                     user
                 }
-                Ok(Err(status)) => return Err(whole(reply.status(&status))),
+                Ok(Ok(Err(no))) => {
+                    let status = Status::access_denied(&about(&info, &user, &no.question), &no.reason);
+                    return Err(whole(reply.status(&status)));
+                }
+                Ok(Err(undecided)) => return Err(whole(reply.status(&undecided.into()))),
                 Err(_) => return Err(whole(reply.timed_out())),
-            }
+            };
+            (acting, Some(Impersonator { user, wanted: Arc::new(wanted) }))
         }
         Err(message) => return Err(whole(reply.status(&Status::bad_request(message)))),
     };
-    request.extensions_mut().insert(Caller { user, expires, credential });
+    request.extensions_mut().insert(Caller { user, impersonator, expires, credential });
     Ok(())
-}
-
-/// The user that a request is carried out as, if who asks may act as him.
-async fn act_as(api: &Api, info: &RequestInfo, user: &User, wanted: &User) -> Result<Impersonated, Status> {
-    let decide = |authorizer: &dyn Authorizer| {
-        let mut ask = |user: &User, question: &Question| {
-            let verdict = authorizer.decide(&about(info, user, question));
-            if verdict.decision == Decision::Allow { Ok(()) } else { Err(verdict.reason.to_string()) }
-        };
-        api.impersonation.decide(wanted, user, &info.verb, &mut ask)
-    };
-    let impersonated = api.access.ask(user, decide).await;
-    impersonated.map_err(|no| Status::access_denied(&about(info, user, &no.question), &no.reason))
-}
-
-/// What an authorizer is asked about a wish to act as somebody else.
-fn about<'q>(info: &'q RequestInfo, user: &'q User, question: &'q Question) -> Attributes<'q> {
-    match question {
-        Question::Request { verb } => Attributes { verb, ..info.attributes(user) },
-        Question::Resource { verb, group, resource, subresource, namespace, name } => {
-            let target = Target::Resource(Resource { namespace, group, version: "v1", resource, subresource, name, ..Resource::default() });
-            Attributes { user, verb, target }
-        }
-    }
 }
 
 /// Who asks, as authorizers see it, and until when what proves it counts.
 #[derive(Clone)]
 struct Caller {
     user: Arc<User>,
+    /// Who acts as him.
+    impersonator: Option<Impersonator>,
     expires: Option<SystemTime>,
     credential: Credential,
 }
@@ -470,33 +454,43 @@ pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group: Option<&str
 impl Api {
     /// What memory tells of who sent a request on the TLS listener. A token that rests on an object that is not there is judged again when memory is as new as
     /// etcd, as kube-apiserver then asks etcd: another server may have made both a moment ago.
-    async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
+    ///
+    /// # Errors
+    /// Memory is not: a no would be a judgement about what is not known.
+    async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Result<Ask, Status> {
         let protocols = websocket::is_asked(request).then(|| request.headers().clone());
         let first = self.ask(request, conn);
         if !first.rests_on_memory() {
-            return first;
+            return Ok(first);
         }
-        self.catch_up().await;
+        let is_new = self.catch_up().await;
         // A token among the subprotocols is taken out when it is judged.
         if let Some(protocols) = protocols {
             *request.headers_mut() = protocols;
         }
-        self.ask(request, conn)
+        match self.ask(request, conn) {
+            judged if judged.rests_on_memory() && !is_new => {
+                Err(Status::unavailable("what this token is bound to cannot be looked up now, please try again later", 1))
+            }
+            judged => Ok(judged),
+        }
     }
 
-    /// Waits until what tokens rest on is as new as etcd is now.
-    async fn catch_up(&self) {
+    /// Waits until what tokens rest on is as new as etcd is now; whether it is.
+    async fn catch_up(&self) -> bool {
         let resources = self.resources.load_full();
         let follow = async {
-            let Ok(newest) = self.reader.newest().await else { return };
+            let Ok(newest) = self.reader.newest().await else { return false };
             for kind in Kind::ALL {
-                if let Some(resource) = resources.find("", "v1", kind.resource()) {
-                    // Late or not, memory is asked then.
-                    let _ = resource.handle.published.wait_for(newest, CATCH_UP).await;
+                if let Some(resource) = resources.find("", "v1", kind.resource())
+                    && resource.handle.published.wait_for(newest, CATCH_UP).await.is_err()
+                {
+                    return false;
                 }
             }
+            true
         };
-        let _ = timeout(CATCH_UP, follow).await;
+        timeout(CATCH_UP, follow).await.unwrap_or(false)
     }
 
     /// What memory tells of who sent a request on the TLS listener.
@@ -510,11 +504,16 @@ impl Api {
         self.authenticator.identify(request.headers_mut(), &context)
     }
 
-    /// Whose bearer token it is, when it is for one of these audiences; `client` is who asks.
+    /// Whose bearer token it is, when it is for one of these audiences; or why it is nobody's. `client` is who asks, and how long he waits for his turn.
     ///
     /// # Errors
-    /// Why it is nobody's.
-    pub(super) async fn review_token(&self, token: &str, audiences: &[String], client: IpAddr) -> Result<Proof, String> {
+    /// Nobody could be asked in time.
+    pub(super) async fn review_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+        client: (IpAddr, Instant),
+    ) -> Result<Result<Proof, String>, TooMany> {
         let review = || {
             let resources = self.resources.load();
             let directory = Cached::new(&resources, self.reader.prefix());
@@ -527,13 +526,13 @@ impl Api {
         }
         let identity = match asked {
             Ask::Identity(identity) => identity,
-            Ask::Elsewhere(elsewhere) => self.providers.whose(elsewhere, audiences, client).await,
+            Ask::Elsewhere(elsewhere) => self.providers.whose(elsewhere, audiences, client.0, client.1).await?,
         };
-        match identity {
+        Ok(match identity {
             Identity::User(proof) => Ok(proof),
             Identity::Invalid(refusal) => Err(refusal.to_string()),
             Identity::None | Identity::Local => Err(String::new()),
-        }
+        })
     }
 
     fn metrics(&self, resources: &ServedResources) -> Vec<u8> {
@@ -558,6 +557,18 @@ pub(super) fn arrived(request: &Request) -> Arrived {
 /// Who asks.
 pub(super) fn caller(request: &Request) -> Arc<User> {
     request.extensions().get::<Caller>().map(|caller| caller.user.clone()).expect("the layer `identify` is before all that ask")
+}
+
+/// Who acts as the one who asks, if anybody.
+pub(super) fn impersonator(request: &Request) -> Option<Impersonator> {
+    request.extensions().get::<Caller>().and_then(|caller| caller.impersonator.clone())
+}
+
+/// Who is charged for what `user` asks authorizers with this request.
+pub(super) fn asker<'a>(request: &Request, user: &'a User) -> Asker<'a> {
+    let arrived = request.extensions().get::<Arrived>().expect("the layer `arrive` is outermost");
+    let conn = request.extensions().get::<Arc<ConnInfo>>().expect("the listeners say where a request came from");
+    Asker { user, address: Some(conn.peer.ip()), until: arrived.at + arrived.limit }
 }
 
 /// Until when what proves who asks counts.

@@ -11,16 +11,17 @@ use http::Method;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    api::{Api, Arrived, arrived, caller, connection, credential, expiry, whole},
+    api::{Api, Arrived, arrived, asker, caller, connection, credential, expiry, impersonator, whole},
     heads::Held,
     path::{Health, Route},
     request_info::request_info,
     status::Status,
 };
-use crate::access::{Permission, StillCounts};
+use crate::access::{Opened, Permission, StillCounts, Undecided};
+use crate::providers::TooMany;
 use auth::User;
 use auth::authn::Credential;
-use auth::authz::{Attributes, Decision, RequestInfo, Target};
+use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
 use auth::shared::Count;
 use go::quote::quoted;
 
@@ -49,7 +50,7 @@ async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
     let is_open = is_always_open(request.method(), &line.route);
     if api.access.allows_all(&user) || is_open && reply.record().is_none() {
         note("allow", &"");
-        if line.is_watch() && credential(request) != Credential::Lasting {
+        if line.is_watch() && (credential(request) != Credential::Lasting || impersonator(request).is_some()) {
             let info = request_info(request.method(), request.uri().path(), &line.query);
             request.extensions_mut().insert(Asked(Arc::new(info)));
         }
@@ -62,16 +63,24 @@ async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
     // Webhooks may have to be waited for.
     head.grow(info.weight()).map_err(|status| whole(reply.status(&status)))?;
     let asked = info.attributes(&user);
-    let deciding = api.access.decide(&asked);
+    let asker = asker(request, &user);
+    let deciding = api.access.decide(&asker, &asked);
     // A probe waits for no webhook: who decides from memory has decided now, and the audit log tells why.
     let verdict = if is_open { deciding.now_or_never() } else { timeout_at(at + limit, deciding).await.ok() };
     match verdict {
-        Some(verdict) if verdict.decision == Decision::Allow => note("allow", &verdict.reason),
+        Some(Ok(verdict)) if verdict.decision == Decision::Allow => note("allow", &verdict.reason),
         _ if is_open => note("allow", &""),
-        Some(verdict) => {
+        Some(Ok(Verdict { error: Some(error), .. })) => {
+            if let Some(record) = reply.record() {
+                record.annotate("authorization.k8s.io/reason", "internal error");
+            }
+            return Err(whole(reply.internal_error(request.uri(), &error)));
+        }
+        Some(Ok(verdict)) => {
             note("forbid", &verdict.reason);
             return Err(whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string()))));
         }
+        Some(Err(undecided)) => return Err(whole(reply.status(&undecided.into()))),
         None => return Err(whole(reply.timed_out())),
     }
     if line.is_watch() {
@@ -104,12 +113,14 @@ pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status>
     let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| Arc::unwrap_or_clone(info));
     let of_request = || request_info(request.method(), request.uri().path(), &arrived(request).line.query);
     let info = asked.or_else(|| api.access.moves_watches().then(of_request));
-    let (conn, user) = (connection(request), caller(request));
-    let (kept, mut permission) = (conn.heads.keep(user.weight())?, None);
+    let (conn, user, impersonator) = (connection(request), caller(request), impersonator(request));
+    let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
+    let (kept, mut permission) = (conn.heads.keep(user.weight() + of_impersonator)?, None);
     if let Some(info) = info {
         let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
         let info = api.access.share(info, count)?;
-        permission = api.access.open_stream(user.clone(), info, still_counts(api, request), conn.goodbye.clone());
+        let (still_counts, goodbye) = (still_counts(api, request), conn.goodbye.clone());
+        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye });
     }
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept })
@@ -125,6 +136,22 @@ fn still_counts(api: &Api, request: &Request) -> Option<StillCounts> {
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
 pub(super) fn is_always_open<E>(method: &Method, route: &Result<Route, E>) -> bool {
     *method == Method::GET && matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
+}
+
+/// A lack of room is no judgement: who comes again may be let in.
+impl From<TooMany> for Status {
+    fn from(too_many: TooMany) -> Status {
+        Status::too_many_requests(too_many.to_string(), 1)
+    }
+}
+
+impl From<Undecided> for Status {
+    fn from(undecided: Undecided) -> Status {
+        match undecided {
+            Undecided::TooMany => Status::too_many_requests(undecided.to_string(), 1),
+            Undecided::Loading => Status::unavailable(undecided.to_string(), 1),
+        }
+    }
 }
 
 impl Status {

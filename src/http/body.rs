@@ -18,7 +18,7 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::{authorize::Rights, counted::LongRunning, heads::Held, status::Status};
-use crate::access::{Permission, Refused};
+use crate::access::{Permission, Refused, about};
 use crate::read::{failure::ReadError, serve::List};
 use crate::registry::Resource;
 use crate::telemetry::{RequestTimer, Scope};
@@ -313,8 +313,12 @@ impl WatchBody {
     fn poll_pending(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<bool> {
         let this = self;
         let refused = this.permission.as_ref().and_then(|permission| permission.poll_refused(cx));
-        let refused = refused.map(|(user, info, why)| match why {
-            Refused::Forbidden(reason) => Some(Status::access_denied(&info.attributes(user), reason)),
+        let refused = refused.map(|(opened, why)| match why {
+            Refused::Forbidden(reason) => Some(Status::access_denied(&opened.info.attributes(&opened.user), reason)),
+            Refused::NotActing(question, reason) => {
+                let asker = opened.impersonator.as_ref().map_or(&opened.user, |impersonator| &impersonator.user);
+                Some(Status::access_denied(&about(&opened.info, asker, question), reason))
+            }
             Refused::Unauthorized => Some(Status::unauthorized()),
             Refused::Moved => None,
         });

@@ -18,7 +18,7 @@ use super::{
     resource::{Call, sent},
     status::Status,
 };
-use crate::access::Access;
+use crate::access::{Access, Asker};
 use crate::read::{options::ListOptions, serve::List, target::Target as Listed};
 use crate::telemetry::{RequestTimer, Scope, Verb};
 use crate::write::{
@@ -112,7 +112,8 @@ impl Call<'_> {
         };
         let mut told = Vec::new();
         let answered = {
-            let done = pin!(self.done(write, &user, &line.query, media, &body, &mut told));
+            let asker = Asker { user: &user, address: Some(conn.peer.ip()), until };
+            let done = pin!(self.done(write, &asker, &line.query, media, &body, &mut told));
             self.in_time(done, &mut timer).await
         };
         let mut response = match answered {
@@ -169,12 +170,13 @@ impl Call<'_> {
     async fn done(
         &self,
         write: Write,
-        user: &User,
+        asker: &Asker<'_>,
         query: &Query,
         media: Result<Media, Status>,
         body: &[u8],
         told: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        let user = asker.user;
         if is_deletion(write) {
             return self.deleted(write, user, query, media, body, told).await;
         }
@@ -244,7 +246,7 @@ impl Call<'_> {
                 _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
             };
             // A webhook is asked while nothing is held: no turn for large work above all. Nothing has been written then.
-            if authorizers.learn(&mut asking, user).await.is_none() {
+            if !authorizers.learn(&mut asking, asker).await? {
                 return written.map(Answer::Object).map_err(Status::from);
             }
         }
@@ -428,6 +430,9 @@ fn approve(
         let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
         let asked = Attributes { user, verb: "create", target };
         let verdict = authorizer.decide(&asked);
+        if let Some(error) = verdict.error {
+            return Err(WriteError::Internal(error.into()));
+        }
         if verdict.decision != Decision::Allow {
             return Err(WriteError::Forbidden { of: named(), why: refusal(&asked, &verdict.reason.to_string()), cause: None });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::audit::Record;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 use uuid::Uuid;
 
@@ -18,6 +18,7 @@ use super::{
 };
 use auth::authn::Discovery;
 use codec::Media;
+use go::quote::quoted;
 
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -158,6 +159,14 @@ impl Reply {
     /// Text of a handler that needs no guard against sniffing: one passed health check.
     pub fn plain(&self, code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
         self.whole(code, TEXT, body.into())
+    }
+
+    /// 500 of who could not be asked whether this may be, in kube-apiserver's words.
+    pub(super) fn internal_error(&self, uri: &Uri, why: &str) -> Response<Full<Bytes>> {
+        let target = uri.path_and_query().map_or("/", |target| target.as_str());
+        let text = format!("Internal Server Error: {}: {why}\n", quoted(target));
+        // As Go's sanitizer, against pages that would show it.
+        self.text(StatusCode::INTERNAL_SERVER_ERROR, text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
     }
 
     /// 500 for a path that has no request info: it is told before `Cache-Control` is set (spec api-surface §0, stages 2 and 3).

@@ -3,11 +3,12 @@
 use axum::{extract::Request, response::Response};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     accept::Asked,
     admit::Admission,
-    api::{Api, Arrived, arrived, caller, connection, not_found, whole},
+    api::{Api, Arrived, arrived, asker, caller, connection, not_found, whole},
     content_type,
     incoming::{NoBody, Whole},
     listen::ConnInfo,
@@ -16,7 +17,10 @@ use super::{
     resource::sent,
     status::Status,
 };
-use crate::access::review::{self, AccessReview, Subject};
+use crate::access::{
+    Asker,
+    review::{self, AccessReview, Subject},
+};
 use crate::telemetry::{Scope, Verb};
 use crate::write::{
     failure::{Named, WriteError},
@@ -45,7 +49,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         let options = WriteOptions::parse(&line.query, Options::Create)
             .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
         let user = caller(&request);
-        let conn = connection(&request);
+        let (conn, asker) = (connection(&request), asker(&request, &user));
         let body = match Whole::read(request.into_body(), &conn, at + limit).await {
             Ok(body) => body,
             Err(NoBody::Failed(status)) => return Err(status),
@@ -59,11 +63,11 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         let mut asked = in_namespace(asked, path.namespace.as_deref())?;
         told.extend(api.writer.without_system_metadata(&mut asked));
         if let Some(admission) = Admission::of(api, &user, path) {
-            api.access.ask(&user, |authorizer| admission.confirm_put(authorizer, &asked, None)).await?;
+            api.access.ask(&asker, |authorizer| admission.confirm_put(authorizer, &asked, None)).await??;
         }
-        answer(api, review, &user, asked, &conn).await.map(Some)
+        answer(api, review, &asker, asked, &conn).await.map(Some)
     };
-    let answered = answered.await;
+    let answered = timeout_at(at + limit, answered).await.unwrap_or(Ok(None));
     let response = match answered {
         Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
         Ok(None) => {
@@ -90,13 +94,14 @@ fn in_namespace(mut object: Value, namespace: Option<&str>) -> Result<Value, Sta
     Ok(object)
 }
 
-async fn answer(api: &Api, review: &Review, user: &User, mut object: Value, conn: &ConnInfo) -> Result<Value, Status> {
+async fn answer(api: &Api, review: &Review, asker: &Asker<'_>, mut object: Value, conn: &ConnInfo) -> Result<Value, Status> {
+    let user = asker.user;
     let status = match &*review.kind {
         "SelfSubjectReview" => {
             object["metadata"] = json!({"creationTimestamp": api.writer.now()});
             json!({"userInfo": user_info(user)})
         }
-        "TokenReview" => token(api, &object["spec"], conn).await?,
+        "TokenReview" => token(api, &object["spec"], conn, asker.until).await?,
         "SelfSubjectRulesReview" => {
             let namespace = object["spec"]["namespace"].as_str().unwrap_or_default();
             if namespace.is_empty() {
@@ -108,15 +113,15 @@ async fn answer(api: &Api, review: &Review, user: &User, mut object: Value, conn
             object["spec"] = json!({});
             rules
         }
-        "SelfSubjectAccessReview" => access(api, AccessReview::Own, user, &object).await?,
-        "LocalSubjectAccessReview" => access(api, AccessReview::Local, user, &object).await?,
-        _ => access(api, AccessReview::Subject, user, &object).await?,
+        "SelfSubjectAccessReview" => access(api, AccessReview::Own, asker, &object).await?,
+        "LocalSubjectAccessReview" => access(api, AccessReview::Local, asker, &object).await?,
+        _ => access(api, AccessReview::Subject, asker, &object).await?,
     };
     object["status"] = status;
     Ok(object)
 }
 
-async fn access(api: &Api, of: AccessReview, asker: &User, object: &Value) -> Result<Value, Status> {
+async fn access(api: &Api, of: AccessReview, asker: &Asker<'_>, object: &Value) -> Result<Value, Status> {
     let wrong = review::wrong(of, object);
     if !wrong.is_empty() {
         let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
@@ -125,9 +130,9 @@ async fn access(api: &Api, of: AccessReview, asker: &User, object: &Value) -> Re
     if of == AccessReview::Local && object["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {
         return Err(Status::bad_request("namespace is required on this type: "));
     }
-    let user = if of == AccessReview::Own { asker.clone() } else { review::user(&object["spec"]) };
+    let user = if of == AccessReview::Own { asker.user.clone() } else { review::user(&object["spec"]) };
     let subject = Subject::read(user, &object["spec"]);
-    let verdict = api.access.ask(asker, |authorizer| authorizer.decide(&subject.attributes())).await;
+    let verdict = api.access.ask(asker, |authorizer| authorizer.decide(&subject.attributes())).await?;
     let mut status = json!({"allowed": verdict.decision == Decision::Allow});
     if verdict.decision == Decision::Deny {
         status["denied"] = true.into();
@@ -136,21 +141,22 @@ async fn access(api: &Api, of: AccessReview, asker: &User, object: &Value) -> Re
     if !reason.is_empty() {
         status["reason"] = reason.into();
     }
-    if let Some(ignored) = subject.ignored {
-        status["evaluationError"] = ignored.into();
+    let errors: Vec<String> = verdict.error.map(String::from).into_iter().chain(subject.ignored).collect();
+    if !errors.is_empty() {
+        status["evaluationError"] = errors.join("; ").into();
     }
     Ok(status)
 }
 
 /// Whose token it is.
-async fn token(api: &Api, spec: &Value, conn: &ConnInfo) -> Result<Value, Status> {
+async fn token(api: &Api, spec: &Value, conn: &ConnInfo, until: Instant) -> Result<Value, Status> {
     let token = spec["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
     let audiences: Vec<String> = audiences.collect();
-    Ok(match api.review_token(token, &audiences, conn.peer.ip()).await {
+    Ok(match api.review_token(token, &audiences, (conn.peer.ip(), until)).await? {
         Ok(proof) => {
             let mut status = json!({"authenticated": true, "user": user_info(&proof.user)});
             if !proof.audiences.is_empty() {

@@ -5,12 +5,13 @@ use std::time::SystemTime;
 use axum::{extract::Request, response::Response};
 use http::{Method, StatusCode};
 use serde_json::Value;
+use tokio::time::timeout_at;
 use uuid::Uuid;
 
 use super::{
     accept::Asked,
     admit::Admission,
-    api::{Api, Arrived, arrived, caller, connection, not_found, whole},
+    api::{Api, Arrived, arrived, asker, caller, connection, not_found, whole},
     content_type,
     incoming::{NoBody, Whole},
     mutate::warn,
@@ -19,7 +20,7 @@ use super::{
     resource::sent,
     status::Status,
 };
-use crate::access::directory::Cached;
+use crate::access::{Asker, directory::Cached};
 use crate::read::{failure::ReadError, target::Target};
 use crate::telemetry::{Scope, Verb};
 use crate::write::{
@@ -27,7 +28,6 @@ use crate::write::{
     options::{Verb as Options, WriteOptions},
     place::Place,
 };
-use auth::User;
 use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
 use codec::stored;
 use model::invalid::{FieldError, FieldErrorKind};
@@ -63,6 +63,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         let options = WriteOptions::parse(&line.query, Options::Create)
             .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
         let (user, conn) = (caller(&request), connection(&request));
+        let asker = asker(&request, &user);
         let body = match Whole::read(request.into_body(), &conn, at + limit).await {
             Ok(body) => body,
             Err(NoBody::Failed(status)) => return Err(status),
@@ -75,7 +76,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
         told.extend(api.writer.without_duplicate_owners(&mut asked));
         there(api, namespace, account).await?;
-        admit(api, &user, path, &asked).await?;
+        admit(api, &asker, path, &asked).await?;
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
         if let Some(record) = reply.record() {
             record.annotate("authentication.kubernetes.io/issued-credential-id", issued.credential_id);
@@ -83,7 +84,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         told.extend(issued.warning);
         Ok(Some(issued.answer))
     };
-    let answered = answered.await;
+    let answered = timeout_at(at + limit, answered).await.unwrap_or(Ok(None));
     let response = match answered {
         Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
         Ok(None) => {
@@ -110,9 +111,9 @@ async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> 
     api.writer.namespace_takes(&place).await.map_err(Status::from)?;
     match api.reader.get(&target, "").await {
         Ok(object) => {
-            // etcd may have answered in the place of a cache that is late; in time or not, the cache is asked then.
-            let _ = resource.handle.published.wait_for(object.revision, CATCH_UP).await;
-            Ok(())
+            // etcd may have answered in the place of a cache that is late.
+            let late = resource.handle.published.wait_for(object.revision, CATCH_UP).await.is_err();
+            if late { Err(Status::unavailable("the account cannot be looked up now, please try again later", 1)) } else { Ok(()) }
         }
         Err(ReadError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
@@ -120,9 +121,9 @@ async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> 
 }
 
 /// Whether this user may have such a token, if he is a kubelet.
-async fn admit(api: &Api, user: &User, path: &ResourcePath, asked: &Value) -> Result<(), Status> {
-    let Some(admission) = Admission::of(api, user, path) else { return Ok(()) };
-    api.access.ask(user, |authorizer| admission.confirm_put(authorizer, asked, None)).await.map_err(Status::from)
+async fn admit(api: &Api, asker: &Asker<'_>, path: &ResourcePath, asked: &Value) -> Result<(), Status> {
+    let Some(admission) = Admission::of(api, asker.user, path) else { return Ok(()) };
+    api.access.ask(asker, |authorizer| admission.confirm_put(authorizer, asked, None)).await?.map_err(Status::from)
 }
 
 fn issue(api: &Api, issuer: &Issuer, namespace: &str, account: &str, asked: &Value) -> Result<Issued, TokenRequestError> {

@@ -2,7 +2,7 @@
 //! after the token file, service accounts and bootstrap tokens). Knows no request.
 //!
 //! A question has [`QUESTION_TIME_MAX`]. The same token is asked about once, however many requests wait, and one address cannot have all questions under
-//! way: what is beyond the limits is refused at once, so a token that hangs delays nobody else.
+//! way: who finds no place waits for one, so a token that hangs delays nobody else for long. That there was none says nothing about a token.
 
 mod config_file;
 mod host;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use thiserror::Error;
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use crate::config;
 use crate::telemetry::Metrics;
@@ -26,11 +26,19 @@ use auth::authn::{Algorithm, Anonymous, Authenticator, Elsewhere, Identity, Proo
 use config_file::ConfigFile;
 use host::Host;
 use oidc::Issuers;
-use remote::{Kubeconfig, KubeconfigError, Trust};
+pub use remote::TooMany;
+use remote::{Crowd, Kubeconfig, KubeconfigError, Trust};
 use token_review::{TokenReviewer, Way};
 
 /// How long the answer about a token may take, whoever is asked and however often; kube-apiserver's number for a token that several requests share.
 pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// So much before the end of a request's time it is told that there was no place for its question.
+const BEFORE_THE_END: Duration = Duration::from_millis(50);
+
+/// Requests that wait for what others say of their tokens, and those of one address.
+const WAITING_MAX: usize = 4_096;
+const WAITING_EACH_MAX: usize = 1_024;
 
 /// Why there is nobody to ask. One line with the flag.
 #[derive(Debug, Error)]
@@ -115,6 +123,7 @@ pub struct Providers {
     reviewers: Vec<TokenReviewer>,
     host_wrong: Option<Arc<host::Missing>>,
     metrics: Arc<Metrics>,
+    waiting: Crowd<IpAddr>,
 }
 
 impl Providers {
@@ -129,8 +138,9 @@ impl Providers {
     ) -> Result<Arc<Providers>, ProvidersError> {
         let issuers = Issuers::start(&sources.issuers, &sources.algorithms).map_err(ProvidersError::Other)?;
         let host_wrong = sources.host.as_ref().map(Host::wrong);
-        let providers =
-            Providers { authenticator, issuers: ArcSwap::from_pointee(issuers), reviewers: sources.reviewers, host_wrong, metrics };
+        let (issuers, reviewers) = (ArcSwap::from_pointee(issuers), sources.reviewers);
+        let waiting = Crowd::new(WAITING_MAX, WAITING_EACH_MAX);
+        let providers = Providers { authenticator, issuers, reviewers, host_wrong, metrics, waiting };
         let providers = Arc::new(providers);
         if let Some(file) = sources.file {
             let providers = providers.clone();
@@ -156,28 +166,28 @@ impl Providers {
     }
 
     /// Whose token it is, for these audiences, or for those of the API when there are none. `client` is who asks.
-    pub async fn whose(&self, asked: Elsewhere, audiences: &[String], client: IpAddr) -> Identity {
-        let late = asked.refusal.clone().and("context deadline exceeded".to_owned().into());
-        let answer = self.asked_in_turn(asked, audiences, client);
-        timeout(QUESTION_TIME_MAX, answer).await.unwrap_or(Identity::Invalid(late))
-    }
-
-    async fn asked_in_turn(&self, asked: Elsewhere, audiences: &[String], client: IpAddr) -> Identity {
+    ///
+    /// # Errors
+    /// There was no place for the question `until` then, or too many wait for one already: nobody was asked.
+    pub async fn whose(&self, asked: Elsewhere, audiences: &[String], client: IpAddr, until: Instant) -> Result<Identity, TooMany> {
+        let _waiting = self.waiting.enter(client)?;
+        // It is told that there was no place before it is told that the time is over. Each question ends by itself; its time begins when it has a place.
+        let place_until = until.checked_sub(BEFORE_THE_END).unwrap_or(until);
         let mut refusal = asked.refusal;
         match self.asked_issuers(&asked.token, audiences).await {
-            Ok(Some(proof)) => return self.known(&asked.token, audiences, proof),
+            Ok(Some(proof)) => return Ok(self.known(&asked.token, audiences, proof)),
             Ok(None) => {}
             Err(why) => refusal = refusal.and(why),
         }
         let wanted = if audiences.is_empty() { self.authenticator.audiences() } else { audiences };
         for reviewer in &self.reviewers {
-            match reviewer.review(&asked.token, wanted, self.authenticator.audiences(), client).await {
-                Ok(Some(proof)) => return self.known(&asked.token, audiences, proof),
+            match reviewer.review(&asked.token, wanted, self.authenticator.audiences(), client, place_until).await? {
+                Ok(Some(proof)) => return Ok(self.known(&asked.token, audiences, proof)),
                 Ok(None) => {}
                 Err(why) => refusal = refusal.and(Refusal::from(why)),
             }
         }
-        Identity::Invalid(refusal)
+        Ok(Identity::Invalid(refusal))
     }
 
     /// What OpenID providers say; their tokens are for the audiences of the API.

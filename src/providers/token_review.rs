@@ -16,7 +16,7 @@ use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::config::{self, TokenReviewVersion};
 use auth::User;
 use auth::authn::{Proof, TokenKey, intersection, token_key};
-use remote::{Backoff, Client, Kept, Kubeconfig, Limits, Questions, retried};
+use remote::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 const QUESTIONS_MAX: usize = 256;
@@ -81,26 +81,38 @@ impl TokenReviewer {
     }
 
     fn asking(server: Server, keeps: Duration) -> TokenReviewer {
-        let questions = Questions::new(QUESTIONS_MAX, QUESTIONS_EACH_MAX);
+        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
         TokenReviewer { server: Arc::new(server), questions, kept: Kept::new(KEPT_MAX, KEPT_BYTES_MAX), keeps }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
-    pub(super) async fn review(&self, token: &str, wanted: &[String], api: &[String], client: IpAddr) -> Reviewed {
+    ///
+    /// # Errors
+    /// There was no place for the question `until` then.
+    pub(super) async fn review(
+        &self,
+        token: &str,
+        wanted: &[String],
+        api: &[String],
+        client: IpAddr,
+        until: Instant,
+    ) -> Result<Reviewed, TooMany> {
         let key = token_key(token, Some(wanted), 0);
         if let Some(kept) = self.kept.get(&key) {
-            return Ok(kept);
+            return Ok(Ok(kept));
         }
         let question = || {
             let (server, body) = (self.server.clone(), self.server.version.review(token, wanted));
             let (wanted, api) = (wanted.to_vec(), api.to_vec());
             async move { server.ask(body, &wanted, &api).await }
         };
-        let reviewed = self.questions.ask(key, client, question).await.map_err(|error| error.to_string())?;
+        let reviewed = self.questions.ask(key, client, until, question).await.inspect_err(|error| {
+            tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
+        })?;
         if let Ok(proof) = &reviewed {
             self.kept.put(key, proof.clone(), proof.as_ref().map_or(0, bytes_of), self.keeps);
         }
-        reviewed
+        Ok(reviewed)
     }
 }
 
@@ -109,6 +121,8 @@ impl Server {
         let until = Instant::now() + self.time_max;
         let answer = retried(&Backoff::WEBHOOK, until, || self.client.post(&self.url, body.clone())).await;
         let answered = match answer {
+            // kube-apiserver's words.
+            Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
             Err(error) => Err(error.to_string()),
             Ok(answer) => match answer.failure() {
                 Some(why) => Err(why),

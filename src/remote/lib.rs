@@ -7,6 +7,7 @@ mod backoff;
 mod client;
 mod connector;
 mod credentials;
+mod crowd;
 mod kept;
 mod kubeconfig;
 mod questions;
@@ -18,9 +19,10 @@ pub use backoff::{Backoff, retried};
 pub use client::{Answer, CallError, Client, Limits, Lines, Streamed, deepest};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;
+pub use crowd::{Crowd, Entered};
 pub use kept::Kept;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
-pub use questions::{Questions, TooMany};
+pub use questions::{Questions, Room, TooMany};
 pub use trust::Trust;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Questions that are on their way to another server. The same question is asked once for all that wait for it; there is a limit for all, and one for each
-//! client that asks, so that one client's questions leave room for those of others.
+//! client that asks, so that one client's questions leave room for those of others. Who finds no place waits for one, and so may as many as there is [`Room`] for.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -7,23 +7,68 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
 
-/// So many are on their way that this one is not asked.
+/// There was no place for this question in time, or too many wait for one already. It says nothing about its answer.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("too many questions are waiting for an answer")]
+#[error("too many questions are waiting for an answer, please try again later")]
 pub struct TooMany;
+
+/// How many questions may be on their way, and how many may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Questions on their way at once.
+    pub places: usize,
+    /// Those of them of one client.
+    pub places_each: usize,
+    /// Who waits at once, for a place or for an answer.
+    pub waiting: usize,
+    /// Those of them of one client.
+    pub waiting_each: usize,
+    /// Who waits for the answer to one question.
+    pub waiting_together: usize,
+}
+
+impl Room {
+    /// So many places, of which a client may have some. For each place a few may wait.
+    #[must_use]
+    pub const fn of(places: usize, places_each: usize) -> Room {
+        let (waiting, waiting_each) = (places * WAITING_FOR_EACH, places_each * WAITING_FOR_EACH);
+        Room { places, places_each, waiting, waiting_each, waiting_together: waiting_each }
+    }
+}
+
+/// Who may wait for each place that there is.
+const WAITING_FOR_EACH: usize = 16;
 
 /// See the file's header. `K` tells questions apart, `C` those who ask.
 pub struct Questions<K, C, A> {
-    under_way: Arc<Mutex<UnderWay<K, C, A>>>,
-    all_max: usize,
-    each_max: usize,
+    asked: Arc<Mutex<Asked<K, C, A>>>,
+    places: Arc<Semaphore>,
+    room: Room,
 }
 
-struct UnderWay<K, C, A> {
-    answers: HashMap<K, watch::Receiver<Option<A>>>,
-    of: HashMap<C, usize>,
+struct Asked<K, C, A> {
+    answers: HashMap<K, Arc<watch::Sender<Stage<A>>>>,
+    clients: HashMap<C, Client>,
+    /// Of all clients.
+    waiting: usize,
+}
+
+/// Kept while it waits for something, or has a question on its way.
+struct Client {
+    waiting: usize,
+    questions: usize,
+    places: Arc<Semaphore>,
+}
+
+/// How far a question is.
+enum Stage<A> {
+    /// It has no place.
+    Waits,
+    Asked,
+    Answered(A),
 }
 
 impl<K, C, A> Questions<K, C, A>
@@ -32,71 +77,145 @@ where
     C: Clone + Eq + Hash + Send + 'static,
     A: Clone + Send + Sync + 'static,
 {
-    /// At most `all_max` at once, of which `each_max` of one client.
+    /// Nothing is asked yet.
     #[must_use]
-    pub fn new(all_max: usize, each_max: usize) -> Self {
-        let under_way = UnderWay { answers: HashMap::new(), of: HashMap::new() };
-        Questions { under_way: Arc::new(Mutex::new(under_way)), all_max, each_max }
+    pub fn new(room: Room) -> Self {
+        let asked = Asked { answers: HashMap::new(), clients: HashMap::new(), waiting: 0 };
+        Questions { asked: Arc::new(Mutex::new(asked)), places: Arc::new(Semaphore::new(room.places)), room }
     }
 
-    /// Asks, or waits for who has asked the same. The question goes on when nobody waits for it any more, so it must end by itself.
+    /// Asks, or waits for who has asked the same; `until` then for a place among those that are on their way. A question that is on its way goes on when nobody waits
+    /// for it any more, so it must end by itself; one that has no place is forgotten.
     ///
     /// # Errors
-    /// When too many are on their way, or the question ended without an answer.
-    pub async fn ask<F>(&self, key: K, client: C, question: impl FnOnce() -> F) -> Result<A, TooMany>
+    /// When there is no place in time, too many wait, or the question ended without an answer.
+    pub async fn ask<F>(&self, key: K, client: C, until: Instant, question: impl FnOnce() -> F) -> Result<A, TooMany>
     where
         F: Future<Output = A> + Send + 'static,
     {
-        let mut answer = self.join(key, client, question)?;
-        let answered = answer.wait_for(Option::is_some).await;
-        answered.ok().and_then(|answer| answer.clone()).ok_or(TooMany)
-    }
-
-    fn join<F>(&self, key: K, client: C, question: impl FnOnce() -> F) -> Result<watch::Receiver<Option<A>>, TooMany>
-    where
-        F: Future<Output = A> + Send + 'static,
-    {
-        let mut under_way = lock(&self.under_way);
-        if let Some(answer) = under_way.answers.get(&key) {
-            return Ok(answer.clone());
-        }
-        let of_client = under_way.of.get(&client).copied().unwrap_or(0);
-        if under_way.answers.len() >= self.all_max || of_client >= self.each_max {
+        let (mut stage, _waiting) = self.join(key, client, question)?;
+        let placed = timeout_at(until, stage.wait_for(|stage| !matches!(stage, Stage::Waits))).await.is_ok_and(|placed| placed.is_ok());
+        if !placed {
             return Err(TooMany);
         }
-        let (tell, answer) = watch::channel(None);
-        under_way.of.insert(client.clone(), of_client + 1);
-        under_way.answers.insert(key.clone(), answer.clone());
-        let place = Place { under_way: self.under_way.clone(), key, client };
+        let answered = stage.wait_for(|stage| matches!(stage, Stage::Answered(_))).await;
+        match answered.as_deref() {
+            Ok(Stage::Answered(answer)) => Ok(answer.clone()),
+            _ => Err(TooMany),
+        }
+    }
+
+    fn join<F>(&self, key: K, client: C, question: impl FnOnce() -> F) -> Result<(watch::Receiver<Stage<A>>, Waiting<K, C, A>), TooMany>
+    where
+        F: Future<Output = A> + Send + 'static,
+    {
+        let mut asked = lock(&self.asked);
+        let of_client = asked.clients.get(&client).map_or(0, |client| client.waiting);
+        if asked.waiting >= self.room.waiting || of_client >= self.room.waiting_each {
+            return Err(TooMany);
+        }
+        if let Some(known) = asked.answers.get(&key).cloned() {
+            if known.receiver_count() >= self.room.waiting_together {
+                return Err(TooMany);
+            }
+            let stage = known.subscribe();
+            return Ok((stage, self.wait(&mut asked, client)));
+        }
+        let tell = Arc::new(watch::Sender::new(Stage::Waits));
+        let stage = tell.subscribe();
+        asked.answers.insert(key.clone(), tell.clone());
+        let waiting = self.wait(&mut asked, client.clone());
+        let of_client = asked.clients.get_mut(&client).expect("it waits");
+        of_client.questions += 1;
+        let (own, all) = (of_client.places.clone(), self.places.clone());
+        let entry = Entry { asked: self.asked.clone(), key, client, tell: tell.clone() };
         let question = question();
         tokio::spawn(async move {
+            // Its own place first: who has many questions waits for those, and not before others.
+            let placed = async { (own.acquire().await, all.acquire().await) };
+            let mut placed = std::pin::pin!(placed);
+            let _places = loop {
+                tokio::select! {
+                    places = &mut placed => break places,
+                    () = tell.closed() => {}
+                }
+                if entry.is_forgotten() {
+                    return;
+                }
+            };
+            tell.send_replace(Stage::Asked);
             let answer = question.await;
-            drop(place);
-            // Nobody may be waiting any more.
-            let _ = tell.send(Some(answer));
+            drop(entry);
+            tell.send_replace(Stage::Answered(answer));
         });
-        Ok(answer)
+        Ok((stage, waiting))
+    }
+
+    fn wait(&self, asked: &mut Asked<K, C, A>, client: C) -> Waiting<K, C, A> {
+        let places = self.room.places_each;
+        let new = || Client { waiting: 0, questions: 0, places: Arc::new(Semaphore::new(places)) };
+        asked.clients.entry(client.clone()).or_insert_with(new).waiting += 1;
+        asked.waiting += 1;
+        Waiting { asked: self.asked.clone(), client }
     }
 }
 
-/// A question's place among those under way; gives it back however the question ends.
-struct Place<K: Eq + Hash, C: Eq + Hash, A> {
-    under_way: Arc<Mutex<UnderWay<K, C, A>>>,
-    key: K,
+impl<K, C: Eq + Hash, A> Asked<K, C, A> {
+    fn tidy(&mut self, client: &C) {
+        if self.clients.get(client).is_some_and(|client| client.waiting == 0 && client.questions == 0) {
+            self.clients.remove(client);
+        }
+    }
+}
+
+/// One who waits, counted until he does not.
+struct Waiting<K, C: Clone + Eq + Hash, A> {
+    asked: Arc<Mutex<Asked<K, C, A>>>,
     client: C,
 }
 
-impl<K: Eq + Hash, C: Eq + Hash, A> Drop for Place<K, C, A> {
+impl<K, C: Clone + Eq + Hash, A> Drop for Waiting<K, C, A> {
     fn drop(&mut self) {
-        let mut under_way = lock(&self.under_way);
-        under_way.answers.remove(&self.key);
-        let left = under_way.of.get_mut(&self.client).map(|count| {
-            *count -= 1;
-            *count
-        });
-        if left == Some(0) {
-            under_way.of.remove(&self.client);
+        let mut asked = lock(&self.asked);
+        asked.waiting -= 1;
+        if let Some(client) = asked.clients.get_mut(&self.client) {
+            client.waiting -= 1;
         }
+        asked.tidy(&self.client);
+    }
+}
+
+/// A question that waits for a place or has one; it is known until this is dropped.
+struct Entry<K: Eq + Hash, C: Clone + Eq + Hash, A> {
+    asked: Arc<Mutex<Asked<K, C, A>>>,
+    key: K,
+    client: C,
+    tell: Arc<watch::Sender<Stage<A>>>,
+}
+
+impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash, A> Entry<K, C, A> {
+    /// Whether nobody waits for the answer; then nobody can join any more.
+    fn is_forgotten(&self) -> bool {
+        let mut asked = lock(&self.asked);
+        let is_forgotten = self.tell.receiver_count() == 0;
+        if is_forgotten {
+            asked.answers.remove(&self.key);
+        }
+        is_forgotten
+    }
+}
+
+impl<K: Eq + Hash, C: Clone + Eq + Hash, A> Drop for Entry<K, C, A> {
+    fn drop(&mut self) {
+        let mut asked = lock(&self.asked);
+        // The same question may have been asked anew since this one was forgotten.
+        if asked.answers.get(&self.key).is_some_and(|tell| Arc::ptr_eq(tell, &self.tell)) {
+            asked.answers.remove(&self.key);
+        }
+        if let Some(client) = asked.clients.get_mut(&self.client) {
+            client.questions -= 1;
+        }
+        asked.tidy(&self.client);
     }
 }
 
@@ -110,12 +229,31 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
+    use tokio::task::{JoinHandle, yield_now};
     use tokio::time::sleep;
 
     use super::*;
 
-    fn questions() -> Arc<Questions<&'static str, u8, u32>> {
-        Arc::new(Questions::new(3, 2))
+    type Answered = JoinHandle<Result<u32, TooMany>>;
+
+    struct Asker(Arc<Questions<&'static str, u8, u32>>);
+
+    impl Asker {
+        fn new() -> Self {
+            let room = Room { places: 3, places_each: 2, waiting: 200, waiting_each: 120, waiting_together: 100 };
+            Asker(Arc::new(Questions::new(room)))
+        }
+
+        /// Asks what takes a second, and waits so many seconds for a place, and a moment.
+        fn ask(&self, key: &'static str, client: u8, patience: u64) -> Answered {
+            let (questions, until) = (self.0.clone(), Instant::now() + Duration::from_secs(patience) + Duration::from_millis(50));
+            tokio::spawn(async move { questions.ask(key, client, until, slow).await })
+        }
+
+        fn is_empty(&self) -> bool {
+            let asked = lock(&self.0.asked);
+            asked.answers.is_empty() && asked.clients.is_empty() && asked.waiting == 0
+        }
     }
 
     async fn slow() -> u32 {
@@ -123,60 +261,93 @@ mod tests {
         1
     }
 
+    async fn of(answered: Answered) -> Result<u32, TooMany> {
+        answered.await.expect("no panic")
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_same_question_is_asked_once() {
-        let (questions, asked) = (questions(), Arc::new(AtomicU32::new(0)));
+        let (asker, asked, until) = (Asker::new(), Arc::new(AtomicU32::new(0)), Instant::now());
         let all: Vec<_> = (0..100)
             .map(|client| {
-                let (questions, asked) = (questions.clone(), asked.clone());
+                let (questions, asked) = (asker.0.clone(), asked.clone());
                 tokio::spawn(async move {
                     let question = || async move {
                         sleep(Duration::from_secs(1)).await;
                         asked.fetch_add(1, Ordering::Relaxed) + 7
                     };
-                    questions.ask("a", client, question).await
+                    questions.ask("a", client, until + Duration::from_secs(1), question).await
                 })
             })
             .collect();
         for one in all {
-            assert_eq!(one.await.expect("no panic"), Ok(7));
+            assert_eq!(of(one).await, Ok(7));
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
-        assert_eq!(questions.ask("a", 0, || async { 8 }).await, Ok(8), "it is asked again when the answer is old");
+        let until = Instant::now() + Duration::from_secs(1);
+        assert_eq!(asker.0.ask("a", 0, until, || async { 8 }).await, Ok(8), "it is asked again when the answer is old");
+        assert!(asker.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_client_leaves_room_for_others() {
-        let questions = questions();
-        let ask = |key, client| {
-            let questions = questions.clone();
-            tokio::spawn(async move { questions.ask(key, client, slow).await })
-        };
-        let first = [ask("a", 1), ask("b", 1)];
-        tokio::task::yield_now().await;
-        assert_eq!(questions.ask("c", 1, slow).await, Err(TooMany), "the client has its two");
-        let other = ask("c", 2);
-        tokio::task::yield_now().await;
-        assert_eq!(questions.ask("d", 3, slow).await, Err(TooMany), "there are three");
-        assert_eq!(questions.ask("a", 3, slow).await, Ok(1), "who joins takes no place");
+    async fn who_finds_no_place_waits_for_one_and_others_have_theirs() {
+        let (asker, began) = (Asker::new(), Instant::now());
+        let first = [asker.ask("a", 1, 0), asker.ask("b", 1, 0)];
+        yield_now().await;
+        let (patient, hasty) = (asker.ask("c", 1, 5), asker.ask("d", 1, 0));
+        assert_eq!(of(hasty).await, Err(TooMany), "the client has its two");
+        let other = asker.ask("e", 2, 0);
+        yield_now().await;
+        assert_eq!(of(asker.ask("f", 3, 0)).await, Err(TooMany), "there are three");
+        assert_eq!(of(asker.ask("a", 3, 0)).await, Ok(1), "who joins takes no place");
         for one in first.into_iter().chain([other]) {
-            assert_eq!(one.await.expect("no panic"), Ok(1));
+            assert_eq!(of(one).await, Ok(1));
         }
-        assert_eq!(questions.ask("d", 1, slow).await, Ok(1), "the places are free again");
-        let under_way = lock(&questions.under_way);
-        assert!(under_way.answers.is_empty() && under_way.of.is_empty());
+        assert_eq!((of(patient).await, began.elapsed().as_secs()), (Ok(1), 2), "asked when a place was free");
+        assert!(asker.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_counted() {
+        let asker = Asker::new();
+        let together: Vec<_> = (0..100).map(|_| asker.ask("a", 1, 9)).collect();
+        yield_now().await;
+        assert_eq!(of(asker.ask("a", 2, 9)).await, Err(TooMany), "for one answer");
+        let more: Vec<_> = (0..20).map(|_| asker.ask("b", 1, 9)).collect();
+        yield_now().await;
+        assert_eq!(of(asker.ask("c", 1, 9)).await, Err(TooMany), "of one client");
+        let others: Vec<_> = (0..80).map(|nth| asker.ask(["c", "d", "e"][nth % 3], 2, 9)).collect();
+        yield_now().await;
+        assert_eq!(of(asker.ask("g", 3, 9)).await, Err(TooMany), "of all");
+        together.iter().chain(&more).chain(&others).for_each(JoinHandle::abort);
+        sleep(Duration::from_secs(3)).await;
+        assert!(asker.is_empty(), "nothing is kept of those who left");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_question_goes_on_without_who_asked_first() {
-        let questions = questions();
-        let first = tokio::spawn({
-            let questions = questions.clone();
-            async move { questions.ask("a", 1, slow).await }
-        });
-        tokio::task::yield_now().await;
-        let second = questions.ask("a", 2, || async { 9 });
+        let asker = Asker::new();
+        let first = asker.ask("a", 1, 9);
+        yield_now().await;
+        let second = asker.0.ask("a", 2, Instant::now() + Duration::from_secs(9), || async { 9 });
         first.abort();
         assert_eq!(second.await, Ok(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_without_a_place_is_forgotten_with_those_who_wait() {
+        let asker = Asker::new();
+        let first = [asker.ask("a", 1, 9), asker.ask("b", 1, 9)];
+        yield_now().await;
+        let left = asker.ask("c", 1, 9);
+        yield_now().await;
+        left.abort();
+        yield_now().await;
+        yield_now().await;
+        assert_eq!(lock(&asker.0.asked).answers.len(), 2);
+        for one in first {
+            assert_eq!(of(one).await, Ok(1));
+        }
+        assert!(asker.is_empty());
     }
 }

@@ -132,9 +132,9 @@ impl Asking<'_> {
 }
 
 impl Authorizer for Asking<'_> {
-    /// The verdict of the first that decides; if none does, the reasons of all, a line each.
+    /// The verdict of the first that decides; if none does, the reasons of all, a line each. What went wrong on the way is told unless the answer is yes.
     fn decide(&self, asked: &Attributes<'_>) -> Verdict {
-        let mut reasons = String::new();
+        let (mut reasons, mut errors) = (String::new(), Vec::new());
         for link in &self.chain.0 {
             let verdict = match link {
                 Link::Memory(authorizer) => authorizer.decide(asked),
@@ -143,8 +143,11 @@ impl Authorizer for Asking<'_> {
                     None => return Verdict::no_opinion(""),
                 },
             };
-            if verdict.decision != Decision::NoOpinion {
-                return verdict;
+            errors.extend(verdict.error.clone());
+            match verdict.decision {
+                Decision::Allow => return verdict,
+                Decision::Deny => return Verdict { error: aggregate(&errors), ..verdict },
+                Decision::NoOpinion => {}
             }
             let reason = verdict.reason.to_string();
             if !reasons.is_empty() && !reason.is_empty() {
@@ -152,7 +155,7 @@ impl Authorizer for Asking<'_> {
             }
             reasons.push_str(&reason);
         }
-        Verdict::no_opinion(reasons)
+        Verdict { error: aggregate(&errors), ..Verdict::no_opinion(reasons) }
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> Rules {
@@ -168,6 +171,21 @@ impl Authorizer for Asking<'_> {
             all.errors.extend(rules.errors);
         }
         all
+    }
+}
+
+/// Several errors as Go's aggregate prints them: each once.
+fn aggregate(errors: &[Box<str>]) -> Option<Box<str>> {
+    let mut told: Vec<&str> = Vec::new();
+    for error in errors {
+        if !told.contains(&&**error) {
+            told.push(error);
+        }
+    }
+    match told[..] {
+        [] => None,
+        [one] => Some(one.into()),
+        _ => Some(format!("[{}]", told.join(", ")).into()),
     }
 }
 
@@ -265,9 +283,35 @@ mod tests {
         assert!(asking.open().is_none(), "it is answered");
         decide(&asking, "c");
         let other = asking.open().expect("another question");
-        asking.answer(other, webhook.failed());
+        asking.answer(other, webhook.failed("away"));
         assert_eq!(decide(&asking, "c").0, Decision::Deny);
         let rules = serde_json::to_value(asking.rules_for(&User::default(), "default")).expect("JSON");
         assert_eq!((&rules["incomplete"], &rules["evaluationError"]), (&true.into(), &format!("[no, {NO_RULES}]").into()));
+    }
+
+    #[test]
+    fn a_webhook_that_does_not_answer_is_no_judgement() {
+        let webhook = |denies_on_error| {
+            let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl: None, refused_ttl: None, denies_on_error };
+            Arc::new(Webhook::new(settings))
+        };
+        let verdict = |first_denies, last: Arc<dyn Authorizer>| {
+            let (first, second) = (webhook(first_denies), webhook(false));
+            let links = vec![Link::Webhook(first.clone()), Link::Webhook(second.clone()), Link::Memory(last)];
+            let chain = Chain(links);
+            let (mut asking, user) = (chain.asking(Duration::ZERO), User::default());
+            let asked = Attributes { user: &user, verb: "get", target: Target::Path("/x") };
+            for (webhook, why) in [(&first, "a"), (&second, "b")] {
+                asking.decide(&asked);
+                if let Some(open) = asking.open() {
+                    asking.answer(open, webhook.failed(why));
+                }
+            }
+            let verdict = asking.decide(&asked);
+            (verdict.decision, verdict.error.as_deref().map(str::to_owned))
+        };
+        assert_eq!(verdict(false, Arc::new(AlwaysAllow)), (Decision::Allow, None), "somebody else has said yes");
+        assert_eq!(verdict(false, Arc::new(AlwaysDeny)), (Decision::NoOpinion, Some("[a, b]".to_owned())));
+        assert_eq!(verdict(true, Arc::new(AlwaysAllow)), (Decision::Deny, Some("a".to_owned())));
     }
 }

@@ -124,23 +124,25 @@ pub enum Operator {
     DoesNotExist,
 }
 
-/// What an authorizer says. The `evaluationError` of an access review is no part of it: RBAC and the node authorizer tell what they could not find in the
-/// reason.
+/// What an authorizer says. RBAC and the node authorizer tell what they could not find in the reason.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Yes, no, or ask the next one.
     pub decision: Decision,
     /// Why, for reviews, audit and 403 texts; may be empty.
     pub reason: Reason,
+    /// Why somebody who was asked has not answered: the `evaluationError` of an access review. A yes has none; without a yes nothing is decided then, and who asked for
+    /// something gets 500.
+    pub error: Option<Box<str>>,
 }
 
 impl Verdict {
     /// Yes, without a reason.
-    pub const ALLOW: Verdict = Verdict { decision: Decision::Allow, reason: Reason::NONE };
+    pub const ALLOW: Verdict = Verdict { decision: Decision::Allow, reason: Reason::NONE, error: None };
 
     /// Neither yes nor no.
     pub fn no_opinion(reason: impl Into<Cow<'static, str>>) -> Verdict {
-        Verdict { decision: Decision::NoOpinion, reason: Reason::Text(reason.into()) }
+        Verdict { decision: Decision::NoOpinion, reason: Reason::Text(reason.into()), error: None }
     }
 }
 

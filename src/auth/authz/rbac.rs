@@ -369,7 +369,7 @@ impl Authorizer for RbacIndex {
         let mut dangling = Vec::new();
         for scope in scopes(namespace) {
             if let Some(bound) = self.granted(scope, asked, &mut dangling) {
-                return Verdict { decision: Decision::Allow, reason: Reason::Granted(Grant(bound.clone())) };
+                return Verdict { decision: Decision::Allow, reason: Reason::Granted(Grant(bound.clone())), error: None };
             }
         }
         if dangling.is_empty() {

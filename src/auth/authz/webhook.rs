@@ -177,15 +177,21 @@ impl Webhook {
         Ok(verdict)
     }
 
-    /// What it means that there is no answer.
+    /// What it means that there is no answer, for this reason.
     #[must_use]
-    pub fn failed(&self) -> Verdict {
+    pub fn failed(&self, why: &str) -> Verdict {
         let decision = if self.settings.denies_on_error { Decision::Deny } else { Decision::NoOpinion };
-        Verdict { decision, ..Verdict::no_opinion("") }
+        Verdict { decision, error: Some(why.into()), ..Verdict::no_opinion("") }
     }
 }
 
 impl Question {
+    /// Bytes that are sent for it, but for what is around it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.spec.len()
+    }
+
     fn key(&self) -> [u8; 32] {
         Sha256::digest(&self.spec).into()
     }
@@ -356,8 +362,8 @@ mod tests {
         ] {
             assert!(webhook.answered(&question, answer.as_bytes(), Duration::ZERO).is_err(), "{answer}");
         }
-        assert_eq!(webhook.failed().decision, Decision::NoOpinion);
+        assert_eq!(webhook.failed("away").decision, Decision::NoOpinion);
         let strict = Webhook::new(Settings { denies_on_error: true, ..webhook.settings.clone() });
-        assert_eq!(strict.failed().decision, Decision::Deny);
+        assert_eq!((strict.failed("away").decision, strict.failed("away").error.as_deref()), (Decision::Deny, Some("away")));
     }
 }

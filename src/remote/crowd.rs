@@ -1,0 +1,88 @@
+//! Those who wait for something, counted: there is a limit for all, and one for each client.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::TooMany;
+
+/// See the file's header. `C` is who waits.
+#[derive(Debug)]
+pub struct Crowd<C> {
+    waiting: Arc<Mutex<Waiting<C>>>,
+    all_max: usize,
+    each_max: usize,
+}
+
+#[derive(Debug)]
+struct Waiting<C> {
+    all: usize,
+    of: HashMap<C, usize>,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub struct Entered<C: Eq + Hash> {
+    waiting: Arc<Mutex<Waiting<C>>>,
+    client: C,
+}
+
+impl<C: Clone + Eq + Hash> Crowd<C> {
+    /// At most `all_max` at once, of which `each_max` of one client.
+    #[must_use]
+    pub fn new(all_max: usize, each_max: usize) -> Self {
+        Crowd { waiting: Arc::new(Mutex::new(Waiting { all: 0, of: HashMap::new() })), all_max, each_max }
+    }
+
+    /// One more of this client.
+    ///
+    /// # Errors
+    /// There are as many as may be.
+    pub fn enter(&self, client: C) -> Result<Entered<C>, TooMany> {
+        let mut waiting = lock(&self.waiting);
+        let of_client = waiting.of.get(&client).copied().unwrap_or(0);
+        if waiting.all >= self.all_max || of_client >= self.each_max {
+            return Err(TooMany);
+        }
+        waiting.all += 1;
+        waiting.of.insert(client.clone(), of_client + 1);
+        Ok(Entered { waiting: self.waiting.clone(), client })
+    }
+}
+
+impl<C: Eq + Hash> Drop for Entered<C> {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.waiting);
+        waiting.all -= 1;
+        let left = waiting.of.get_mut(&self.client).map(|count| {
+            *count -= 1;
+            *count
+        });
+        if left == Some(0) {
+            waiting.of.remove(&self.client);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while the lock is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_share_and_nothing_is_kept_of_who_left() {
+        let crowd = Crowd::new(3, 2);
+        let first = [crowd.enter(1), crowd.enter(1)];
+        assert!(crowd.enter(1).is_err() && first.iter().all(Result::is_ok));
+        let other = crowd.enter(2);
+        assert!(other.is_ok() && crowd.enter(3).is_err());
+        drop(first);
+        assert!(crowd.enter(3).is_ok());
+        drop(other);
+        assert!(lock(&crowd.waiting).of.is_empty() && lock(&crowd.waiting).all == 0);
+    }
+}
