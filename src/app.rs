@@ -287,6 +287,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     });
     tokio::spawn(ports::tell(config.listeners.clone(), api.clone()));
     if let Some(replica) = &replica {
+        tokio::spawn(replica.clone().follow_trusted(api.resources.clone(), prefix.as_str().into()));
         tokio::spawn(replica.clone().look());
     }
     let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };

@@ -134,6 +134,7 @@ const QUIET: &[&str] = &[
     "handon/documents.rs",
     "handon/headers.rs",
     "handon/identity.rs",
+    "handon/trusted.rs",
     "go/",
     "http2/",
     "model/",

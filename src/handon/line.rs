@@ -28,10 +28,14 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an upstream that speaks only HTTP/1.1 is believed to go on so.
 const HTTP1_FOR: Duration = Duration::from_secs(60);
 
+/// Streams of one connection that are reset, until it takes no more requests: servers end a connection on which too many are (Envoy 500, nginx and Go by how many
+/// are at work at once, h2 what comes too late for 1,024), and with it what others have on it.
+pub(crate) const RESETS_MAX: usize = 100;
+
 /// See the file's header. `B` is the body of the requests.
 pub(crate) struct Line<B> {
     connection: Option<Connecting<B>>,
-    streams: Arc<AtomicUsize>,
+    streams: Arc<Streams>,
     used: Instant,
 }
 
@@ -54,20 +58,40 @@ impl<B> Clone for Connection<B> {
     }
 }
 
+/// The streams of a line.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    open: AtomicUsize,
+    /// Of its connection, as far as it was we who reset them.
+    reset: AtomicUsize,
+}
+
+impl Streams {
+    /// Requests that are under way.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
 /// One of the streams of a line.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct Place(Arc<Streams>);
 
 impl Place {
-    pub(crate) fn take(streams: &Arc<AtomicUsize>) -> Place {
-        streams.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn take(streams: &Arc<Streams>) -> Place {
+        streams.open.fetch_add(1, Ordering::Relaxed);
         Place(Arc::clone(streams))
+    }
+
+    /// Its stream was ended before its end.
+    pub(crate) fn was_reset(&self) {
+        self.0.reset.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -83,7 +107,17 @@ where
 
     /// Requests that are under way.
     pub(crate) fn streams(&self) -> usize {
-        self.streams.load(Ordering::Relaxed)
+        self.streams.open()
+    }
+
+    /// Whether so many of its streams were reset that its connection should take no more. Those that are under way go on.
+    pub(crate) fn is_worn(&self) -> bool {
+        self.streams.reset.load(Ordering::Relaxed) >= RESETS_MAX
+    }
+
+    /// What is left of it when it takes no more requests.
+    pub(crate) fn retire(self) -> Arc<Streams> {
+        self.streams
     }
 
     /// A place, and the connection to wait for: the one there is, if it can still be used.
@@ -96,6 +130,8 @@ where
             Some(Err(_)) => false,
         });
         let connection = usable.unwrap_or_else(|| {
+            // Those who hold places of the lost one give them back to what they were taken of.
+            self.streams.reset.store(0, Ordering::Relaxed);
             // A task of its own: who began it may leave, and others wait for it.
             let made = tokio::spawn(connect(connector.clone(), server.clone()));
             let made = async { made.await.unwrap_or_else(|_| Err("the connection was given up".to_owned())) };

@@ -1,4 +1,5 @@
-//! The body of a request that can be sent once more, as long as it is short: for a server that says that it has not looked at the request.
+//! The body of a request that can be sent once more, as long as it is short: for a server that says that it has not looked at the request. Trailers end it: they could
+//! name what was taken out of the head.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,7 +86,7 @@ where
             this.sent += 1;
             return Poll::Ready(Some(Ok(Frame::data(piece.clone()))));
         }
-        let frame = ready!(Pin::new(&mut kept.body).poll_frame(cx));
+        let frame = ready!(Pin::new(&mut kept.body).poll_frame(cx)).filter(|frame| !frame.as_ref().is_ok_and(Frame::is_trailers));
         match &frame {
             Some(Ok(frame)) => match frame.data_ref() {
                 Some(data) if kept.is_whole && kept.bytes + data.len() <= KEPT_BYTES_MAX => {
@@ -93,7 +94,7 @@ where
                     kept.pieces.push(data.clone());
                     this.sent += 1;
                 }
-                // Too long, or trailers: what is kept is of no use any more.
+                // Too long: what is kept is of no use any more.
                 _ => {
                     kept.is_whole = false;
                     this.sent = 0;
@@ -172,6 +173,18 @@ mod tests {
             let mut third = source.again().expect("it is short");
             assert_eq!(next(&mut third), Some(Ok(1)));
         }
+    }
+
+    #[test]
+    fn trailers_end_it() {
+        let trailers =
+            http::HeaderMap::from_iter([(http::HeaderName::from_static("x-remote-user"), http::HeaderValue::from_static("root"))]);
+        let frames = [Ok(Frame::data(Bytes::from_static(b"a"))), Ok(Frame::trailers(trailers))];
+        let body = http_body_util::StreamBody::new(futures_util::stream::iter(frames.map(|frame: Result<_, Infallible>| frame)));
+        let mut sent = Replay::new(body);
+        let mut next = || Pin::new(&mut sent).poll_frame(&mut Context::from_waker(std::task::Waker::noop()));
+        assert!(matches!(next(), Poll::Ready(Some(Ok(frame))) if frame.is_data()));
+        assert!(matches!(next(), Poll::Ready(None)));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
@@ -19,9 +19,11 @@ use percent_encoding::percent_decode_str;
 use remote::{Authorization, Connector, Kubeconfig, Versions, deepest};
 use thiserror::Error;
 
+use super::given_up::{Owner, Sending, leave};
 use super::headers::upgrade;
 use super::identity::Manner;
-use super::line::{Connecting, Connection, Line, Place};
+use super::line::{Connecting, Connection, Line, Place, Streams};
+use super::patience::GivenUp;
 use super::replay::Replay;
 
 /// Streams on one HTTP/2 connection from which on another connection is made, so that a few slow readers do not hold the others' window.
@@ -53,6 +55,18 @@ pub enum UpstreamError {
     /// Nothing was sent: as many requests are under way as may be.
     #[error("too many requests are handed on at once")]
     TooMany,
+    /// Nothing was sent: this client has given up too many requests lately.
+    #[error("this client has given up too many requests, please try again later")]
+    GivenUp(Duration),
+}
+
+/// Who asks, as far as it matters for the way there.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// Who is charged for what is given up: a user's name, or the address of who has none.
+    pub name: &'a str,
+    /// Nobody is named to upstream.
+    pub is_nobody: bool,
 }
 
 /// Upstream's answer.
@@ -72,11 +86,12 @@ pub struct Upgraded {
     _place: Place,
 }
 
-/// The body of an answer. Its stream is given up when it is dropped.
+/// The body of an answer. What is left of it when it is dropped is read if it is short; else its stream is reset.
 #[derive(Debug)]
 pub struct Body {
-    incoming: Incoming,
-    _place: Option<Place>,
+    incoming: Option<Incoming>,
+    place: Option<Place>,
+    owner: Owner,
 }
 
 /// Where upstream is, and how it learns who asks.
@@ -98,7 +113,10 @@ pub struct Upstream<B> {
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
-    singles: Arc<AtomicUsize>,
+    singles: Arc<Streams>,
+    /// What is under way on connections that take no more requests.
+    retired: Mutex<Vec<Arc<Streams>>>,
+    given_up: Arc<GivenUp>,
     /// It has said that whom we name is who asks.
     believed: AtomicBool,
 }
@@ -126,6 +144,8 @@ where
             connector: at.connector(Versions::All)?,
             single: client(at.connector(Versions::Http1)?),
             singles: Arc::default(),
+            retired: Mutex::default(),
+            given_up: Arc::default(),
             believed: AtomicBool::new(false),
             manner,
             at,
@@ -159,9 +179,15 @@ where
     /// Requests of nobody go over HTTP/1.1: a kube-apiserver takes no more requests on an HTTP/2 connection that has brought one (its
     /// `UnauthenticatedHTTP2DOSMitigation`). What upstream says it has not looked at is sent again.
     ///
+    /// A request that is given up keeps its place until upstream is done with it; who gives up many at once has to pause.
+    ///
     /// # Errors
     /// When there is no answer.
-    pub async fn send(&self, mut request: Request<B>, of_nobody: bool) -> Result<Answer, UpstreamError> {
+    pub async fn send(&self, mut request: Request<B>, client: Client<'_>) -> Result<Answer, UpstreamError> {
+        if let Some(pause) = self.given_up.pause(client.name, Instant::now()) {
+            return Err(UpstreamError::GivenUp(pause));
+        }
+        let owner = Owner { client: client.name.into(), given_up: Arc::clone(&self.given_up) };
         *request.uri_mut() = self.target(request.uri())?;
         if self.manner == Manner::Impersonation
             && let Some(ours) = self.authorization.header().await.map_err(UpstreamError::Unreachable)?
@@ -169,7 +195,7 @@ where
             request.headers_mut().insert(AUTHORIZATION, ours);
         }
         let wants_upgrade = upgrade(request.headers()).is_some();
-        let is_apart = wants_upgrade || of_nobody;
+        let is_apart = wants_upgrade || client.is_nobody;
         let (head, body) = request.into_parts();
         let body = Replay::new(body);
         let source = body.source();
@@ -181,7 +207,7 @@ where
         };
         let (mut request, mut tries) = (with(body), 0);
         let (mut response, place) = loop {
-            let Unanswered { error, is_unread } = match self.once(request, is_apart).await {
+            let Unanswered { error, is_unread } = match self.once(request, is_apart, &owner).await {
                 Ok(answer) => break answer,
                 Err(unanswered) => unanswered,
             };
@@ -195,11 +221,12 @@ where
         }
         let (upgraded, place) =
             if has_changed { (Some(Upgraded { io: hyper::upgrade::on(&mut response), _place: place }), None) } else { (None, Some(place)) };
-        Ok(Answer { response: response.map(|incoming| Body { incoming, _place: place }), upgraded })
+        let response = response.map(|incoming| Body { incoming: Some(incoming), place, owner });
+        Ok(Answer { response, upgraded })
     }
 
     /// Sends it over a line, or apart; or apart because upstream speaks no HTTP/2.
-    async fn once(&self, request: Request<Replay<B>>, is_apart: bool) -> Result<(Response<Incoming>, Place), Unanswered> {
+    async fn once(&self, request: Request<Replay<B>>, is_apart: bool, owner: &Owner) -> Result<(Response<Incoming>, Place), Unanswered> {
         let lost = |error| Unanswered { error, is_unread: false };
         let place = if is_apart {
             self.apart().map_err(lost)?
@@ -208,18 +235,24 @@ where
             match connecting.await.map_err(|why| lost(UpstreamError::Unreachable(why)))? {
                 Connection::Http1(_) => place,
                 Connection::Http2(mut sender) => {
-                    let sent = sender.try_send_request(request).await;
-                    return sent.map(|response| (response, place)).map_err(|mut failed| Unanswered {
-                        error: UpstreamError::Broken(deepest(failed.error())),
-                        is_unread: failed.take_message().is_some() || is_unread(failed.error()),
-                    });
+                    let sent = async move {
+                        sender.try_send_request(request).await.map_err(|mut failed| Unanswered {
+                            error: UpstreamError::Broken(deepest(failed.error())),
+                            is_unread: failed.take_message().is_some() || is_unread(failed.error()),
+                        })
+                    };
+                    return Sending::new(sent, place, owner).await;
                 }
             }
         };
-        self.single.request(request).await.map(|response| (response, place)).map_err(|failed| {
-            let why = deepest(&failed);
-            lost(if failed.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) })
-        })
+        let sent = self.single.request(request);
+        let sent = async move {
+            sent.await.map_err(|failed| {
+                let why = deepest(&failed);
+                lost(if failed.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) })
+            })
+        };
+        Sending::new(sent, place, owner).await
     }
 
     /// The same path and query there.
@@ -237,7 +270,7 @@ where
 
     /// A place for a request that has a connection of its own.
     fn apart(&self) -> Result<Place, UpstreamError> {
-        if self.singles.load(Ordering::Relaxed) >= LINES_MAX * STREAMS_MAX {
+        if self.singles.open() >= LINES_MAX * STREAMS_MAX {
             return Err(UpstreamError::TooMany);
         }
         Ok(Place::take(&self.singles))
@@ -247,6 +280,7 @@ where
     fn line(&self) -> Result<(Connecting<B>, Place), UpstreamError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter_mut().for_each(Line::rest);
+        self.retire(&mut lines);
         let least = lines.iter().map(Line::streams).enumerate().min_by_key(|(_, streams)| *streams);
         let number = match least {
             Some((number, streams)) if streams < STREAMS_WANTED => number,
@@ -262,6 +296,17 @@ where
             }
         };
         Ok(lines[number].take(&self.connector, &self.at.url("")))
+    }
+
+    /// Lets those take no more requests on which many streams were reset. What is under way on them goes on.
+    fn retire(&self, lines: &mut Vec<Line<B>>) {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.retain(|streams| streams.open() > 0);
+        while retired.len() < LINES_MAX
+            && let Some(worn) = lines.iter().position(Line::is_worn)
+        {
+            retired.push(lines.swap_remove(worn).retire());
+        }
     }
 }
 
@@ -298,15 +343,28 @@ impl http_body::Body for Body {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.incoming).poll_frame(cx)
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(incoming).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            self.incoming = None;
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.incoming.as_ref().is_none_or(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), http_body::Body::size_hint)
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if let (false, Some(incoming), Some(place)) = (http_body::Body::is_end_stream(self), self.incoming.take(), self.place.take()) {
+            leave(incoming, place, &self.owner);
+        }
     }
 }
 
@@ -319,9 +377,12 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     use super::*;
+    use crate::patience::GIVEN_UP_MAX;
 
     const BODY: Bytes = Bytes::from_static(b"abc");
     const SOON: Duration = Duration::from_secs(30);
+    const JANE: Client<'_> = Client { name: "jane", is_nobody: false };
+    const JOE: Client<'_> = Client { name: "joe", is_nobody: false };
 
     async fn server(protocols: &[&[u8]]) -> Server {
         Server::speaking(protocols, |asked| Reaction::Answer(200, "text/plain", asked.body.clone())).await
@@ -336,7 +397,7 @@ mod tests {
 
     async fn echoed(upstream: &Upstream<Full<Bytes>>) -> Result<Bytes, String> {
         let request = Request::builder().uri("/a").body(Full::new(BODY)).expect("a request");
-        let answer = upstream.send(request, false).await.map_err(|error| error.to_string())?;
+        let answer = upstream.send(request, JANE).await.map_err(|error| error.to_string())?;
         Ok(answer.response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes())
     }
 
@@ -398,5 +459,74 @@ mod tests {
         for _ in 0..3 {
             assert!(echoed(&upstream).await.is_err_and(|why| why.contains("refused")));
         }
+    }
+
+    fn asked() -> Request<Full<Bytes>> {
+        Request::builder().uri("/a").body(Full::new(BODY)).expect("a request")
+    }
+
+    fn open(upstream: &Upstream<Full<Bytes>>) -> usize {
+        upstream.lines.lock().expect("no panic").iter().map(Line::streams).sum()
+    }
+
+    /// Each takes a while; all of those who have asked leave at once.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_given_up_keeps_its_place_until_upstream_is_done() {
+        let server = Server::speaking(&[b"h2"], |asked| {
+            Reaction::After(Duration::from_millis(700), Box::new(Reaction::Answer(200, "text/plain", asked.body.clone())))
+        })
+        .await;
+        let upstream = upstream(&server);
+        let crowd: Vec<_> = (0..100)
+            .map(|_| {
+                let upstream = Arc::clone(&upstream);
+                tokio::spawn(async move { timeout(Duration::from_millis(300), upstream.send(asked(), JANE)).await.is_ok() })
+            })
+            .collect();
+        for one in crowd {
+            assert!(!one.await.expect("no panic"), "it was given up");
+        }
+        assert_eq!(open(&upstream), 100, "upstream is at work on them");
+        let patience = Instant::now() + SOON;
+        while open(&upstream) > 0 && Instant::now() < patience {
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!((open(&upstream), server.asked().len()), (0, 100), "each has ended");
+        assert!(upstream.lines.lock().expect("no panic").iter().all(|line| !line.is_worn()));
+    }
+
+    /// Answers without an end can only be reset.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn resets_wear_no_connection_out() {
+        let server = Server::speaking(&[b"h2"], |_| Reaction::Giant).await;
+        let upstream = upstream(&server);
+        let of_joe = upstream.send(asked(), JOE).await.expect("an answer");
+        let has_worn = || upstream.lines.lock().expect("no panic").iter().any(Line::is_worn);
+        // Each of somebody else: nobody has to pause.
+        let patience = Instant::now() + SOON * 4;
+        for nth in 0.. {
+            if has_worn() || Instant::now() > patience {
+                break;
+            }
+            let name = nth.to_string();
+            drop(upstream.send(asked(), Client { name: &name, is_nobody: false }).await.expect("an answer"));
+        }
+        assert!(has_worn());
+        let more = upstream.send(asked(), JOE).await.expect("an answer");
+        assert!(!has_worn() && !upstream.retired.lock().expect("no panic").is_empty(), "it takes no more requests");
+        let mut body = of_joe.response.into_body();
+        assert!(body.frame().await.is_some_and(|frame| frame.is_ok()), "what is under way on it goes on");
+        drop((more, body));
+    }
+
+    #[tokio::test]
+    async fn who_has_given_up_too_much_pauses_and_others_do_not() {
+        let server = server(&[b"h2"]).await;
+        let upstream = upstream(&server);
+        (0..GIVEN_UP_MAX * 4).for_each(|_| upstream.given_up.count("jane", Instant::now()));
+        let refused = upstream.send(asked(), JANE).await;
+        assert!(matches!(refused, Err(UpstreamError::GivenUp(pause)) if pause > Duration::from_secs(10)), "{refused:?}");
+        assert_eq!(server.connections(), 0, "upstream hears nothing of it");
+        upstream.send(asked(), JOE).await.expect("an answer");
     }
 }

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use handon::{
-    Answer, Answerer, Asked, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Standing, Upstream, UpstreamError,
-    answerer, headers,
+    Answer, Answerer, Asked, CONFIG_MAP, Client, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Standing, Trusted, Upstream,
+    UpstreamError, answerer, headers,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -40,7 +40,7 @@ use super::{
     tunnel::Tunnel,
     upgraded::{Handshake, Protocol},
 };
-use crate::registry::ServedResources;
+use crate::registry::{Resource, ServedResources};
 use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};
@@ -76,6 +76,8 @@ pub struct Replica {
     release: Release,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
+    /// In which headers it believes front proxies, once that is known.
+    trusted: ArcSwapOption<Trusted>,
     looped: Notify,
 }
 
@@ -108,7 +110,16 @@ impl Replica {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
         let release = Release::new(kube::MINOR);
-        Ok(Self { upstream, hop, metrics, documents: Arc::default(), release, trouble: ArcSwapOption::empty(), looped: Notify::new() })
+        Ok(Self {
+            upstream,
+            hop,
+            metrics,
+            documents: Arc::default(),
+            release,
+            trouble: ArcSwapOption::empty(),
+            trusted: ArcSwapOption::empty(),
+            looped: Notify::new(),
+        })
     }
 
     /// The files that say where it is, and who we are there.
@@ -120,10 +131,67 @@ impl Replica {
     /// What `/readyz` says of upstream. Reads go on without it, once it is known that it was there and believed us.
     pub(super) fn wrong(&self) -> Option<Wrong> {
         let trouble = self.trouble.load_full();
+        if let Some(missing) = self.missing() {
+            return Some(Wrong::fails(missing));
+        }
         if self.upstream.now().is_believed() {
-            return trouble.map(|why| Wrong::noted(&**why));
+            return trouble.map(|why| (*why).clone()).or_else(|| self.besides()).map(Wrong::noted);
         }
         Some(Wrong::fails(trouble.map_or_else(|| "it has not been asked yet".to_owned(), |why| (*why).clone())))
+    }
+
+    /// What of what we tell it of clients it would not believe.
+    fn missing(&self) -> Option<String> {
+        let missing = self.trusted.load().as_ref()?.missing().filter(|_| self.upstream.now().manner() == Manner::FrontProxy)?;
+        Some(format!("it does not believe what is told of {missing}: see its --requestheader-… flags"))
+    }
+
+    /// What else is not as it should be with what it believes of a front proxy.
+    fn besides(&self) -> Option<String> {
+        let trusted = self.trusted.load_full().filter(|_| self.upstream.now().manner() == Manner::FrontProxy)?;
+        let unheard = trusted.unheard().map(|unheard| format!("it does not believe what is told of {unheard}"));
+        let besides =
+            trusted.besides().map(|besides| format!("it also believes the headers {besides}, which are taken out of what clients send"));
+        let all: Vec<String> = unheard.into_iter().chain(besides).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Follows in which headers upstream believes front proxies, as it tells in a ConfigMap, until the process ends.
+    pub async fn follow_trusted(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
+        let (namespace, name) = CONFIG_MAP;
+        let config_maps = resources.load().find("", "v1", "configmaps").cloned();
+        let is_known = |resource: &Arc<Resource>| resource.handle.included.as_ref().is_none_or(|included| included.has(namespace));
+        let Some(config_maps) = config_maps.filter(is_known) else {
+            tracing::warn!(
+                "which headers upstream believes is not in this server's memory; only X-Remote-… is taken out of what clients send"
+            );
+            return self.trusted.store(Some(Arc::default()));
+        };
+        let key = Bytes::from(format!("{prefix}{}/{namespace}/{name}", config_maps.served.storage.id));
+        let mut seen = None;
+        loop {
+            let (store, keys) = config_maps.handle.published.next(&mut seen).await;
+            if keys.is_some_and(|keys| !keys.contains(&key)) {
+                continue;
+            }
+            let read = store.find(&key).map(|object| {
+                let mut json = Vec::new();
+                config_maps.forms.whole().form.object_into(object, &mut json);
+                Trusted::read(&json)
+            });
+            match read {
+                Some(Ok(trusted)) => self.trusted.store(Some(Arc::new(trusted))),
+                // Not there yet, or not any more: what was known counts on.
+                None => drop(self.trusted.compare_and_swap(&None::<Arc<Trusted>>, Some(Arc::default()))),
+                Some(Err(why)) => {
+                    tracing::warn!(namespace, name, %why, "which headers upstream believes cannot be read");
+                    self.trusted.compare_and_swap(&None::<Arc<Trusted>>, Some(Arc::default()));
+                }
+            }
+            for why in self.missing().into_iter().chain(self.besides()) {
+                tracing::warn!(upstream = %self.upstream.now().url(), %why, "upstream believes other headers than this server sends");
+            }
+        }
     }
 
     /// Ends when upstream turns out to be this server itself.
@@ -161,7 +229,7 @@ impl Replica {
     /// A request of nobody in particular.
     fn look_request(&self, manner: Manner) -> Result<Request, String> {
         let mut request = Request::new(Body::empty());
-        headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false);
+        headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false, &Trusted::default());
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let looker = User { name: LOOKER.to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
         manner.name(&looker, None, request.headers_mut()).map_err(|error| error.to_string())?;
@@ -198,7 +266,8 @@ impl Replica {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             *request.body_mut() = Body::from(r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
         }
-        let Answer { response, .. } = upstream.send(request, manner == Manner::OwnToken).await.map_err(|error| error.to_string())?;
+        let looker = Client { name: LOOKER, is_nobody: manner == Manner::OwnToken };
+        let Answer { response, .. } = upstream.send(request, looker).await.map_err(|error| error.to_string())?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
         match (status, manner) {
@@ -244,7 +313,9 @@ impl Replica {
             let request = Request::from_parts(head, body);
             let is_nobody =
                 user.name == ANONYMOUS || upstream.manner() == Manner::OwnToken && !request.headers().contains_key(AUTHORIZATION);
-            let answer = upstream.send(request, is_nobody).await.map_err(|error| failure(&error, &method))?;
+            let address = conn.peer.ip().to_canonical().to_string();
+            let name = if user.name == ANONYMOUS { &address } else { &user.name };
+            let answer = upstream.send(request, Client { name, is_nobody }).await.map_err(|error| failure(&error, &method))?;
             Ok::<_, Status>((answer, client, look))
         };
         let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
@@ -279,6 +350,13 @@ impl Replica {
                 1,
             ));
         }
+        let trusted = self.trusted.load_full();
+        if trusted.is_none() && manner == Manner::FrontProxy {
+            return Err(Status::unavailable(
+                "it is not known yet in which headers the API server behind this one believes front proxies",
+                1,
+            ));
+        }
         if head.headers.keys_len() > HEADERS_MAX {
             return Err(Status::bad_request(format!("more than {HEADERS_MAX} headers")));
         }
@@ -287,7 +365,13 @@ impl Replica {
             head.headers.remove(UPGRADE);
         }
         let sent = head.extensions.remove::<Sent>();
-        headers::outward(&mut head.headers, &self.hop, &client.to_canonical().to_string(), manner.keeps_impersonation());
+        headers::outward(
+            &mut head.headers,
+            &self.hop,
+            &client.to_canonical().to_string(),
+            manner.keeps_impersonation(),
+            &trusted.unwrap_or_default(),
+        );
         let token = sent.as_ref().and_then(|sent| sent.authorization.as_ref());
         manner.name(user, token, &mut head.headers).map_err(|error| Status::bad_request(error.to_string()))?;
         if let Some(sent) = &sent {
@@ -319,6 +403,9 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
     let why = format!("the API server behind this one does not answer: {error}");
     match error {
         UpstreamError::TooMany => Status::too_many_requests(error.to_string(), 1),
+        UpstreamError::GivenUp(pause) => {
+            Status::too_many_requests(error.to_string(), u32::try_from(pause.as_secs() + 1).unwrap_or(u32::MAX))
+        }
         UpstreamError::BadTarget(_) => Status::bad_request(error.to_string()),
         UpstreamError::Unreachable(_) => Status::unavailable(why, 1),
         // A client must not repeat by itself what may have been done.
