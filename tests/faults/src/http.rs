@@ -51,6 +51,8 @@ pub(crate) struct Listener {
     token: Option<String>,
     /// On whose behalf a front proxy comes: the user and his only group.
     brought: Option<[String; 2]>,
+    /// As whom one acts.
+    acting: Option<String>,
 }
 
 #[derive(Clone)]
@@ -69,7 +71,7 @@ impl Listener {
     /// Plain HTTP on loopback.
     #[must_use]
     pub(crate) fn plain(port: u16) -> Self {
-        Self { port, tls: None, token: None, brought: None }
+        Self { port, tls: None, token: None, brought: None, acting: None }
     }
 
     /// HTTPS with a bearer token.
@@ -80,13 +82,19 @@ impl Listener {
         let http1 = TlsConnector::from(Arc::new(config.clone()));
         config.alpn_protocols = vec![b"h2".to_vec()];
         let http2 = TlsConnector::from(Arc::new(config));
-        Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()), brought: None }
+        Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()), brought: None, acting: None }
     }
 
     /// The same for whom this token names.
     #[must_use]
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    /// The same for somebody who acts as this user.
+    #[must_use]
+    pub(crate) fn acting_as(&self, user: &str) -> Self {
+        Self { acting: Some(user.to_owned()), ..self.clone() }
     }
 
     /// The same for a front proxy, who has a certificate instead of a token and comes on behalf of this user.
@@ -171,7 +179,13 @@ impl Listener {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io)).await.context("handshake")?;
         // Ends with the last response body: hyper closes when the sender is gone and the body is read or dropped.
         tokio::spawn(connection);
-        Ok(Talk { sender, authority: self.authority(), token: self.token.clone(), brought: self.brought.clone() })
+        Ok(Talk {
+            sender,
+            authority: self.authority(),
+            token: self.token.clone(),
+            brought: self.brought.clone(),
+            acting: self.acting.clone(),
+        })
     }
 
     /// Status and whole body of a GET, within `patience`.
@@ -193,6 +207,7 @@ pub(crate) struct Talk {
     authority: String,
     token: Option<String>,
     brought: Option<[String; 2]>,
+    acting: Option<String>,
 }
 
 impl Talk {
@@ -205,6 +220,9 @@ impl Talk {
         }
         if let Some([user, group]) = &self.brought {
             request = request.header("X-Remote-User", user).header("X-Remote-Group", group);
+        }
+        if let Some(user) = &self.acting {
+            request = request.header("Impersonate-User", user);
         }
         if let Some((media, _)) = &body {
             request = request.header(header::CONTENT_TYPE, *media);

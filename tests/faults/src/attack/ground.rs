@@ -15,7 +15,10 @@ use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout_at};
 
 use crate::{
-    attack::options::Attacks,
+    attack::{
+        options::{Attack, Attacks},
+        others::Others,
+    },
     etcd::{self, Etcd},
     http::Listener,
     object::{Draft, Resource::ConfigMaps},
@@ -67,22 +70,25 @@ impl Target {
 pub(super) struct Ground {
     pub(super) server: Server,
     pub(super) target: Target,
+    _others: Others,
     _etcd: Etcd,
 }
 
 impl Ground {
-    pub(super) async fn start(options: &Options, dir: &Path, seed: Seed, wishes: Wishes) -> Result<Self> {
+    pub(super) async fn start(options: &Options, dir: &Path, attack: Attack, wishes: Wishes) -> Result<Self> {
         let ports = options.ports();
         let etcd = Etcd::start(&options.etcd, dir, &ports, &[QUOTA]).await?;
-        match seed {
+        match attack.seed() {
             Seed::Nothing => {}
             Seed::Small => seed_small(ports.etcd(0), options.attacks.objects()).await?,
             Seed::Large => seed_large(ports.etcd(0), options.attacks.large_objects()).await?,
         }
-        let server = Server::start(options, dir, &[ports.etcd(0)], Wishes { secure: true, ..wishes }).await?;
+        let others = Others::start(attack, options, dir).await?;
+        let args = [wishes.args, others.args.clone()].concat();
+        let server = Server::start(options, dir, &[ports.etcd(0)], Wishes { secure: true, args, ..wishes }).await?;
         let (plain, secure) = (server.listener.clone(), server.secure.clone());
         let target = Target { plain, secure, sizes: options.attacks.clone(), time: options.attacks.time() };
-        Ok(Self { server, target, _etcd: etcd })
+        Ok(Self { server, target, _others: others, _etcd: etcd })
     }
 }
 

@@ -11,6 +11,7 @@ mod held;
 mod honest;
 mod lists;
 mod options;
+mod others;
 mod raw;
 mod report;
 mod strangers;
@@ -50,7 +51,7 @@ const STRANGERS: Size = Size(200, 2000);
 const CONNECTIONS: Size = Size(2000, 9000);
 
 impl Attack {
-    fn seed(self) -> Seed {
+    pub(super) fn seed(self) -> Seed {
         match self {
             Self::UnreadLists | Self::UnreadAll | Self::LongSelectors | Self::UnreadWebsocket => Seed::Small,
             Self::UnreadLarge | Self::UnreadCopies => Seed::Large,
@@ -83,6 +84,7 @@ impl Attack {
                 | Self::FrameFloods
                 | Self::HeadsWaiting
                 | Self::HeadsSelectors
+                | Self::UpstreamResets
         )
     }
 
@@ -100,7 +102,7 @@ pub(crate) async fn play(attack: Attack, options: &Options, dir: &Path) -> Resul
     let stderr = log.as_ref().map(floods::Log::stderr).transpose()?;
     let hole = heads::Hole::open().await?;
     let wishes = Wishes { secure: true, args: attack.args(sizes, dir, &hole)?, stderr, ..Wishes::default() };
-    let mut ground = Ground::start(options, dir, attack.seed(), wishes).await?;
+    let mut ground = Ground::start(options, dir, attack, wishes).await?;
     if let Some(log) = &log {
         log.fill()?;
     }
@@ -190,6 +192,9 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::HeadsSelectors => heads::selectors(ground, told).await?,
         Attack::HeadsAudit => heads::audited(ground, told).await?,
         Attack::HeadsHttp1 => heads::http1(ground, told).await?,
+        Attack::UpstreamResets => floods::handed_on(target, told).await,
+        Attack::HangingWebhook => others::hanging_webhook(target, told).await?,
+        Attack::ImpersonatedWatches => others::impersonated_watches(target, told).await?,
     }
     Ok(())
 }

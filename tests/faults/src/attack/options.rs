@@ -146,11 +146,17 @@ pub(crate) enum Attack {
     HeadsAudit,
     /// Watches over HTTP/1.1 and WebSockets with 60 headers of 2 KB.
     HeadsHttp1,
+    /// Rapid resets of requests that a replica hands on, by another user than the honest one.
+    UpstreamResets,
+    /// More questions to a webhook than are asked at once, which it does not answer; and who has the right comes.
+    HangingWebhook,
+    /// Watches that were opened by impersonation, and the right to impersonate is taken away.
+    ImpersonatedWatches,
 }
 
 impl Attack {
     /// What `attacks` runs.
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::LogFull,
         Self::LogUnread,
         Self::UnreadLists,
@@ -182,6 +188,9 @@ impl Attack {
         Self::HeadsSelectors,
         Self::HeadsAudit,
         Self::HeadsHttp1,
+        Self::UpstreamResets,
+        Self::HangingWebhook,
+        Self::ImpersonatedWatches,
     ];
 
     /// As typed on the command line.
@@ -219,6 +228,9 @@ impl Attack {
             Self::HeadsSelectors => "heads-selectors",
             Self::HeadsAudit => "heads-audit",
             Self::HeadsHttp1 => "heads-http1",
+            Self::UpstreamResets => "upstream-resets",
+            Self::HangingWebhook => "hanging-webhook",
+            Self::ImpersonatedWatches => "impersonated-watches",
         }
     }
 }
