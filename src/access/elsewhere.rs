@@ -99,3 +99,77 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use auth::User;
+    use auth::authz::webhook::{Settings, Version};
+    use auth::authz::{Attributes, Decision, Target};
+    use remote::testing::{Asked, Reaction, Server as Other};
+
+    use super::*;
+
+    const FLAG: &str = "--authorization-webhook-config-file";
+
+    /// Allows `visitor` everything, refuses to be asked about `wrong`, and has no answer about others.
+    fn react(asked: &Asked) -> Reaction {
+        let review: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
+        match review["spec"]["user"].as_str() {
+            Some("visitor") => Reaction::json(&serde_json::json!({"status": {"allowed": true}})),
+            Some("wrong") => Reaction::Answer(400, "text/plain", "no".into()),
+            _ => Reaction::Hang,
+        }
+    }
+
+    struct Asker {
+        elsewhere: Arc<Elsewhere>,
+        webhook: Arc<Webhook>,
+    }
+
+    impl Asker {
+        fn new(other: &Other) -> Asker {
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            file.write_all(other.kubeconfig("/review").as_bytes()).expect("written");
+            let (allowed_ttl, refused_ttl) = (None, None);
+            let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false };
+            let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
+            let mut elsewhere = Elsewhere::default();
+            elsewhere.add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout }).expect("it is there");
+            Asker { elsewhere: Arc::new(elsewhere), webhook: Arc::new(Webhook::new(settings)) }
+        }
+
+        fn ask(&self, name: &str, path: &str, patience: Duration) -> impl Future<Output = Result<Verdict, TooMany>> + Send + 'static {
+            let user = User { name: name.to_owned(), ..User::default() };
+            let question = self.webhook.question(&Attributes { user: &user, verb: "get", target: Target::Path(path) });
+            let (elsewhere, open) = (self.elsewhere.clone(), Open { webhook: self.webhook.clone(), question });
+            async move { elsewhere.ask(&open, user.name, Instant::now() + patience).await }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lack_of_room_and_of_an_answer_is_no_judgement() {
+        let other = Other::start(react).await;
+        let asker = Asker::new(&other);
+        let (long, short) = (Duration::from_secs(60), Duration::from_millis(300));
+        let hanging: Vec<_> = (0..QUESTIONS_OF_USER_MAX).map(|nth| tokio::spawn(asker.ask("jane", &format!("/{nth}"), long))).collect();
+        while other.asked().len() < QUESTIONS_OF_USER_MAX {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(asker.ask("jane", "/more", short).await.map(|verdict| verdict.decision), Err(TooMany));
+        assert_eq!(
+            asker.ask("visitor", "/", long).await.map(|verdict| verdict.decision),
+            Ok(Decision::Allow),
+            "others have their own places"
+        );
+        let wrong = asker.ask("wrong", "/", long).await.expect("it was asked");
+        assert_eq!(
+            (wrong.decision, wrong.error.as_deref()),
+            (Decision::NoOpinion, Some("the server rejected our request for an unknown reason"))
+        );
+        let paths: Vec<String> = other.asked().iter().map(|asked| asked.uri.to_string()).collect();
+        assert!(paths.iter().all(|path| path.ends_with("/review?timeout=30s")), "{paths:?}");
+        hanging.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

@@ -426,3 +426,31 @@ impl Access {
         self.authorizers.now().asking().rules_for(user, namespace)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::authz::{Decision, Target};
+
+    /// Before roles and bindings are loaded a no would be a judgement about what is not known.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_refused_for_what_is_not_loaded() {
+        let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
+        let access = Arc::new(Access::new(&config, false).expect("no files"));
+        let ask = |group: &str, seconds| {
+            let (access, user) = (access.clone(), User { name: "jane".to_owned(), groups: vec![group.to_owned()], ..User::default() });
+            tokio::spawn(async move {
+                let asked = Attributes { user: &user, verb: "get", target: Target::Path("/x") };
+                let until = Instant::now() + Duration::from_secs(seconds);
+                access.decide(&Asker { user: &user, address: None, until }, &asked).await.map(|verdict| verdict.decision)
+            })
+        };
+        access.loading.send_replace(2);
+        assert_eq!(ask("", 1).await.expect("no panic"), Err(Undecided::Loading));
+        assert_eq!(ask(MASTERS, 1).await.expect("no panic"), Ok(Decision::Allow), "no role is needed");
+        let patient = ask("", 9);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        access.loading.send_replace(0);
+        assert_eq!(patient.await.expect("no panic"), Ok(Decision::NoOpinion));
+    }
+}

@@ -22,6 +22,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// What of such an answer is read, and how long: the rest of a short one comes at once, and its stream need not be reset.
 const REST_TIMEOUT: Duration = Duration::from_secs(1);
 const REST_BYTES_MAX: usize = 256 << 10;
+/// Who waits this long has not given up in haste, and is not charged for it: nobody's own time is shorter when upstream is slow.
+const HASTE: Duration = Duration::from_millis(1_900);
 /// How long the place of a stream that was reset is kept: upstream may be at work on it still.
 const RESET_HOLD: Duration = Duration::from_secs(1);
 
@@ -39,6 +41,7 @@ pub(crate) struct Sending<E: 'static> {
     sent: Option<BoxFuture<'static, Result<Response<Incoming>, E>>>,
     place: Option<Place>,
     owner: Owner,
+    began: Instant,
 }
 
 impl<E: 'static> Sending<E> {
@@ -47,7 +50,7 @@ impl<E: 'static> Sending<E> {
         place: Place,
         owner: &Owner,
     ) -> Sending<E> {
-        Sending { sent: Some(Box::pin(sent)), place: Some(place), owner: owner.clone() }
+        Sending { sent: Some(Box::pin(sent)), place: Some(place), owner: owner.clone(), began: Instant::now() }
     }
 }
 
@@ -66,7 +69,9 @@ impl<E: Send + 'static> Future for Sending<E> {
 impl<E: 'static> Drop for Sending<E> {
     fn drop(&mut self) {
         let (Some(sent), Some(place)) = (self.sent.take(), self.place.take()) else { return };
-        self.owner.given_up.count(&self.owner.client, Instant::now());
+        if self.began.elapsed() < HASTE {
+            self.owner.given_up.count(&self.owner.client, Instant::now());
+        }
         // Without a runtime the process is at its end.
         let Ok(runtime) = Handle::try_current() else { return };
         runtime.spawn(async move {

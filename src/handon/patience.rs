@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Requests that a client may give up at once, and a second from then on.
-pub(crate) const GIVEN_UP_MAX: u32 = 128;
-const GIVEN_UP_A_SECOND: u32 = 16;
+pub(crate) const GIVEN_UP_MAX: u32 = 256;
+const GIVEN_UP_A_SECOND: u32 = 32;
 /// Clients that have given something up lately and are told apart; others share one account.
 const CLIENTS_MAX: usize = 10_000;
 

@@ -168,7 +168,8 @@ impl Webhook {
             (false, false) => Decision::NoOpinion,
         };
         let may_be_kept = question.may_be_kept && reason.len() < REASON_BYTES_MAX;
-        let verdict = Verdict { decision, ..Verdict::no_opinion(reason) };
+        let error = (allowed && denied).then(|| "webhook subject access review returned both allow and deny response".into());
+        let verdict = Verdict { decision, error, ..Verdict::no_opinion(reason) };
         let ttl = if allowed { self.settings.allowed_ttl } else { self.settings.refused_ttl };
         if let Some(until) = ttl.filter(|_| may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);

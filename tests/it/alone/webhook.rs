@@ -133,17 +133,25 @@ async fn a_webhook_decides_what_roles_do_not() -> Outcome {
     assert_eq!(asked_about, wanted);
     // An answer counts for its time.
     assert_eq!((status(&jane, &format!("{PODS}?labelSelector=a%3Db")).await?, hook.count()), (200, 1));
-    // Its no has a reason; a server that fails has none.
+    // Its no has a reason. A server that fails says neither yes nor no.
     hook.says(json!({"allowed": false, "reason": "the moon is full"}));
     let refused = asked(&jane, ("GET", "/api/v1/namespaces/default/secrets"), None, 403).await?;
     let text = r#"secrets is forbidden: User "jane" cannot list resource "secrets" in API group "" in the namespace "default""#;
     assert_eq!(refused["message"], format!("{text}: the moon is full"));
     for (count, word) in ["fail", "<html>", r#"{"kind":"Pod"}"#].into_iter().enumerate() {
         hook.says(json!(word));
-        assert_eq!(status(&jane, &format!("/api/v1/namespaces/n{count}/pods")).await?, 403, "{word}");
+        let path = format!("/api/v1/namespaces/n{count}/pods");
+        let failed = jane.whole("GET", &path, &[], b"").await?;
+        let text = String::from_utf8_lossy(&failed.body).into_owned();
+        assert!(failed.status == 500 && text.starts_with(&format!("Internal Server Error: \"{path}\": ")), "{word}: {text}");
+        let review = json!({"spec": {"nonResourceAttributes": {"path": format!("/{count}"), "verb": "get"}}});
+        let review = asked(&jane, ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"), Some(&review), 201).await?;
+        assert!(review["status"]["allowed"] == false && review["status"]["evaluationError"].is_string(), "{word}: {review}");
+        let as_bob = [("Impersonate-User".to_owned(), format!("bob{count}"))];
+        assert_eq!(jane.whole("GET", &path, &as_bob, b"").await?.status, 403, "as kube-apiserver answers");
     }
     hook.says(json!({"allowed": true, "denied": true}));
-    assert_eq!(status(&jane, "/api/v1/namespaces/n9/pods").await?, 403);
+    assert_eq!(status(&jane, "/api/v1/namespaces/n9/pods").await?, 500);
     // It is asked about writes of roles too, by the right to escalate.
     hook.says(json!({"allowed": true}));
     let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
