@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use crate::config::WebhookCall;
 use auth::authz::webhook::{Question, Webhook};
 use auth::authz::{Open, Verdict};
-use go::quote::quoted;
 use remote::{Backoff, CallError, Client, Kubeconfig, Limits, Questions, Room, TooMany, retried};
 
 /// Bytes of an answer.
@@ -92,8 +91,8 @@ impl Server {
     fn failure(&self, error: &CallError) -> String {
         match error {
             CallError::TimedOut => {
-                let url = quoted(&self.url.to_string());
-                format!("Post {url}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)")
+                let url = self.url.to_string();
+                format!("Post {url:?}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)")
             }
             error => error.to_string(),
         }

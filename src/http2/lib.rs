@@ -11,6 +11,7 @@ pub mod hpack;
 mod peer;
 mod recent;
 mod server;
+mod wasted;
 mod window;
 
 pub use event::{Event, Limits};

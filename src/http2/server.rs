@@ -10,15 +10,12 @@ use crate::{
     hpack::Decoder,
     peer::{self, FRAME_BYTES_MAX, Peer, TABLE_BYTES},
     recent::{By, Recent},
+    wasted::Wasted,
     window::{self, Allowance, Room},
 };
 
 /// What a block may have beside the fields that are announced: it is sent compressed, so it is shorter as a rule, bytes.
 const BLOCK_BYTES_MORE: usize = frame::PAYLOAD_BYTES_MAX;
-
-/// Blocks of headers that become no request: refused streams, streams that have ended, blocks that are too long, what comes after a goodbye. Each request that is taken
-/// makes up for one. More come from nobody who means it, and each is work.
-const WASTED_MAX: u32 = 256;
 
 /// Streams that are answered and whose requests have not come whole: what more are begun is not waited for.
 const ANSWERED_MAX: usize = 16;
@@ -55,8 +52,7 @@ pub struct Server<T> {
     last: u32,
     recent: Recent,
     faults: u32,
-    /// See [`WASTED_MAX`].
-    wasted: u32,
+    wasted: Wasted,
     goodbye: Goodbye,
     /// The client begins no more streams.
     is_left: bool,
@@ -124,7 +120,7 @@ impl<T> Server<T> {
             last: 0,
             recent: Recent::default(),
             faults: 0,
-            wasted: 0,
+            wasted: Wasted::default(),
             goodbye: Goodbye::Unsaid,
             is_left: false,
         }
@@ -242,7 +238,7 @@ impl<T> Server<T> {
         let request = headers::request(&mut self.decoder, block, bytes_max)?;
         if stream <= self.last {
             return match self.recent.ended_by(stream) {
-                Some(By::Us) => self.waste(),
+                Some(By::Us) => self.wasted.add(),
                 Some(By::Client) => Err(Fault::new(Code::STREAM_CLOSED, "a request on a stream that has ended")),
                 None => Err(Fault::protocol("streams are not begun in order")),
             };
@@ -251,12 +247,12 @@ impl<T> Server<T> {
             return Err(Fault::protocol("a client's stream has an even number"));
         }
         if self.goodbye == Goodbye::Heard {
-            return self.waste();
+            return self.wasted.add();
         }
         self.last = stream;
         if self.streams.len() >= self.limits.streams_max as usize {
             self.write_reset(stream, Code::REFUSED_STREAM, out);
-            return self.waste();
+            return self.wasted.add();
         }
         let request = match request {
             Block::Good(request) => request,
@@ -264,7 +260,7 @@ impl<T> Server<T> {
             Block::TooLarge => {
                 headers::write_answer(stream, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &HeaderMap::new(), true, self.tells(), out);
                 self.ended(stream, !is_end, out);
-                return self.waste();
+                return self.wasted.add();
             }
         };
         let left = headers::content_length(request.headers());
@@ -272,7 +268,7 @@ impl<T> Server<T> {
         if left.is_none() && request.headers().contains_key(CONTENT_LENGTH) || is_end && left.is_some_and(|left| left > 0) {
             return self.broken(stream, Code::PROTOCOL_ERROR, out);
         }
-        self.wasted = self.wasted.saturating_sub(1);
+        self.wasted.make_up();
         let (room, allowance) = (Room::new(self.peer.first_window), Allowance::new(self.limits.stream_window));
         self.streams.push((stream, Box::new(Stream { room, allowance, is_open: !is_end, left, own: Own::Unknown })));
         Ok(Some(Event::Request { stream, request, is_end }))
@@ -546,15 +542,6 @@ impl<T> Server<T> {
         Ok(gone)
     }
 
-    /// A block came that becomes no request.
-    fn waste(&mut self) -> Result<Option<Event<T>>, Fault> {
-        self.wasted += 1;
-        if self.wasted > WASTED_MAX {
-            return Err(Fault::new(Code::ENHANCE_YOUR_CALM, "too many blocks of headers became no request"));
-        }
-        Ok(None)
-    }
-
     /// A stream that was begun is not wanted: its block was work for nothing.
     ///
     /// # Errors
@@ -562,8 +549,7 @@ impl<T> Server<T> {
     pub fn refuse(&mut self, stream: u32, out: &mut Vec<u8>) -> Result<Option<T>, Fault> {
         let own = self.reset(stream, Code::REFUSED_STREAM, out);
         // It was counted as a request.
-        self.wasted += 1;
-        self.waste().map(|_: Option<Event<T>>| own)
+        self.wasted.add::<()>().and_then(|_| self.wasted.add::<()>()).map(|_| own)
     }
 
     fn ended(&mut self, stream: u32, is_open: bool, out: &mut Vec<u8>) {

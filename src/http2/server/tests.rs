@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     PREFACE,
     hpack::{Decoder, encode_field},
+    wasted::WASTED_MAX,
 };
 
 const LIMITS: Limits = Limits { streams_max: 3, header_bytes_max: 2_000, stream_window: 1_000, connection_window: 70_000, faults_max: 5 };
