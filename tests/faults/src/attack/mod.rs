@@ -51,7 +51,7 @@ const STRANGERS: Size = Size(200, 2000);
 const CONNECTIONS: Size = Size(2000, 9000);
 
 impl Attack {
-    pub(super) fn seed(self) -> Seed {
+    fn seed(self) -> Seed {
         match self {
             Self::UnreadLists | Self::UnreadAll | Self::LongSelectors | Self::UnreadWebsocket => Seed::Small,
             Self::UnreadLarge | Self::UnreadCopies => Seed::Large,
