@@ -31,7 +31,9 @@ use crate::{
 };
 
 /// Connections of an attacker, and requests on each.
-const CONNECTIONS: Size = Size(32, 60);
+const CONNECTIONS: Size = Size(24, 60);
+/// Those of watches that an audit log is told of.
+const OF_RECORDS: Size = Size(40, 60);
 /// Those of watches, each of which is parsed.
 const OF_WATCHES: Size = Size(12, 40);
 const REQUESTS: usize = 240;
@@ -269,7 +271,7 @@ pub(super) async fn selectors(ground: &mut Ground, told: &mut Told) -> Result<()
 pub(super) async fn audited(ground: &mut Ground, told: &mut Told) -> Result<()> {
     let listener = ground.target.plain.clone();
     let addresses = vec!["::1"; VALUE_BYTES / 4].join(",");
-    attack(ground, &listener, (CONNECTIONS, true, told), |_, raw| {
+    attack(ground, &listener, (OF_RECORDS, true, told), |_, raw| {
         repeated(Blocks::long_header(raw, WATCH, &[], ("x-forwarded-for", &addresses), 1))
     })
     .await
