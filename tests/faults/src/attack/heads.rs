@@ -137,9 +137,10 @@ struct Sum {
 
 impl Sum {
     /// Sends the requests of a connection; those that are answered are, others wait.
-    async fn send(&self, raw: &Raw, blocks: impl Iterator<Item = Vec<u8>>, answered: bool) -> Result<()> {
+    async fn send(&self, raw: &Raw, blocks: impl Iterator<Item = Vec<u8>>, answered: bool, late: Instant) -> Result<()> {
         let mut sent = 0;
         for block in blocks {
+            ensure!(Instant::now() < late, "the machine is busy");
             let mut out = Vec::new();
             frames::headers(&mut out, raw.stream(), &block, true);
             self.sent.fetch_add(out.len(), Ordering::Relaxed);
@@ -169,10 +170,15 @@ async fn attack<B: Iterator<Item = Vec<u8>>>(
     let target = ground.target.clone();
     let end = Instant::now() + target.time;
     let (sum, before, mut held) = (Sum::default(), ground.server.cost()?.rss_mib, Vec::new());
+    // A busy machine sends less in the time.
+    let late = end + 2 * target.time;
     for nth in 0..target.sizes.of(connections) {
+        if Instant::now() >= late {
+            break;
+        }
         // A server may have enough of this client.
         let Ok(raw) = Raw::open(listener, nth, 65_535, Reads::Everything).await else { continue };
-        let _ = sum.send(&raw, blocks(nth, &raw), answered).await;
+        let _ = sum.send(&raw, blocks(nth, &raw), answered, late).await;
         held.push(raw);
     }
     sleep(end.saturating_duration_since(Instant::now())).await;
