@@ -126,7 +126,6 @@ impl Rotation {
 mod tests {
     use std::sync::Mutex;
 
-
     use super::*;
     use crate::config::EtcdConfig;
 

@@ -12,8 +12,8 @@ use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use handon::{
-    Answer, Answerer, Asked, CONFIG_MAP, Client, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Standing, Trusted, Upstream,
-    UpstreamError, answerer, headers,
+    Answer, Answerer, Asked, CONFIG_MAP, Client, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Standing, Trusted,
+    Upstream, UpstreamError, answerer, headers,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -170,11 +170,11 @@ impl Replica {
         let key = Bytes::from(format!("{prefix}{}/{namespace}/{name}", config_maps.served.storage.id));
         let mut seen = None;
         loop {
-            let (store, keys) = config_maps.handle.published.next(&mut seen).await;
+            let (view, keys) = config_maps.handle.published.next(&mut seen).await;
             if keys.is_some_and(|keys| !keys.contains(&key)) {
                 continue;
             }
-            let read = store.find(&key).map(|object| {
+            let read = view.known_part(&key).map(|object| {
                 let mut json = Vec::new();
                 config_maps.forms.whole().form.object_into(object, &mut json);
                 Trusted::read(&json)
@@ -242,8 +242,7 @@ impl Replica {
         let mut request = self.look_request(upstream.manner())?;
         *request.uri_mut() = http::Uri::from_static("/version");
         let was_ours = self.release.is_ours();
-        let Answer { response, .. } =
-            upstream.send(request, upstream.manner() == Manner::OwnToken).await.map_err(|error| error.to_string())?;
+        let Answer { response, .. } = upstream.send(request, looker(upstream.manner())).await.map_err(|error| error.to_string())?;
         let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
         let minor = self.release.told(&body);
         if was_ours != self.release.is_ours() {
@@ -266,8 +265,7 @@ impl Replica {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             *request.body_mut() = Body::from(r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
         }
-        let looker = Client { name: LOOKER, is_nobody: manner == Manner::OwnToken };
-        let Answer { response, .. } = upstream.send(request, looker).await.map_err(|error| error.to_string())?;
+        let Answer { response, .. } = upstream.send(request, looker(manner)).await.map_err(|error| error.to_string())?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
         match (status, manner) {
@@ -443,6 +441,11 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
         response.extensions_mut().insert(LongRunning { until, may_rest: Arc::new(AtomicBool::new(true)) });
     }
     response
+}
+
+/// As whom it is looked whether upstream answers.
+fn looker(manner: Manner) -> Client<'static> {
+    Client { name: LOOKER, is_nobody: manner == Manner::OwnToken }
 }
 
 /// The body of upstream's answer. Its length says nothing of what is held of it.
