@@ -14,6 +14,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::future::{join_all, select_all};
 use thiserror::Error;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -27,6 +28,7 @@ mod aggregated;
 mod alone;
 mod audit;
 mod backend;
+mod feeds;
 mod files;
 mod issuer;
 mod manifests;
@@ -55,7 +57,6 @@ use crate::http::{
 use crate::providers::{Providers, ProvidersError, Sources};
 use crate::read::serve::Reader;
 use crate::registry::{Parts, Registry, ServedResources};
-use crate::source::driver::{Driver, SourceConfig};
 use crate::telemetry::Metrics;
 use crate::write::{
     Writer,
@@ -65,13 +66,13 @@ use auth::authn::Authenticator;
 use auth::reload::FileError;
 use backend::Backend;
 use codec::Blocks;
-use etcd;
+use etcd::{self, Etcd};
 use kube::Offer;
 use model::GivenUp;
 use reload::Reloads;
 use signals::Signals;
 use store::StoreError;
-use watch::cache::{ring::RingLimits, view::Fed};
+use watch::cache::ring::RingLimits;
 use watch::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 
 /// How often the readiness task looks again while etcd is away.
@@ -165,22 +166,15 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let listeners = Listeners::new(&config.listeners, sockets, authenticator.clone(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
-    let etcd = backend.etcd()?;
+    let etcds = backend.etcds()?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let prefix = format!("{}/", config.etcd.prefix);
-    let fed = Arc::new(Fed::default());
-    let source = SourceConfig {
-        prefix: prefix.clone(),
-        warm_start_revisions: config.memory.warm_start_revisions,
-        inbox_bytes_max: usize::try_from(config.memory.cacher_inbox_bytes_limit).unwrap_or(usize::MAX),
-    };
-    // The feed has a client of its own: its connection lives on its runtime, and requests never queue behind a load.
-    let (driver, feed) = Driver::new(backend.etcd()?, source, fed.clone(), metrics.clone());
+    // Feeds have clients of their own: their connections live on their runtime, and requests never queue behind a load.
+    let (drivers, feeds) = feeds::feeds(&backend.etcds()?, &prefix, &config, &metrics);
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
     let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
     let parts = Parts {
-        feed,
-        fed,
+        feeds,
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
         groups: GroupLimits {
@@ -205,18 +199,19 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
             // Every resource is there before the feed begins, so that all of them are loaded warm.
             registry.learn_definitions(&etcd, &prefix).await;
             tokio::select! {
-                () = driver.run() => {}
+                // One that ends takes all with it.
+                _ = select_all(drivers.into_iter().map(|driver| Box::pin(driver.run()))) => {}
                 () = registry.follow_definitions() => {}
             }
         }
     });
     let probe = tokio::spawn({
-        let etcd = etcd.clone();
-        async move { etcd.probe_capabilities().await }
+        let etcds = etcds.clone();
+        async move { drop(join_all(etcds.iter().map(Etcd::probe_capabilities)).await) }
     });
     let permit = Arc::new(Permit::default());
     let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
-    let writer = Writer::new(etcd.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone());
+    let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone());
     let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let access = Arc::new(Access::new(&config.authorization, group.is_some())?);
@@ -224,7 +219,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let has_roles = Arc::<AtomicBool>::default();
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
     let controllers = Controllers {
-        etcd: etcd.clone(),
+        etcd: etcds.main().clone(),
+        etcds_apart: etcds.iter().skip(1).cloned().collect(),
         prefix: prefix.as_str().into(),
         writer: writer.clone(),
         resources: resources.clone(),
@@ -252,7 +248,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     }
     let api = Arc::new(Api {
         resources: resources.clone(),
-        reader: Reader::new(etcd, &prefix).serving_unknown_fields(config.serve_unknown_fields),
+        reader: Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields),
         blocks,
         writer,
         authenticator,
@@ -289,6 +285,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     if let Some(replica) = &replica {
         tokio::spawn(replica.clone().follow_trusted(api.resources.clone(), prefix.as_str().into()));
         tokio::spawn(replica.clone().look());
+        tokio::spawn(replica.clone().follow(api.clone()));
+        tokio::spawn(replica.clone().prove(api.clone()));
     }
     let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());

@@ -14,6 +14,7 @@ mod audit;
 mod authorization;
 mod cors;
 mod gates;
+pub mod overrides;
 mod pages;
 mod plain;
 mod providers;
@@ -95,6 +96,8 @@ pub struct Config {
 pub struct Etcd {
     /// Endpoints, each `http://…` or `https://…`, without a trailing slash; none with the embedded store.
     pub servers: Vec<String>,
+    /// Resources that are in an etcd of their own, in the order in which they were given: later ones count.
+    pub overrides: Vec<overrides::Override>,
     /// Key prefix, with a leading and without a trailing slash (`/registry`).
     pub prefix: String,
     /// PEM file of the authorities that sign etcd's certificate; the system's when absent.
@@ -262,6 +265,7 @@ impl std::fmt::Debug for Etcd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Etcd")
             .field("servers", &self.servers)
+            .field("overrides", &self.overrides)
             .field("prefix", &self.prefix)
             .field("ca_file", &self.ca_file)
             .field("client_cert", &self.client_cert)
@@ -375,12 +379,14 @@ fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
             return Err(format!("--etcd-servers: {typed:?} is not http://host:port or https://host:port"));
         }
     }
+    let overrides = overrides::overrides(&args.etcd_servers_overrides)?;
     let tls = servers.iter().filter(|url| url.starts_with("https://")).count();
     if tls != 0 && tls != servers.len() {
         return Err("--etcd-servers mixes http and https".to_owned());
     }
     let files = args.etcd_cafile.is_some() || args.etcd_certfile.is_some() || args.etcd_keyfile.is_some();
-    if tls == 0 && files {
+    let tls_apart = overrides.iter().flat_map(|apart| &apart.servers).any(|url| url.starts_with("https://"));
+    if tls == 0 && !tls_apart && files {
         return Err("--etcd-cafile, --etcd-certfile and --etcd-keyfile need https:// in --etcd-servers".to_owned());
     }
     let prefix = args.etcd_prefix.trim_matches('/');
@@ -389,6 +395,7 @@ fn etcd(args: &ServeArgs) -> Result<Etcd, String> {
     }
     Ok(Etcd {
         servers,
+        overrides,
         prefix: format!("/{prefix}"),
         ca_file: args.etcd_cafile.clone(),
         client_cert: both("--etcd-certfile", args.etcd_certfile.clone(), "--etcd-keyfile", args.etcd_keyfile.clone())?,
@@ -448,10 +455,11 @@ fn exposure(etcd: &Etcd) -> Option<&'static str> {
     if etcd.login.is_some() {
         return Some("asks for a password");
     }
-    if etcd.servers.iter().any(|url| url.starts_with("https://")) {
+    let servers = || etcd.servers.iter().chain(etcd.overrides.iter().flat_map(|apart| &apart.servers));
+    if servers().any(|url| url.starts_with("https://")) {
         return Some("uses TLS");
     }
-    if etcd.servers.iter().any(|url| host_of(url).is_none_or(|host| !is_loopback(host))) {
+    if servers().any(|url| host_of(url).is_none_or(|host| !is_loopback(host))) {
         return Some("is not on loopback");
     }
     None

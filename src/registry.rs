@@ -27,7 +27,7 @@ use codec::Form;
 use definitions::Definitions;
 use etcd::Etcd;
 use kube::{Catalogue, Offer, Served};
-use model::{GivenUp, Included, ResourceId, Storage};
+use model::{ByResource, GivenUp, Included, ResourceId, Storage};
 use representation::Forms;
 
 pub use resource::Resource;
@@ -75,11 +75,19 @@ impl ServedResources {
     }
 }
 
+/// A feed as the registry sees it.
+#[derive(Clone)]
+pub struct FeedEnd {
+    /// Commands it.
+    pub commands: mpsc::Sender<Command>,
+    /// The clock that its cachers follow.
+    pub fed: Arc<Fed>,
+}
+
 /// What a registry works with.
 pub struct Parts {
-    pub feed: mpsc::Sender<Command>,
-    /// The clock that cachers follow.
-    pub fed: Arc<Fed>,
+    /// The feed of each etcd.
+    pub feeds: ByResource<FeedEnd>,
     /// Where cachers run.
     pub runtime: Runtime,
     /// Limits of each ring.
@@ -190,7 +198,7 @@ impl Registry {
             self.cachers.iter().filter(|(_, (handle, _))| is_stale(&handle.storage)).map(|(id, _)| id.clone()).collect();
         for id in stale {
             self.cachers.remove(&id);
-            self.command(Command::Remove(id)).await;
+            self.command(&id.clone(), Command::Remove(id)).await;
         }
         for (id, storage) in wanted {
             if !self.cachers.contains_key(&id) {
@@ -245,18 +253,19 @@ impl Registry {
         let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
         let partial = self.parts.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
         let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
-        let Parts { limits, groups, fed, given_up, .. } = &self.parts;
+        let Parts { limits, groups, feeds, given_up, .. } = &self.parts;
+        let fed = &feeds.of(&id).fed;
         let (mut cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed.clone(), given_up.clone(), metrics.clone());
         cacher.serve_known_parts(self.parts.serve_unknown_fields);
         self.parts.runtime.spawn(cacher.run());
         handle.included.clone_from(&included);
-        self.cachers.insert(id, (handle, metrics));
-        self.command(Command::Add(storage, included, inbox)).await;
+        self.cachers.insert(id.clone(), (handle, metrics));
+        self.command(&id, Command::Add(storage, included, inbox)).await;
     }
 
-    async fn command(&self, command: Command) {
+    async fn command(&self, id: &str, command: Command) {
         // A feed that is gone means that the process is stopping.
-        let _ = self.parts.feed.send(command).await;
+        let _ = self.parts.feeds.of(id).commands.send(command).await;
     }
 
     /// A served resource over its cacher; one that did not change keeps its form, so that its watchers keep their groups.

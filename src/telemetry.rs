@@ -88,6 +88,10 @@ pub struct Metrics {
     pub handed_on: IntCounterVec,
     /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
     pub upstream_up: IntGaugeVec,
+    /// `watchcache_etcd_proven`: whether upstream has said that this etcd is its own.
+    pub etcd_proven: IntGauge,
+    /// `watchcache_incomplete{group,resource}`: 1 for what upstream has otherwise than this etcd.
+    pub incomplete: IntGaugeVec,
     /// `watchcache_connections{kind}`: what `--max-connections` bounds.
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
@@ -214,6 +218,12 @@ impl Metrics {
         );
         let upstream_up =
             catalogue.gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last.", &["server"]);
+        let etcd_proven = catalogue.add(gauge("watchcache_etcd_proven", "1 when this etcd is known to be that of --upstream-server."));
+        let incomplete = catalogue.gauge(
+            "watchcache_incomplete",
+            "1 for a resource of which --upstream-server has something else than this etcd: its requests are handed on.",
+            &["group", "resource"],
+        );
         let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are.", &["kind"]);
         let connections_closed = catalogue.counter(
             "watchcache_connections_closed_total",
@@ -254,6 +264,8 @@ impl Metrics {
             audit_rejected,
             handed_on,
             upstream_up,
+            etcd_proven,
+            incomplete,
             connections,
             connections_closed,
             registry,

@@ -1,5 +1,6 @@
 //! Where the objects are: an etcd cluster, or the embedded store in this process. Both are reached by the same client.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,13 @@ use std::sync::Arc;
 use super::StartError;
 use crate::config::Config;
 use etcd::{ConfigError, Etcd, EtcdConfig};
+use kube::built_in_storages;
+use model::{ByResource, ResourceId};
 use store::{Store, StoreConfig};
 
 /// What [`Etcd`] handles lead to.
 pub(super) struct Backend {
-    config: EtcdConfig,
+    configs: ByResource<EtcdConfig>,
     store: Option<Store>,
     /// Of a store in memory.
     _keys: Option<KeysDir>,
@@ -57,14 +60,23 @@ impl Backend {
         };
         let in_memory = config.embedded.as_ref().filter(|embedded| embedded.in_memory);
         let keys = in_memory.map(|embedded| KeysDir::make(&embedded.data_dir)).transpose()?;
-        Ok(Self { config: etcd_config(config), store, _keys: keys })
+        Ok(Self { configs: etcd_configs(config), store, _keys: keys })
     }
 
     /// A client of its own: its connections live on the runtime that first uses it.
     pub(super) fn etcd(&self) -> Result<Etcd, ConfigError> {
+        self.client(self.configs.main())
+    }
+
+    /// The same of each etcd.
+    pub(super) fn etcds(&self) -> Result<ByResource<Etcd>, ConfigError> {
+        self.configs.try_map(|config| self.client(config))
+    }
+
+    fn client(&self, config: &EtcdConfig) -> Result<Etcd, ConfigError> {
         match &self.store {
             Some(store) => Ok(Etcd::embedded(store.channel())),
-            None => Etcd::new(self.config.clone()),
+            None => Etcd::new(config.clone()),
         }
     }
 
@@ -89,12 +101,38 @@ impl Backend {
     }
 }
 
-fn etcd_config(config: &Config) -> EtcdConfig {
+/// The etcd of all resources, and those of the resources that have one of their own. Overrides that name the same servers share one.
+fn etcd_configs(config: &Config) -> ByResource<EtcdConfig> {
+    let mut configs = ByResource::one(etcd_config(config, &config.etcd.servers));
+    let mut servers: BTreeMap<BTreeSet<&str>, Vec<ResourceId>> = BTreeMap::new();
+    for storage in built_in_storages() {
+        if let Some(apart) = config.etcd.overrides.iter().max_by_key(|apart| apart.fit(&storage.group, &storage.resource))
+            && apart.fit(&storage.group, &storage.resource).is_some()
+        {
+            servers.entry(apart.servers.iter().map(String::as_str).collect()).or_default().push(storage.id.clone());
+        }
+    }
+    let main: BTreeSet<&str> = config.etcd.servers.iter().map(String::as_str).collect();
+    for (servers, ids) in servers.into_iter().filter(|(servers, _)| *servers != main) {
+        let servers: Vec<String> = servers.into_iter().map(str::to_owned).collect();
+        tracing::info!(?servers, resources = ids.join(","), "these resources have an etcd of their own");
+        configs.set_apart(ids, etcd_config(config, &servers));
+    }
+    for apart in &config.etcd.overrides {
+        if !built_in_storages().any(|storage| apart.fit(&storage.group, &storage.resource).is_some()) {
+            tracing::warn!("--etcd-servers-overrides: {}/{} is no resource that is stored under this name", apart.group, apart.resource);
+        }
+    }
+    configs
+}
+
+fn etcd_config(config: &Config, servers: &[String]) -> EtcdConfig {
+    let uses_tls = servers.iter().any(|url| url.starts_with("https://"));
     EtcdConfig {
-        endpoints: config.etcd.servers.clone(),
-        ca_file: config.etcd.ca_file.clone(),
-        cert_file: config.etcd.client_cert.as_ref().map(|(cert, _)| cert.clone()),
-        key_file: config.etcd.client_cert.as_ref().map(|(_, key)| key.clone()),
+        endpoints: servers.to_vec(),
+        ca_file: config.etcd.ca_file.clone().filter(|_| uses_tls),
+        cert_file: config.etcd.client_cert.as_ref().filter(|_| uses_tls).map(|(cert, _)| cert.clone()),
+        key_file: config.etcd.client_cert.as_ref().filter(|_| uses_tls).map(|(_, key)| key.clone()),
         user: config.etcd.login.clone(),
     }
 }

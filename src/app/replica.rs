@@ -20,7 +20,8 @@ pub(super) fn replica(config: &config::Replica, metrics: &Arc<Metrics>) -> Resul
         Kubeconfig::of_server(server, Trust::System).map_err(|why| StartError::Upstream(format!("--upstream-server {server}: {why}")))?;
     }
     let config = config.clone();
-    let replica = Replica::new(files(&config), move |contents| settings(&config, contents), metrics.clone())?;
+    let groups = config.check_groups.clone();
+    let replica = Replica::new(files(&config), move |contents| settings(&config, contents), groups, metrics.clone())?;
     Ok(Arc::new(replica))
 }
 

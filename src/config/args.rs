@@ -77,6 +77,10 @@ pub(super) struct ServeArgs {
     /// etcd endpoints, comma separated: http://host:port or https://host:port [default: the embedded store]
     #[arg(long, value_delimiter = ',', value_name = "URL,...", help_heading = "etcd")]
     pub(super) etcd_servers: Vec<String>,
+    /// Resources in an etcd of their own, comma separated: GROUP/RESOURCE#SERVERS, where servers are separated by semicolons (/events#http://etcd4:2379;http://etcd5:2379); the
+    /// same as kube-apiserver's. They share prefix, certificates and user with --etcd-servers. Custom resources have none of their own
+    #[arg(long, value_delimiter = ',', requires = "etcd_servers", value_name = "OVERRIDE,...", help_heading = "etcd")]
+    pub(super) etcd_servers_overrides: Vec<String>,
     /// Directory of the embedded store, created if it does not exist; :memory: keeps everything in memory, until the end of the process; not with --etcd-servers
     /// [default: ./watchcache-data]
     #[arg(long, value_name = "DIR", conflicts_with = "etcd_servers", help_heading = "etcd")]

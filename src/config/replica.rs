@@ -26,6 +26,10 @@ pub(super) struct ReplicaArgs {
     /// PEM file of that certificate's key
     #[arg(long, value_name = "FILE", help_heading = "Read replica")]
     proxy_client_key_file: Option<PathBuf>,
+    /// Groups of the user watchcache:replica, as whom this server asks upstream what it serves, and whether its own etcd has the same objects (of each
+    /// resource a LIST of one object's metadata); comma separated. Without system:masters that user needs the right to list them
+    #[arg(long, value_delimiter = ',', value_name = "GROUP,...", default_value = "system:masters", help_heading = "Read replica")]
+    upstream_check_groups: Vec<String>,
     /// Resources that are not kept in memory, comma separated: secrets, events, widgets.example.org. All requests for them are handed on
     #[arg(long, value_delimiter = ',', value_name = "RESOURCE,...", help_heading = "Read replica")]
     exclude_resources: Vec<String>,
@@ -53,6 +57,8 @@ pub struct Replica {
     pub upstream: UpstreamServer,
     /// PEM files of the certificate and key of a front proxy.
     pub proxy: Option<(PathBuf, PathBuf)>,
+    /// `--upstream-check-groups`: groups of whom this server is when it compares itself with upstream.
+    pub check_groups: Vec<String>,
     /// `--exclude-resources`, as they are stored: `secrets`, `example.org/widgets`.
     pub excluded: Vec<String>,
     /// `--include-namespaces`, and what is kept of all namespaces even so; none: all.
@@ -134,7 +140,8 @@ pub(super) fn replica(
     if let Some(name) = group.as_ref().filter(|name| !is_name(name)) {
         return Err(format!("--replica-group {name:?}: must have 1 to 63 letters, digits, -, _ and ."));
     }
-    Ok(Some(Replica { upstream, proxy, excluded, included, group }))
+    let check_groups = args.upstream_check_groups.iter().filter(|group| !group.is_empty()).cloned().collect();
+    Ok(Some(Replica { upstream, proxy, check_groups, excluded, included, group }))
 }
 
 /// What tokens of service accounts and definitions of custom resources rest on.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 
 use etcd::{Etcd, EtcdError, Versioned};
 use model::Revision;
@@ -32,8 +33,13 @@ impl Round {
     }
 }
 
+/// Compacts each etcd by itself, for each has revisions of its own.
+pub(super) async fn run_all(etcd: &Etcd, apart: &[Etcd], interval: Duration) {
+    join_all(std::iter::once(etcd).chain(apart).map(|etcd| run(etcd, interval))).await;
+}
+
 /// One round every interval; none ever when it is zero.
-pub(super) async fn run(etcd: &Etcd, interval: Duration) {
+async fn run(etcd: &Etcd, interval: Duration) {
     if interval.is_zero() {
         return;
     }

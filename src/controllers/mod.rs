@@ -39,6 +39,8 @@ use etcd::Etcd;
 pub struct Controllers {
     /// The etcd that is kept.
     pub etcd: Etcd,
+    /// Those of resources that are kept apart.
+    pub etcds_apart: Vec<Etcd>,
     /// `/registry/`.
     pub prefix: Arc<str>,
     /// Writes as any client does.
@@ -105,7 +107,7 @@ impl Controllers {
             // All else is the host's.
             tokio::join!(
                 guard::watch(&self),
-                compaction::run(&self.etcd, self.compaction_interval),
+                compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
                 definitions::run(&self),
                 directory::run(&self, extension),
             );
@@ -116,7 +118,7 @@ impl Controllers {
         );
         tokio::join!(
             guard::watch(&self),
-            compaction::run(&self.etcd, self.compaction_interval),
+            compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
             namespaces::run(&self),
             kubernetes::run(&self),
             authentication::run(&self),

@@ -25,10 +25,12 @@ pub enum Standing {
     Served,
     /// It is being loaded.
     Loading,
-    /// It has none of this name: reviews, groups of other API servers, what flags exclude, what is not there at all.
+    /// It has none of this name: reviews, groups of other API servers, what flags exclude, what is not there at all; or upstream does not serve it.
     Absent,
     /// It has stored objects that only upstream can make into what is asked for: encrypted, or of a version that a webhook makes.
     Unreadable,
+    /// What is in memory is not known to be what the cluster has.
+    Incomplete,
     /// Upstream is of another minor than this server, and shows its objects otherwise.
     OfAnotherRelease,
 }
@@ -46,6 +48,8 @@ pub enum Reason {
     Loading,
     /// It cannot read the stored objects.
     Unreadable,
+    /// What it has is not known to be what the cluster has.
+    Incomplete,
     /// It shows the objects otherwise.
     Release,
     /// Of a part of an object that is nowhere stored: logs, exec, proxy.
@@ -54,8 +58,8 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 7] =
-        [Self::Write, Self::Document, Self::NotServed, Self::Loading, Self::Unreadable, Self::Release, Self::Subresource];
+    pub const ALL: [Reason; 8] =
+        [Self::Write, Self::Document, Self::NotServed, Self::Loading, Self::Unreadable, Self::Incomplete, Self::Release, Self::Subresource];
 
     /// As metrics and logs say it.
     #[must_use]
@@ -66,6 +70,7 @@ impl Reason {
             Self::NotServed => "not_served",
             Self::Loading => "loading",
             Self::Unreadable => "unreadable",
+            Self::Incomplete => "incomplete",
             Self::Release => "release",
             Self::Subresource => "subresource",
         }
@@ -93,6 +98,7 @@ pub fn answerer(method: &Method, asked: Asked) -> Answerer {
         Asked::Resource { .. } if method != Method::GET => Reason::Write,
         Asked::Resource { standing: Standing::Loading, .. } => Reason::Loading,
         Asked::Resource { standing: Standing::Unreadable, .. } => Reason::Unreadable,
+        Asked::Resource { standing: Standing::Incomplete, .. } => Reason::Incomplete,
         Asked::Resource { standing: Standing::OfAnotherRelease, .. } => Reason::Release,
         Asked::Resource { standing: Standing::Served, foreign_part: false } => return Answerer::Memory,
     };
@@ -106,7 +112,8 @@ mod tests {
     /// Nothing but a GET of what is in memory is answered from memory, and health whatever the method.
     #[test]
     fn only_reads_of_what_is_here_are_answered_here() {
-        let standings = [Standing::Served, Standing::Loading, Standing::Absent, Standing::Unreadable, Standing::OfAnotherRelease];
+        let standings =
+            [Standing::Served, Standing::Loading, Standing::Absent, Standing::Unreadable, Standing::Incomplete, Standing::OfAnotherRelease];
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
         for method in &methods {
             assert_eq!(answerer(method, Asked::OfThisProcess), Answerer::Memory);

@@ -110,6 +110,7 @@ pub struct Upstream<B> {
     authorization: Authorization,
     lines: Mutex<Vec<Line<B>>>,
     connector: Connector,
+    connector_apart: Connector,
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
@@ -142,6 +143,7 @@ where
             authorization: at.authorization(),
             lines: Mutex::default(),
             connector: at.connector(Versions::All)?,
+            connector_apart: at.connector(Versions::Http1)?,
             single: client(at.connector(Versions::Http1)?),
             singles: Arc::default(),
             retired: Mutex::default(),
@@ -253,6 +255,18 @@ where
             })
         };
         Sending::new(sent, place, owner).await
+    }
+
+    pub(crate) async fn authorization(&self) -> Result<Option<http::HeaderValue>, String> {
+        self.authorization.header().await
+    }
+
+    pub(crate) fn connector_apart(&self) -> Connector {
+        self.connector_apart.clone()
+    }
+
+    pub(crate) fn server(&self) -> String {
+        self.at.server().to_owned()
     }
 
     /// The same path and query there.

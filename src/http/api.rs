@@ -480,12 +480,12 @@ impl Api {
     async fn catch_up(&self) -> bool {
         let resources = self.resources.load_full();
         let follow = async {
-            let Ok(newest) = self.reader.newest().await else { return false };
             for kind in Kind::ALL {
-                if let Some(resource) = resources.find("", "v1", kind.resource())
-                    && resource.handle.published.wait_for(newest, CATCH_UP).await.is_err()
-                {
-                    return false;
+                if let Some(resource) = resources.find("", "v1", kind.resource()) {
+                    let Ok(newest) = self.reader.newest_of(&resource.served.storage.id).await else { return false };
+                    if resource.handle.published.wait_for(newest, CATCH_UP).await.is_err() {
+                        return false;
+                    }
                 }
             }
             true

@@ -1,9 +1,14 @@
 //! Hands requests on to upstream that this server does not answer itself: looks up what [`handon::answerer`] must know, and passes head and body on. Decides
 //! nothing that `handon` decides.
 
+mod follow;
+mod proof;
+mod standing;
+
 use std::{
+    collections::HashMap,
     error::Error,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -12,8 +17,8 @@ use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use handon::{
-    Answer, Answerer, Asked, CONFIG_MAP, Client, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Standing, Trusted,
-    Upstream, UpstreamError, answerer, headers,
+    Answer, Answerer, CONFIG_MAP, Client, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Trusted, Upstream,
+    UpstreamError, answerer, headers,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -32,20 +37,21 @@ use super::{
     audit::is_long,
     counted::LongRunning,
     health::Wrong,
-    parts::is_in_scope,
-    path::{Odd, ResourcePath, Route},
+    path::Route,
     request_info::request_info,
     respond::{AUDIT_ID, Reply},
     status::Status,
     tunnel::Tunnel,
     upgraded::{Handshake, Protocol},
 };
+use follow::Follow;
+use proof::Proof;
+use standing::{asked, asks_table};
+
 use crate::registry::{Resource, ServedResources};
 use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};
-use kube::Conversion;
-use model::Included;
 use watch::cache::view::Known;
 
 /// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
@@ -72,10 +78,18 @@ pub struct Replica {
     hop: headers::Hop,
     metrics: Arc<Metrics>,
     documents: Arc<Documents>,
+    /// Groups of whom we are when we look at what upstream has.
+    check_groups: Vec<String>,
+    follow: Follow,
+    proof: Proof,
+    /// Resources that upstream answers, and how often their watches were ended since.
+    ended: Mutex<HashMap<Arc<str>, u8>>,
     /// Of which minor it is.
     release: Release,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
+    /// What is wrong with what it says of what it serves.
+    discovery: ArcSwapOption<String>,
     /// In which headers it believes front proxies, once that is known.
     trusted: ArcSwapOption<Trusted>,
     looped: Notify,
@@ -105,6 +119,7 @@ impl Replica {
     pub fn new(
         files: Vec<Named>,
         settings: impl Fn(&[Vec<u8>]) -> Result<Settings, reload::Wrong> + Send + Sync + 'static,
+        check_groups: Vec<String>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, FileError> {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
@@ -115,8 +130,13 @@ impl Replica {
             hop,
             metrics,
             documents: Arc::default(),
-            release,
+            check_groups,
+            follow: Follow::default(),
+            proof: Proof::default(),
+            ended: Mutex::default(),
             trouble: ArcSwapOption::empty(),
+            discovery: ArcSwapOption::empty(),
+            release,
             trusted: ArcSwapOption::empty(),
             looped: Notify::new(),
         })
@@ -524,8 +544,9 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
     let Some(replica) = &api.replica else { return false };
     let line = arrived(request).line;
     let (route, method) = (line.route.as_ref().ok(), request.method());
-    let is_ours = replica.release.is_ours();
-    let mut answer = answerer(method, asked(&api.resources.load(), route, method, is_ours));
+    let is_table = asks_table(request.headers());
+    let asked = || asked(replica, &api.resources.load(), route, (method, is_table));
+    let mut answer = answerer(method, asked());
     if answer == Answerer::Upstream(Reason::Loading)
         && line.is_watch()
         && let Some(Route::Resource(path)) = route
@@ -535,7 +556,7 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
             // In time or not, it is looked at again.
             let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
         }
-        answer = answerer(method, asked(&api.resources.load(), route, method, is_ours));
+        answer = answerer(method, asked());
     }
     let Answerer::Upstream(reason) = answer else { return false };
     let (upstream, is_long) = (replica.upstream.now(), is_long(&request_info(method, request.uri().path(), &line.query)));
@@ -560,44 +581,4 @@ pub(super) async fn hand_on<F: Future<Output = Response>>(
         (Some(replica), Some(handed)) => Box::pin(replica.pass(handed, request)).await,
         _ => next(request).await,
     }
-}
-
-fn asked(resources: &ServedResources, route: Option<&Route>, method: &Method, is_ours: bool) -> Asked {
-    match route {
-        Some(Route::Health { .. } | Route::Metrics | Route::Slis) => Asked::OfThisProcess,
-        Some(Route::Resource(path)) => resource(resources, path, method, is_ours),
-        _ => Asked::OfTheCluster,
-    }
-}
-
-/// `is_ours`: upstream is of the minor whose answers this server makes.
-fn resource(resources: &ServedResources, path: &ResourcePath, method: &Method, is_ours: bool) -> Asked {
-    let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
-    if path.odd != Odd::default() || path.check_name().is_err() {
-        return absent;
-    }
-    if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
-        return absent;
-    }
-    let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return absent };
-    if !is_in_scope(resource, path, method) {
-        return absent;
-    }
-    let is_of = |included: &Arc<Included>| path.namespace.as_deref().is_some_and(|namespace| included.has(namespace));
-    if !resource.handle.included.as_ref().is_none_or(is_of) {
-        return absent;
-    }
-    let known = resource.handle.published.known();
-    let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
-    let standing = match known.is_ready() {
-        _ if is_refused || !known.view.broken.is_empty() => Standing::Unreadable,
-        _ if !is_ours && resource.served.depends_on_minor() => Standing::OfAnotherRelease,
-        true => Standing::Served,
-        false => Standing::Loading,
-    };
-    let is_ours = |part: &str| match part {
-        "scale" => resource.served.subresource_with(part, "get").is_some(),
-        _ => resource.served.reads_subresource(part),
-    };
-    Asked::Resource { standing, foreign_part: path.subresource.as_deref().is_some_and(|part| !is_ours(part)) }
 }

@@ -126,7 +126,7 @@ impl Api {
                     checks.push(("poststarthook/rbac/bootstrap-roles", missing));
                 }
             }
-            checks.extend(self.replica.iter().map(|replica| ("upstream", replica.wrong())));
+            checks.extend(self.replica.iter().flat_map(|replica| replica.checks(self)));
             checks.push(("stored-values", self.unreadable().map(Wrong::told)));
             let stopping = self.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));

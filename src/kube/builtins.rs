@@ -250,6 +250,32 @@ mod tests {
         }
     }
 
+    /// In which version a value was stored it says itself, in JSON and in protobuf: one of another version than the recorded one is never read as that.
+    #[test]
+    fn a_value_of_another_storage_version_is_not_read() {
+        for storage in BUILT_INS.storages.iter() {
+            let Shape::BuiltIn { kind, api_version } = &storage.shape else { continue };
+            let prefix = format!("/registry/{}/", storage.id);
+            let key = if storage.namespaced { format!("{prefix}ns/a") } else { format!("{prefix}a") };
+            let other = match api_version.rsplit_once('/') {
+                Some((group, _)) => format!("{group}/v9"),
+                None => "v9".to_owned(),
+            };
+            // What each release of Kubernetes has been known to use.
+            let older = ["v1", "v1beta1", "v1beta2", "v1alpha1", "v2"].map(|version| other.replace("v9", version));
+            for version in older.iter().chain([&other]).filter(|version| *version != api_version) {
+                let json = format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"name":"a","uid":"u"}}}}"#);
+                let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+                let meta = [field(1, version.as_bytes()), field(2, kind.as_bytes())].concat();
+                let protobuf = [b"k8s\0".to_vec(), field(1, &meta), field(2, &field(1, &field(1, b"a")))].concat();
+                for value in [json.as_bytes(), &protobuf] {
+                    let read = codec::ingest::ingest(storage, prefix.len(), key.clone().into(), value, model::Revision(1));
+                    assert!(read.is_err(), "{} as {version}: {}", storage.id, String::from_utf8_lossy(value));
+                }
+            }
+        }
+    }
+
     #[test]
     fn bookmarks_are_json() {
         for served in &BUILT_INS.served {

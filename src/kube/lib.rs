@@ -9,6 +9,7 @@ pub mod discovery;
 mod documents;
 pub mod openapi;
 mod order;
+pub mod releases;
 mod rules;
 mod served;
 pub mod types;
@@ -29,6 +30,7 @@ pub use rules::{NameRule, Rules};
 pub use served::{Conversion, Offer, ScalePaths, Served, Subresource};
 
 use builtins::BUILT_INS;
+use model::{Shape, Storage};
 
 /// Priorities that the aggregator gives to the groups and versions of custom resources (spec api-surface §2.3).
 const CUSTOM_GROUP_PRIORITY: u32 = 1000;
@@ -185,6 +187,17 @@ pub fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
         |served: &Arc<Served>| (&*served.group, &*served.version) == (group, version) && (served.kind == kind || served.list_kind == kind);
     let of_none = group.is_empty() && version == "v1" && matches!(kind, "List" | "Status");
     of_none || BUILT_INS.served.iter().any(of_a_resource)
+}
+
+/// Whether the group is one of Kubernetes' own, served or not.
+#[must_use]
+pub fn is_built_in_group(group: &str) -> bool {
+    BUILT_INS.group_versions.iter().any(|known| known.group == group)
+}
+
+/// What Kubernetes' own resources are stored as, under keys of their own each; definitions and custom resources are not among them.
+pub fn built_in_storages() -> impl Iterator<Item = &'static Arc<Storage>> {
+    BUILT_INS.storages.iter().filter(|storage| matches!(storage.shape, Shape::BuiltIn { .. }))
 }
 
 /// What is asked and never stored in this group version.

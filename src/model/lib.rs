@@ -1,5 +1,6 @@
 //! The types that all other rooms share: revisions, keys, objects, changes, resources, selectors. No I/O, no clock, no tokio.
 
+mod by_resource;
 mod change;
 mod filter;
 mod given_up;
@@ -16,6 +17,7 @@ mod structural;
 mod text;
 mod words;
 
+pub use by_resource::ByResource;
 pub use change::{Batch, Change, Feed, KeyChange, Stored};
 pub use filter::{Filter, Kind, Outcome, Term};
 pub use given_up::GivenUp;

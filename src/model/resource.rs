@@ -51,6 +51,11 @@ impl Included {
         Self(namespaces.into_iter().collect())
     }
 
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// Whether this one is among them.
     #[must_use]
     pub fn has(&self, namespace: &str) -> bool {

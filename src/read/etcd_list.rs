@@ -51,11 +51,11 @@ impl Reader {
         loop {
             let request = RangeRequest { key: from.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
             let asking = if single.is_some() { metrics.etcd_get() } else { metrics.etcd_list() };
-            let answer = match self.etcd.range(request).await {
+            let answer = match self.etcd(target).range(request).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     drop(asking);
-                    return Err(self.range_failed(error, start, at).await);
+                    return Err(self.range_failed(target, error, start, at).await);
                 }
             };
             asking.succeeded();
@@ -120,7 +120,7 @@ impl Reader {
         limit.is_some_and(|l| page.objects.len() as u64 >= l)
     }
 
-    async fn range_failed(&self, error: EtcdError, start: Option<&str>, at: Option<Revision>) -> ReadError {
+    async fn range_failed(&self, target: &Target, error: EtcdError, start: Option<&str>, at: Option<Revision>) -> ReadError {
         match error {
             EtcdError::Compacted => match start {
                 None => ReadError::ListExpired,
@@ -129,7 +129,7 @@ impl Reader {
                     ReadError::ContinueExpired(token.reopened())
                 }
             },
-            EtcdError::Future => match self.newest().await {
+            EtcdError::Future => match self.newest(target).await {
                 Ok(current) => ReadError::TooLarge { asked: at.unwrap_or(current), current, retry_after: None },
                 Err(error) => error,
             },

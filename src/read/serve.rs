@@ -17,7 +17,7 @@ use super::{
 use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
 use etcd::{Etcd, RangeRequest};
 use fair::Turns;
-use model::{Epoch, Object, Revision};
+use model::{ByResource, Epoch, Object, Revision};
 use watch::cache::{Place, store::Store, view::Known};
 use watch::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 
@@ -30,10 +30,9 @@ pub const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// Reads for every resource.
 #[derive(Clone)]
 pub struct Reader {
-    pub(super) etcd: Etcd,
+    etcds: ByResource<(Etcd, Arc<Newest>)>,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
-    newest: Arc<Newest>,
     /// What watches hold.
     filters: Arc<Filters>,
     /// Lists that etcd answers.
@@ -74,19 +73,25 @@ pub(super) struct Page {
 }
 
 impl Reader {
-    /// Reads of this etcd, under this prefix (`/registry/`).
+    /// Reads of these etcds, under this prefix (`/registry/`).
     #[must_use]
-    pub fn new(etcd: Etcd, prefix: &str) -> Self {
+    pub fn new(etcds: &ByResource<Etcd>, prefix: &str) -> Self {
         let prefix: Arc<str> = prefix.into();
         let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
+        let etcds = etcds.map(|etcd| (etcd.clone(), Newest::of(etcd.clone(), prefix.clone())));
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        Self { newest: Newest::of(etcd.clone(), prefix.clone()), etcd, prefix, filters, etcd_lists, serves_unknown_fields: false }
+        Self { etcds, prefix, filters, etcd_lists, serves_unknown_fields: false }
     }
 
     /// Whether values with fields that are not known are served without them.
     #[must_use]
     pub fn serving_unknown_fields(self, yes: bool) -> Self {
         Self { serves_unknown_fields: yes, ..self }
+    }
+
+    /// The etcd that has these objects.
+    pub(super) fn etcd(&self, target: &Target) -> &Etcd {
+        &self.etcds.of(&target.resource.served.storage.id).0
     }
 
     /// The key prefix.
@@ -108,7 +113,7 @@ impl Reader {
     pub async fn list(&self, target: &Target, options: &ListOptions, kept: Option<&Blocks>) -> Result<List, ReadError> {
         let ask = ListAsk::read(options, target.scope())?;
         let known = target.known();
-        let ListPlan { source, start } = plan::list(&ask, &self.state(&known)).map_err(|r| target.refused(r))?;
+        let ListPlan { source, start } = plan::list(&ask, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         let start = start.as_deref();
         let metrics = &target.resource.metrics;
         let (known, limit, exact) = match source {
@@ -162,7 +167,7 @@ impl Reader {
         let known = target.known();
         let store = &known.view.store;
         let count = usize::try_from(options.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX).min(store.len());
-        let plan = ListAsk::read(options, target.scope()).and_then(|ask| plan::list(&ask, &self.state(&known)));
+        let plan = ListAsk::read(options, target.scope()).and_then(|ask| plan::list(&ask, &self.state(target, &known)));
         match plan {
             Ok(ListPlan { source: Source::Etcd(_), .. }) => {
                 let (mut looked, mut bytes) = (0, 0);
@@ -182,7 +187,7 @@ impl Reader {
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, ReadError> {
         let key = target.key.as_ref().expect("a GET names one key");
         let known = target.known();
-        match plan::get(resource_version, &self.state(&known)).map_err(|r| target.refused(r))? {
+        match plan::get(resource_version, &self.state(target, &known)).map_err(|r| target.refused(r))? {
             GetPlan::Cache { wait } => {
                 let known = self.wait(target, wait, known).await?;
                 if let Some(broken) = known.view.broken.get(key) {
@@ -205,7 +210,7 @@ impl Reader {
     /// What is an HTTP status; failures after acceptance are [`Watching::Failed`].
     pub async fn watch(&self, target: &Target, options: &ListOptions, limit: Duration, user: &str) -> Result<Watching, ReadError> {
         let known = target.known();
-        let plan = plan::watch(options, &self.state(&known)).map_err(|r| target.refused(r))?;
+        let plan = plan::watch(options, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.view)?;
         let (wait, start, annotated) = match plan {
             WatchPlan::Lost(asked) => {
@@ -215,7 +220,7 @@ impl Reader {
             WatchPlan::Stream { wait, start, annotated } => (wait, start, annotated),
         };
         let newest = match (wait, start) {
-            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limit, self.newest()).await {
+            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limit, self.newest(target)).await {
                 Ok(Ok(newest)) => newest,
                 Ok(Err(error)) => return Ok(Watching::Failed(ReadError::InStream(error.to_string()))),
                 Err(_) => return Ok(Watching::Failed(ReadError::InStream("context deadline exceeded".to_owned()))),
@@ -248,23 +253,32 @@ impl Reader {
         Ok(Watching::Stream(Box::new(Subscription::new(handle.published.clone(), &group, epoch, start).read_by(target.reader))))
     }
 
-    fn state(&self, known: &Known) -> State {
-        State { ready: known.is_ready(), known: known.revision, lost: known.lost, etcd_progress: self.etcd.supports_progress() }
+    fn state(&self, target: &Target, known: &Known) -> State {
+        let etcd_progress = self.etcd(target).supports_progress();
+        State { ready: known.is_ready(), known: known.revision, lost: known.lost, etcd_progress }
     }
 
-    /// E: etcd's newest revision, by a linearizable read (spec list-watch §2.9 step 1).
+    /// E: the newest revision of the etcd that has these objects, by a linearizable read (spec list-watch §2.9 step 1).
     ///
     /// # Errors
     /// etcd does not answer.
-    pub async fn newest(&self) -> Result<Revision, ReadError> {
-        Ok(self.newest.ask().await?)
+    pub(super) async fn newest(&self, target: &Target) -> Result<Revision, ReadError> {
+        self.newest_of(&target.resource.served.storage.id).await
+    }
+
+    /// The same of a stored resource.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub async fn newest_of(&self, id: &str) -> Result<Revision, ReadError> {
+        Ok(self.etcds.of(id).1.ask().await?)
     }
 
     /// Waits as planned; answers with the snapshot to serve.
     async fn wait(&self, target: &Target, wait: Wait, known: Known) -> Result<Known, ReadError> {
         let asked = match wait {
             Wait::Nothing => return Ok(known),
-            Wait::Consistent => self.newest().await?,
+            Wait::Consistent => self.newest(target).await?,
             Wait::AtLeast(revision) => revision,
         };
         let timer = target.resource.metrics.cache_read_wait.start_timer();
@@ -276,7 +290,7 @@ impl Reader {
     async fn get_etcd(&self, target: &Target, key: &[u8], at_least: Option<Revision>) -> Result<Arc<Object>, ReadError> {
         let metrics = &target.resource.metrics;
         let asking = metrics.etcd_get();
-        let answer = self.etcd.range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+        let answer = self.etcd(target).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
         asking.succeeded();
         let current = answer.header.revision;
         if let Some(asked) = at_least.filter(|asked| *asked > current) {

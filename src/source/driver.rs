@@ -53,6 +53,8 @@ const COMMANDS_MAX: usize = 16_384;
 pub struct SourceConfig {
     /// Key prefix with a slash at its end: `/registry/`.
     pub prefix: String,
+    /// The resources that this etcd is followed for; none: all that it has under the prefix.
+    pub only: Vec<ResourceId>,
     /// How many revisions before now a fresh start loads and replays, so that watches of the server before it resume. 0: none.
     pub warm_start_revisions: u64,
     /// Bytes that may wait in one cacher's inbox, or be held during one load, before that resource is loaded anew.
@@ -115,7 +117,10 @@ impl Driver {
     #[must_use]
     pub fn new(etcd: Etcd, config: SourceConfig, fed: Arc<Fed>, metrics: Arc<Metrics>) -> (Self, mpsc::Sender<Command>) {
         let (commander, commands) = mpsc::channel(COMMANDS_MAX);
-        let mut ranges = cover(&config.prefix, WATCHED_ALONE);
+        let mut ranges: Vec<KeyRange> = match &config.only[..] {
+            [] => cover(&config.prefix, WATCHED_ALONE),
+            only => only.iter().map(|id| KeyRange::prefix(format!("{}{id}/", config.prefix).as_bytes())).collect(),
+        };
         ranges.push(KeyRange { start: COMPACT_REV_KEY.to_vec(), end: Vec::new() });
         let driver = Self {
             machine: Machine::new(&config.prefix, ranges, config.inbox_bytes_max),
@@ -151,7 +156,7 @@ impl Driver {
                     self.etcd.rotate();
                     if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
                         complained = Some(Instant::now());
-                        tracing::warn!(%error, fed = %self.machine.fed(), "the feed from etcd is broken; trying again");
+                        tracing::warn!(%error, fed = %self.machine.fed(), of = self.of(), "the feed from etcd is broken; trying again");
                     }
                 }
             }
@@ -162,6 +167,11 @@ impl Driver {
             tokio::time::sleep(pause.mul_f64(0.5 + jitter / 2.0)).await;
             pause = (pause * 2).min(RECONNECT_PAUSE.1);
         }
+    }
+
+    /// What it follows, for the log.
+    fn of(&self) -> String {
+        if self.config.only.is_empty() { "all".to_owned() } else { self.config.only.join(",") }
     }
 
     /// One stream, from opening to its end.
@@ -177,7 +187,7 @@ impl Driver {
         if !self.is_the_one_we_know(newest).await? {
             return Err(EtcdError::Unavailable("etcd was replaced while the watch stream was opened".to_owned()));
         }
-        tracing::info!(from = %self.machine.fed(), "following etcd");
+        tracing::info!(from = %self.machine.fed(), of = self.of(), "following etcd");
         let mut tick = tokio::time::interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -209,12 +219,13 @@ impl Driver {
         let mut out = Vec::new();
         if self.cluster.is_none() {
             let base = self.warm_base(newest.revision).await?;
-            tracing::info!(newest = %newest.revision, %base, "loading");
+            tracing::info!(newest = %newest.revision, %base, of = self.of(), "loading");
             self.machine.start(base, newest.revision, &mut out);
         } else if !self.is_the_one_we_know(newest).await? {
             tracing::error!(
                 newest = %newest.revision,
                 fed = %self.machine.fed(),
+                of = self.of(),
                 "etcd was restored from a backup, or is another cluster; everything is loaded anew"
             );
             self.machine.start(newest.revision, newest.revision, &mut out);

@@ -109,7 +109,7 @@ impl Writer {
         let key = place.key(&self.prefix);
         loop {
             let asking = place.resource.metrics.etcd_get();
-            let answer = self.etcd.range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+            let answer = self.etcd(place.served()).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
             asking.succeeded();
             let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(place)) };
             let revision = kv.mod_revision;

@@ -116,7 +116,8 @@ impl Writer {
         let labels = tree::metadata(pod).get("labels").and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS);
         loop {
             let asking = at.resource.metrics.etcd_list();
-            let answer = self.etcd.range(RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() }).await?;
+            let answer =
+                self.etcd(at.served()).range(RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() }).await?;
             asking.succeeded();
             key = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat()).unwrap_or_default();
             for kv in answer.kvs {

@@ -55,7 +55,7 @@ impl Writer {
         }
         let reuse = REUSE.min(EVENT_TTL.mul_f64(0.05));
         let seconds = i64::try_from((EVENT_TTL + reuse).as_secs()).expect("an hour in seconds");
-        let id = self.etcd.grant_lease(seconds).await?;
+        let id = self.etcd(served).grant_lease(seconds).await?;
         self.leases.put(Lease { id, until: Instant::now() + reuse, objects: 1 });
         Ok(id)
     }

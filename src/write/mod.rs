@@ -51,8 +51,9 @@ use decode::Sent;
 use etcd::Etcd;
 use failure::{Named, WriteError};
 use go::{quote::quoted, url::Query};
+use kube::Served;
 use metadata::{Found, dedup_owners};
-use model::Revision;
+use model::{ByResource, Revision};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
 use place::{Current, Place, StoredValue};
 use strategy::Preconditions;
@@ -67,7 +68,7 @@ const JSON_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 
 /// Writes for every resource.
 pub struct Writer {
-    etcd: Etcd,
+    etcds: ByResource<Etcd>,
     /// `/registry/`.
     prefix: Arc<str>,
     resources: Arc<ArcSwap<ServedResources>>,
@@ -137,23 +138,28 @@ pub struct Written {
 }
 
 impl Writer {
-    /// Writes to this etcd, under this prefix (`/registry/`), of what is served, into the namespaces of `host` if this server extends a cluster.
+    /// Writes to these etcds, under this prefix (`/registry/`), of what is served, into the namespaces of `host` if this server extends a cluster.
     #[must_use]
     pub fn new(
-        etcd: Etcd,
+        etcds: ByResource<Etcd>,
         prefix: &str,
         resources: Arc<ArcSwap<ServedResources>>,
         permit: Arc<permit::Permit>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
         let (leases, leaving, offload) = Default::default();
-        Self { etcd, prefix: prefix.into(), resources, leases, leaving, host, permit, offload, loses_unknown_fields: false }
+        Self { etcds, prefix: prefix.into(), resources, leases, leaving, host, permit, offload, loses_unknown_fields: false }
     }
 
     /// Whether objects with fields that are not known may be changed, and lose them.
     #[must_use]
     pub fn losing_unknown_fields(self, yes: bool) -> Self {
         Self { loses_unknown_fields: yes, ..self }
+    }
+
+    /// The etcd that has the objects of this resource.
+    fn etcd(&self, served: &Served) -> &Etcd {
+        self.etcds.of(&served.storage.id)
     }
 
     /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.

@@ -94,7 +94,8 @@ impl Writer {
     /// The object as etcd has it now.
     pub(super) async fn fresh(&self, place: &Place) -> Result<Option<Current>, WriteError> {
         let asking = place.resource.metrics.etcd_get();
-        let answer = self.etcd.range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
+        let answer =
+            self.etcd(place.served()).range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
         asking.succeeded();
         match answer.kvs.into_iter().next() {
             Some(kv) => self.decoded(place, kv).await.map(Some),

@@ -129,7 +129,7 @@ impl Writer {
     pub(super) async fn put_if(&self, place: &Place, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
         let metrics = &place.resource.metrics;
         let asking = if expected == Revision::ZERO { metrics.etcd_create() } else { metrics.etcd_update() };
-        let outcome = self.etcd.put_if(place.key(&self.prefix), value, expected, lease).await?;
+        let outcome = self.etcd(place.served()).put_if(place.key(&self.prefix), value, expected, lease).await?;
         asking.succeeded();
         Ok(outcome)
     }
@@ -137,7 +137,7 @@ impl Writer {
     /// Deletes the object if it was last written at this revision.
     pub(super) async fn delete_if(&self, place: &Place, expected: Revision) -> Result<Outcome, EtcdError> {
         let asking = place.resource.metrics.etcd_delete();
-        let outcome = self.etcd.delete_if(place.key(&self.prefix), expected).await?;
+        let outcome = self.etcd(place.served()).delete_if(place.key(&self.prefix), expected).await?;
         asking.succeeded();
         Ok(outcome)
     }

@@ -2,11 +2,14 @@
 # build.sh OUT [part…]: build the real programs that the live tests run against, from their Go modules, into OUT.
 #
 # KUBE is another release of Kubernetes (1.37.2), for a folder of its own. Parts: etcd, kube-apiserver, kube-controller-manager, kubectl, oidc-provider, helm, haproxy, h2spec (default: all of these); kube-scheduler, kubemark, e2e.test
+# etcd-3.6 and etcd-3.5 are older releases of etcd, each in a folder of its name (OUT/etcd-3.5/etcd).
 # (Kubernetes' own end-to-end suites of API machinery and kubectl). A part that OUT already has at the wanted version is left alone. Needs a Go toolchain and a module source (`go env GOPROXY`); a cold build takes several minutes and about 3 GB of Go caches. haproxy is that of the
 # Debian or Ubuntu that this runs on: its packages are unpacked, not installed.
 set -euo pipefail
 
 etcd_version=v3.7.3
+etcd_3_6_version=v3.6.16
+etcd_3_5_version=v3.5.35
 kube_version=${KUBE:-1.36.3}
 oidc_version=v3.51.17
 helm_version=v4.3.1
@@ -28,6 +31,8 @@ trap 'rm -rf "$work"' EXIT
 wanted() {
   case $1 in
   etcd) echo "$etcd_version" ;;
+  etcd-3.6) echo "$etcd_3_6_version" ;;
+  etcd-3.5) echo "$etcd_3_5_version" ;;
   oidc-provider) echo "$oidc_version" ;;
   helm) echo "$helm_version" ;;
   h2spec) echo "$h2spec_version" ;;
@@ -37,7 +42,7 @@ wanted() {
 }
 
 # built PART: whether OUT has it at that version.
-built() { [ -x "$out/$1" ] && [ "$(cat "$out/.$1.version" 2>/dev/null)" = "$(wanted "$1")" ]; }
+built() { [ -e "$out/$1" ] && [ "$(cat "$out/.$1.version" 2>/dev/null)" = "$(wanted "$1")" ]; }
 
 # program DIR IMPORT CALL: a main package around a Kubernetes command, as the project's own cmd/ folders have it.
 program() {
@@ -56,14 +61,15 @@ func main() { os.Exit(cli.Run($3)) }
 GO
 }
 
+# build_etcd VERSION PROGRAM
 build_etcd() {
-  mkdir -p "$work/etcd"
+  rm -rf "$work/etcd"
+  mkdir -p "$work/etcd" "$(dirname "$2")"
   cd "$work/etcd"
-  printf 'module peer/etcd\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/server/v3 %s\n' "$etcd_version" > go.mod
+  printf 'module peer/etcd\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/server/v3 %s\n' "$1" > go.mod
   printf 'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n' > main.go
   quietly go mod tidy
-  quietly go build -ldflags "-s -w" -o "$out/etcd" .
-  echo "$etcd_version" > "$out/.etcd.version"
+  quietly go build -ldflags "-s -w" -o "$2" .
 }
 
 # The example server of zitadel/oidc, a certified OpenID provider; what is around it stands beside this file.
@@ -130,7 +136,8 @@ for part in "${parts[@]}"; do
     continue
   fi
   case $part in
-  etcd) build_etcd; echo "$part $etcd_version built" ;;
+  etcd) build_etcd "$etcd_version" "$out/etcd"; echo "$etcd_version" > "$out/.$part.version"; echo "$part $etcd_version built" ;;
+  etcd-3.?) build_etcd "$(wanted "$part")" "$out/$part/etcd"; wanted "$part" > "$out/.$part.version"; echo "$part $(wanted "$part") built" ;;
   oidc-provider) build_oidc_provider; echo "$part $oidc_version built" ;;
   helm) build_helm; echo "$part $helm_version built" ;;
   h2spec) build_h2spec; echo "$part $h2spec_version built" ;;

@@ -2,6 +2,7 @@
 //! that answers as no API server should.
 
 mod included;
+mod layout;
 mod shared;
 mod unknown;
 

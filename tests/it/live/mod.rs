@@ -30,6 +30,7 @@ mod identity;
 mod kubeconfig;
 mod kubectl;
 mod kubelets;
+mod layouts;
 mod objects;
 mod pace;
 mod paging;

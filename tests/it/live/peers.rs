@@ -64,14 +64,26 @@ impl Site {
 
     /// Starts etcd; durable only as long as the machine runs, which a test may not notice.
     pub(crate) fn etcd(&self) -> io::Result<(Running, SocketAddr)> {
+        self.etcd_called("etcd")
+    }
+
+    /// The same with its data in a folder of this name.
+    pub(crate) fn etcd_called(&self, name: &str) -> io::Result<(Running, SocketAddr)> {
         let (client, peer) = (free_address()?, free_address()?);
         let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
         let mut command = Command::new(self.programs.join("etcd"));
-        command.arg("--data-dir").arg(self.path().join("etcd"));
+        command.arg("--data-dir").arg(self.path().join(name));
         command.args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url]);
         command.args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url]);
-        command.args(["--initial-cluster", &format!("default={peer_url}"), "--unsafe-no-fsync", "--watch-progress-notify-interval", "5s"]);
-        Ok((self.start("etcd", command)?, client))
+        command.args(["--initial-cluster", &format!("default={peer_url}"), "--unsafe-no-fsync", self.progress_flag(), "5s"]);
+        Ok((self.start(name, command)?, client))
+    }
+
+    /// How this etcd spells the interval of its progress notifications.
+    fn progress_flag(&self) -> &'static str {
+        let version = Command::new(self.programs.join("etcd")).arg("--version").output();
+        let is_old = version.is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("etcd Version: 3.5"));
+        if is_old { "--experimental-watch-progress-notify-interval" } else { "--watch-progress-notify-interval" }
     }
 
     /// Starts a kube-apiserver; several may share one etcd. It stores JSON, or what `WATCHCACHE_TEST_STORAGE` says.
@@ -83,6 +95,11 @@ impl Site {
     /// Starts a kube-apiserver with more flags.
     pub(crate) fn apiserver_with(&self, name: &str, etcd: SocketAddr, flags: &[&str]) -> io::Result<(Running, SocketAddr)> {
         let address = free_address()?;
+        Ok((self.apiserver_at(name, address, etcd, flags)?, address))
+    }
+
+    /// The same at this address.
+    pub(crate) fn apiserver_at(&self, name: &str, address: SocketAddr, etcd: SocketAddr, flags: &[&str]) -> io::Result<Running> {
         let file = |name: &str| self.path().join(name).display().to_string();
         let mut command = Command::new(self.programs.join("kube-apiserver"));
         for (flag, value) in [
@@ -115,7 +132,7 @@ impl Site {
             command.arg(format!("--{flag}={value}"));
         }
         command.args(flags);
-        Ok((self.start(name, command)?, address))
+        self.start(name, command)
     }
 
     /// Starts any other program of this site, with its output in a log.
