@@ -177,6 +177,12 @@ impl Store {
         }
     }
 
+    /// Returns a way to ask how long the commit that is under way has taken, none while there is none: a disk that hangs fails nothing, and nothing is written.
+    pub fn pulse(&self) -> impl Fn() -> Option<Duration> + Send + Sync + use<> {
+        let shared = self.service.shared.clone();
+        move || shared.writing_for()
+    }
+
     /// Answers what has been asked, then closes the database. Requests from now on are refused. Later calls do nothing.
     pub async fn close(&self) {
         // An error says that nothing is written any more; then there is nothing to wait for.

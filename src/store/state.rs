@@ -1,8 +1,8 @@
 //! What is shared: the newest durable snapshot, whether the store lives, and the way to the writer. No decision is made here.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use imbl::Vector;
@@ -72,6 +72,8 @@ pub(super) struct Shared {
     asks: mpsc::Sender<Ask>,
     room: Arc<Semaphore>,
     heavy: Semaphore,
+    /// Since when the writer has been at the requests of one commit.
+    writing: Mutex<Option<Instant>>,
 }
 
 /// The parts of [`Shared`] that do not change.
@@ -104,6 +106,7 @@ impl Shared {
             asks,
             room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
             heavy: Semaphore::new(HEAVY_READS_MAX),
+            writing: Mutex::default(),
         }
     }
 
@@ -126,6 +129,16 @@ impl Shared {
             Err(error) if error.is_panic() => Err(Fault::broken("a read has ended by a fault of its own")),
             Err(_) => Err(Refusal::Stopped("the process is ending".into()).into()),
         }
+    }
+
+    /// The writer says that it begins a commit, or that it has ended one.
+    pub(super) fn writes(&self, since: Option<Instant>) {
+        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// How long the commit has taken that is under way.
+    pub(super) fn writing_for(&self) -> Option<Duration> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner).map(|since| since.elapsed())
     }
 
     /// Only the writer calls this, after a commit.

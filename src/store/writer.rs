@@ -99,7 +99,11 @@ impl Writer {
     /// Works until it is told to close. The database is closed when this returns.
     pub(super) async fn run(mut self) -> Option<Reply<()>> {
         while self.closing.is_none() && self.select().await {
-            if let Err(fault) = self.turn(Instant::now()) {
+            let now = Instant::now();
+            self.shared.writes(Some(now));
+            let turned = self.turn(now);
+            self.shared.writes(None);
+            if let Err(fault) = turned {
                 self.shared.refuse(fault);
                 break;
             }

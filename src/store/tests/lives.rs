@@ -145,6 +145,7 @@ async fn nothing_is_shown_before_it_is_durable() {
     put(&mut client, "a", "1").await;
     let mut stream = client.watch(watching("a")).await.expect("opened");
     assert!(stream.message().await.expect("open").expect("open").created);
+    let pulse = store.pulse();
     disk.slow.store(true, Ordering::SeqCst);
     let mut writer = client.clone();
     let writing = tokio::spawn(async move { put(&mut writer, "a", "2").await });
@@ -152,6 +153,7 @@ async fn nothing_is_shown_before_it_is_durable() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // The commit is written and not synced.
+    assert!(pulse().is_some(), "a commit is under way");
     stream.requests.progress().await.expect("sent");
     let progress = stream.message().await.expect("open").expect("open");
     assert_eq!((progress.events.len(), progress.header.expect("a header").revision), (0, 2));
@@ -163,6 +165,9 @@ async fn nothing_is_shown_before_it_is_durable() {
     assert!(!writing.is_finished(), "nor an answer");
     disk.slow.store(false, Ordering::SeqCst);
     assert_eq!(writing.await.expect("no panic"), 3);
+    while pulse().is_some() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     assert_eq!(client.get("a").await.expect("read").kvs[0].value, b"2");
     assert_eq!(stream.message().await.expect("open").expect("open").events.len(), 1);
 }
