@@ -53,6 +53,7 @@ use crate::http::{
     last_use::LastUses,
     listen::{ListenerError, Listeners, Sockets},
     received::Received,
+    staleness,
 };
 use crate::providers::{Providers, ProvidersError, Sources};
 use crate::read::serve::Reader;
@@ -173,6 +174,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let (drivers, feeds) = feeds::feeds(&backend.etcds()?, &prefix, &config, &metrics);
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
     let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
+    let fed = feeds.iter().map(|feed| feed.fed.clone()).collect();
     let parts = Parts {
         feeds,
         runtime: feeding.handle().clone(),
@@ -214,7 +216,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone());
     let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
-    let access = Arc::new(Access::new(&config.authorization, group.is_some())?);
+    let dismisses = replica.is_some() && config.times.max_staleness.is_some();
+    let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses)?);
     feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
     let has_roles = Arc::<AtomicBool>::default();
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
@@ -238,17 +241,19 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         authenticator: authenticator.clone(),
     };
     let controllers = tokio::spawn(controllers.run(told));
-    // Where others ask for the keys of tokens. Those of a cluster that this server extends ask that cluster.
-    let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| config.aggregated.is_none());
+    // Where others ask for the keys of tokens. Those of a cluster that this server extends, or is in front of, ask that cluster's.
+    let is_asked = config.aggregated.is_none() && config.replica.is_none();
+    let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| is_asked);
     let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
     let blocks = Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
     tokio::spawn(memory::forget(blocks.clone()));
     if let Some(budget) = config.memory.budget {
         tokio::spawn(memory::keep(budget, giving_up, blocks.clone(), metrics.clone()));
     }
+    let reader = Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields);
     let api = Arc::new(Api {
         resources: resources.clone(),
-        reader: Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields),
+        reader: if replica.is_some() { reader.impatient() } else { reader },
         blocks,
         writer,
         authenticator,
@@ -266,10 +271,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         strict_transport: config.listeners.secure.as_ref().and_then(|listener| listener.strict_transport.clone()),
         times: config.times.clone(),
         gates: config.gates,
+        feeds: fed,
+        max_staleness: config.times.max_staleness,
         loaded: AtomicBool::new(false),
         has_roles,
         stopping: AtomicBool::new(false),
         embedded: backend.is_embedded(),
+        store_pulse: backend.pulse(),
         store_failed: OnceLock::new(),
     });
     tokio::spawn({
@@ -287,6 +295,13 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         tokio::spawn(replica.clone().look());
         tokio::spawn(replica.clone().follow(api.clone()));
         tokio::spawn(replica.clone().prove(api.clone()));
+        tokio::spawn(replica.clone().keep());
+    }
+    if api.embedded {
+        tokio::spawn(api.clone().watch_store());
+    }
+    if dismisses {
+        tokio::spawn(staleness::dismiss(api.clone()));
     }
     let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());

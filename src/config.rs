@@ -145,6 +145,8 @@ pub struct Times {
     pub shutdown_delay: Duration,
     /// From then to the end of the last connection. Default 10 s.
     pub shutdown: Duration,
+    /// How old memory may be that answers. Default: of any age, as with kube-apiserver.
+    pub max_staleness: Option<Duration>,
 }
 
 /// How many requests may be under way at once; zero for no limit.
@@ -161,6 +163,8 @@ const MEMORY_BUDGET_MIN: u64 = 32 << 20;
 
 /// The longest `--watch-gather`: clients' own timers are seconds.
 const WATCH_GATHER_MAX: Duration = Duration::from_secs(1);
+/// The least `--max-staleness`: a healthy memory is a second or two old, and counts as behind from here on.
+const MAX_STALENESS_MIN: Duration = Duration::from_secs(5);
 
 /// Limits of connections.
 #[derive(Clone, Debug)]
@@ -309,7 +313,14 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
         return Err("--client-ca-file and --token-auth-file are for the TLS listener: give --secure-port too".to_owned());
     }
     let audit = audit::audit(&args.audit, &mut warnings)?;
-    let replica = replica::replica(&args.replica, args.allow_writes, &authorization.modes, &mut warnings)?;
+    let admits = replica::Admits {
+        modes: &authorization.modes,
+        has_account_keys: auth.accounts.as_ref().is_some_and(|accounts| !accounts.key_files.is_empty()),
+        has_token_webhook: providers.webhook.is_some(),
+        has_client_ca: auth.client_ca_file.is_some(),
+        is_secure: listeners.secure.is_some(),
+    };
+    let replica = replica::replica(&args.replica, args.allow_writes, &admits, &mut warnings)?;
     Ok(Config {
         embedded: etcd.servers.is_empty().then(|| Embedded { in_memory, ..store::embedded(&args) }),
         etcd,
@@ -327,6 +338,7 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
             request: not_zero("--request-timeout", args.request_timeout)?,
             shutdown_delay: args.shutdown_delay_duration,
             shutdown: args.shutdown_timeout,
+            max_staleness: args.max_staleness.map(max_staleness).transpose()?,
         },
         connections: Connections {
             count_max: between("--max-connections", args.max_connections, 1, 1_000_000)?,
@@ -361,6 +373,10 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
 
 fn watch_gather(pause: Duration) -> Result<Duration, String> {
     if pause <= WATCH_GATHER_MAX { Ok(pause) } else { Err(format!("--watch-gather: must be at most {WATCH_GATHER_MAX:?}")) }
+}
+
+fn max_staleness(most: Duration) -> Result<Duration, String> {
+    if most >= MAX_STALENESS_MIN { Ok(most) } else { Err(format!("--max-staleness: must be at least {MAX_STALENESS_MIN:?}")) }
 }
 
 fn memory_budget(bytes: u64) -> Result<Option<u64>, String> {

@@ -1,6 +1,7 @@
 //! Metric families under kube-apiserver's names (spec list-watch §8), and the log. Other rooms get handles; nothing here knows what they do.
 
 mod authentication;
+pub mod build;
 mod family;
 mod log;
 mod panics;
@@ -13,7 +14,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
+    Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder, exponential_buckets,
 };
 
 use family::{Family, Labels};
@@ -66,6 +67,8 @@ pub struct Metrics {
     pub memory_given_up: IntGaugeVec,
     /// `watchcache_store_failed`: 1 once the embedded store takes no more writes.
     pub store_failed: IntGauge,
+    /// `watchcache_store_stalled`: 1 while the embedded store's disk does not take a write.
+    pub store_stalled: IntGauge,
     /// `watchcache_list_blocks_total{result="shared"}`: pieces of lists in gzip that were there already.
     pub blocks_shared: IntCounter,
     /// `watchcache_list_blocks_total{result="compressed"}`: those that had to be made.
@@ -86,12 +89,18 @@ pub struct Metrics {
     pub audit_rejected: IntCounter,
     /// `watchcache_handed_on_requests_total{reason,code}`: requests that upstream answered, and why.
     pub handed_on: IntCounterVec,
+    /// `watchcache_kept_answers_total`: documents of upstream that were answered as they were kept.
+    pub kept_answers: IntCounter,
     /// `watchcache_upstream_up{server}`: whether upstream answered when it was asked last.
     pub upstream_up: IntGaugeVec,
     /// `watchcache_etcd_proven`: whether upstream has said that this etcd is its own.
     pub etcd_proven: IntGauge,
     /// `watchcache_incomplete{group,resource}`: 1 for what upstream has otherwise than this etcd.
     pub incomplete: IntGaugeVec,
+    /// `watchcache_feed_up`: whether memory follows etcd; set when it is asked for.
+    pub feed_up: IntGauge,
+    /// `watchcache_feed_age_seconds`: how old memory may be; set when it is asked for.
+    pub feed_age: Gauge,
     /// `watchcache_connections{kind}`: what `--max-connections` bounds.
     pub connections: IntGaugeVec,
     /// `watchcache_connections_closed_total{reason}`: connections that were not let in or had to go.
@@ -198,6 +207,8 @@ impl Metrics {
             "watchcache_store_failed",
             "1 when the storage of the embedded store has failed: writes are refused until a restart.",
         ));
+        let store_stalled = catalogue
+            .add(gauge("watchcache_store_stalled", "1 while the disk of the embedded store has not taken a write for more than 5 s."));
         let blocks = catalogue.counter(
             "watchcache_list_blocks_total",
             "Pieces of lists in gzip, by whether they were kept from before.",
@@ -216,6 +227,10 @@ impl Metrics {
             "Requests that were handed on to --upstream-server, by the reason and by the code of the answer.",
             &["reason", "code"],
         );
+        let kept_answers = catalogue.add(IntCounter::new(
+            "watchcache_kept_answers_total",
+            "Documents of --upstream-server that were answered as they were kept, for it did not answer.",
+        ));
         let upstream_up =
             catalogue.gauge("watchcache_upstream_up", "1 when --upstream-server answered when it was asked last.", &["server"]);
         let etcd_proven = catalogue.add(gauge("watchcache_etcd_proven", "1 when this etcd is known to be that of --upstream-server."));
@@ -224,6 +239,11 @@ impl Metrics {
             "1 for a resource of which --upstream-server has something else than this etcd: its requests are handed on.",
             &["group", "resource"],
         );
+        let feed_up = catalogue.add(gauge("watchcache_feed_up", "1 while memory follows etcd, 0 when it is more than 5 s behind."));
+        let feed_age = catalogue.add(Gauge::new(
+            "watchcache_feed_age_seconds",
+            "Memory has everything that etcd had so many seconds ago; infinite before etcd has been heard.",
+        ));
         let connections = catalogue.gauge("watchcache_connections", "Open connections, by whose they are.", &["kind"]);
         let connections_closed = catalogue.counter(
             "watchcache_connections_closed_total",
@@ -239,6 +259,7 @@ impl Metrics {
         let audit_levels =
             catalogue.counter("apiserver_audit_level_total", "Requests by the level that the audit policy gives them.", &["level"]);
         catalogue.add(Ok(log::DROPPED.clone()));
+        build::register(&catalogue);
         let process = process::Process::new(&catalogue);
         let labelled = catalogue.labelled.into_inner();
         Arc::new(Metrics {
@@ -253,6 +274,7 @@ impl Metrics {
             memory_budget,
             memory_given_up,
             store_failed,
+            store_stalled,
             blocks_shared,
             blocks_compressed,
             head_bytes,
@@ -263,9 +285,12 @@ impl Metrics {
             audit_levels,
             audit_rejected,
             handed_on,
+            kept_answers,
             upstream_up,
             etcd_proven,
             incomplete,
+            feed_up,
+            feed_age,
             connections,
             connections_closed,
             registry,

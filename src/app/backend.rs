@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::StartError;
 use crate::config::Config;
+use crate::http::health::Pulse;
 use etcd::{ConfigError, Etcd, EtcdConfig};
 use kube::built_in_storages;
 use model::{ByResource, ResourceId};
@@ -83,6 +84,11 @@ impl Backend {
     /// Whether the objects are in this process.
     pub(super) fn is_embedded(&self) -> bool {
         self.store.is_some()
+    }
+
+    /// How to ask how long the embedded store has been at a commit; none with an etcd.
+    pub(super) fn pulse(&self) -> Option<Pulse> {
+        self.store.as_ref().map(|store| Arc::new(store.pulse()) as Pulse)
     }
 
     /// Ends with the reason when the embedded store has failed; never with an etcd.

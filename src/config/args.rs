@@ -317,6 +317,10 @@ pub(super) struct ServeArgs {
     /// Shortest duration of a watch without timeoutSeconds, in seconds; each gets a random duration from this to twice this
     #[arg(long, default_value_t = 1800, value_name = "SECONDS", help_heading = "Requests")]
     pub(super) min_request_timeout: u64,
+    /// How far memory may be behind etcd and still answer, when etcd does not answer or its changes come late: lists and GETs with a resourceVersion, and watches. Older: they
+    /// are handed on by a read replica, else refused (503). At least 5s [default: any age, as with kube-apiserver]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
+    pub(super) max_staleness: Option<Duration>,
     /// Features to turn on or off, comma separated: ShardedListAndWatch=true|false (the parameter shardSelector; alpha, default false)
     #[arg(long, value_delimiter = ',', value_name = "NAME=true|false,...", help_heading = "Requests")]
     pub(super) feature_gates: Vec<String>,

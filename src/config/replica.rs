@@ -76,11 +76,53 @@ pub enum UpstreamServer {
     Kubeconfig(PathBuf),
 }
 
+/// Whom a replica lets in, as far as other flags say it.
+pub(super) struct Admits<'a> {
+    pub(super) modes: &'a [Mode],
+    /// Who checks tokens of service accounts here.
+    pub(super) has_account_keys: bool,
+    /// A webhook is asked whose a token is.
+    pub(super) has_token_webhook: bool,
+    /// Client certificates are trusted.
+    pub(super) has_client_ca: bool,
+    /// It listens where other hosts reach it.
+    pub(super) is_secure: bool,
+}
+
+impl Admits<'_> {
+    /// Says in a sentence for each flag that is missing whom the replica refuses, though the kube-apiserver lets him in.
+    fn lockouts(&self, has_proxy: bool, has_kubeconfig: bool) -> Vec<String> {
+        let decides_elsewhere = self.modes.iter().any(|mode| matches!(mode, Mode::AlwaysAllow | Mode::Webhook(_)));
+        let has = |mode| self.modes.contains(&mode);
+        let missing = [
+            (!self.is_secure, "no --secure-port: nobody from another host reaches this replica"),
+            (
+                self.is_secure && !self.has_account_keys && !self.has_token_webhook,
+                "no --service-account-key-file: service account tokens are refused (401), so no pod can use this replica; give it the files that the kube-apiserver has, and its --service-account-issuer",
+            ),
+            (
+                self.is_secure && !self.has_client_ca,
+                "no --client-ca-file: client certificates are refused (401), those of kubelets and of administrators; give it the file that the kube-apiserver has",
+            ),
+            (
+                !has(Mode::Node) && !decides_elsewhere,
+                "no Node in --authorization-mode: kubelets are refused (403) what they read; give it the modes that the kube-apiserver has, mostly Node,RBAC",
+            ),
+            (!has(Mode::Rbac) && !decides_elsewhere, "no RBAC in --authorization-mode: whoever has rights by roles is refused (403)"),
+            (
+                self.is_secure && !has_proxy && !has_kubeconfig,
+                "neither --proxy-client-cert-file nor --upstream-kubeconfig: what is handed on is asked with the client's own token, so clients with certificates are nobody there (401 or 403)",
+            ),
+        ];
+        missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what.to_owned()).collect()
+    }
+}
+
 /// Checks the flags; none when this is no replica.
 pub(super) fn replica(
     args: &ReplicaArgs,
     allow_writes: bool,
-    modes: &[Mode],
+    admits: &Admits<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Replica>, String> {
     let pair = (args.proxy_client_cert_file.clone(), args.proxy_client_key_file.clone());
@@ -101,6 +143,8 @@ pub(super) fn replica(
             };
         }
     };
+    let modes = admits.modes;
+    warnings.extend(admits.lockouts(proxy.is_some(), args.upstream_kubeconfig.is_some()));
     if allow_writes {
         return Err("--allow-writes: with --upstream-server or --upstream-kubeconfig all writes are handed on".to_owned());
     }
@@ -159,5 +203,32 @@ fn stored(name: &str) -> String {
     match name.split_once('.') {
         Some((resource, group)) => format!("{group}/{resource}"),
         None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command that README had locked out pods and kubelets without a word.
+    #[test]
+    fn each_missing_flag_says_whom_it_locks_out() {
+        let lockouts = |modes: &[Mode], given: bool, webhook: bool| {
+            let admits = Admits { modes, has_account_keys: given, has_token_webhook: webhook, has_client_ca: given, is_secure: true };
+            admits.lockouts(given, false).iter().map(|text| text.split(':').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(lockouts(&[Mode::Node, Mode::Rbac], true, false), <[&str; 0]>::default());
+        assert_eq!(
+            lockouts(&[Mode::Rbac], false, false),
+            [
+                "no --service-account-key-file",
+                "no --client-ca-file",
+                "no Node in --authorization-mode",
+                "neither --proxy-client-cert-file nor --upstream-kubeconfig"
+            ]
+        );
+        assert_eq!(lockouts(&[Mode::Node], true, true), ["no RBAC in --authorization-mode"]);
+        // Others decide.
+        assert_eq!(lockouts(&[Mode::AlwaysAllow], true, true), <[&str; 0]>::default());
     }
 }

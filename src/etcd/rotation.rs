@@ -11,7 +11,7 @@ use super::EtcdError;
 use super::endpoint::{Connected, Endpoint};
 use fair::Turns;
 
-/// Longest life of one unary call over all endpoints: a request's own limit (spec list-watch §2.14). Above keepalive's 40 s, so that a
+/// Longest life of one unary call over all endpoints: a request's own limit (spec list-watch §2.14). Above keepalive's 10 s, so that a
 /// silent endpoint is found out and another one still asked.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 

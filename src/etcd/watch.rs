@@ -17,7 +17,7 @@ use super::{EtcdError, Header};
 use model::{KeyChange, Revision};
 
 /// How long etcd may take to answer a new stream, or to take a request on an open one. It answers at once, or after a lagging
-/// watch's turn under its store lock (0.8 s seen); keepalive finds a dead connection only after 40 s.
+/// watch's turn under its store lock (0.8 s seen); keepalive finds a dead connection after 10 s.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(15);
 /// Requests on their way to an etcd that does not read; further ones wait.
 const REQUESTS_WAITING_MAX: usize = 100;

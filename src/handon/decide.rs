@@ -33,6 +33,8 @@ pub enum Standing {
     Incomplete,
     /// Upstream is of another minor than this server, and shows its objects otherwise.
     OfAnotherRelease,
+    /// In memory, which is older than this request may see, for etcd does not answer or its changes come late.
+    Behind,
 }
 
 /// Why upstream answers.
@@ -54,12 +56,23 @@ pub enum Reason {
     Release,
     /// Of a part of an object that is nowhere stored: logs, exec, proxy.
     Subresource,
+    /// Its memory is too old.
+    Behind,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 8] =
-        [Self::Write, Self::Document, Self::NotServed, Self::Loading, Self::Unreadable, Self::Incomplete, Self::Release, Self::Subresource];
+    pub const ALL: [Reason; 9] = [
+        Self::Write,
+        Self::Document,
+        Self::NotServed,
+        Self::Loading,
+        Self::Unreadable,
+        Self::Incomplete,
+        Self::Release,
+        Self::Subresource,
+        Self::Behind,
+    ];
 
     /// As metrics and logs say it.
     #[must_use]
@@ -73,6 +86,7 @@ impl Reason {
             Self::Incomplete => "incomplete",
             Self::Release => "release",
             Self::Subresource => "subresource",
+            Self::Behind => "behind",
         }
     }
 }
@@ -100,6 +114,7 @@ pub fn answerer(method: &Method, asked: Asked) -> Answerer {
         Asked::Resource { standing: Standing::Unreadable, .. } => Reason::Unreadable,
         Asked::Resource { standing: Standing::Incomplete, .. } => Reason::Incomplete,
         Asked::Resource { standing: Standing::OfAnotherRelease, .. } => Reason::Release,
+        Asked::Resource { standing: Standing::Behind, .. } => Reason::Behind,
         Asked::Resource { standing: Standing::Served, foreign_part: false } => return Answerer::Memory,
     };
     Answerer::Upstream(reason)
@@ -112,8 +127,15 @@ mod tests {
     /// Nothing but a GET of what is in memory is answered from memory, and health whatever the method.
     #[test]
     fn only_reads_of_what_is_here_are_answered_here() {
-        let standings =
-            [Standing::Served, Standing::Loading, Standing::Absent, Standing::Unreadable, Standing::Incomplete, Standing::OfAnotherRelease];
+        let standings = [
+            Standing::Served,
+            Standing::Loading,
+            Standing::Absent,
+            Standing::Unreadable,
+            Standing::Incomplete,
+            Standing::OfAnotherRelease,
+            Standing::Behind,
+        ];
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
         for method in &methods {
             assert_eq!(answerer(method, Asked::OfThisProcess), Answerer::Memory);
@@ -137,6 +159,7 @@ mod tests {
         assert_eq!(of(&Method::GET, Standing::Loading, false), Answerer::Upstream(Reason::Loading));
         assert_eq!(of(&Method::GET, Standing::Unreadable, false), Answerer::Upstream(Reason::Unreadable));
         assert_eq!(of(&Method::GET, Standing::OfAnotherRelease, false), Answerer::Upstream(Reason::Release));
+        assert_eq!(of(&Method::GET, Standing::Behind, false), Answerer::Upstream(Reason::Behind));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream still sees every request and judges it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -65,6 +65,8 @@ struct Document {
     headers: HeaderMap,
     etag: HeaderValue,
     body: Bytes,
+    /// When upstream sent or confirmed it last, on its caller's clock.
+    at_ms: AtomicU64,
 }
 
 /// One question about a document, from its request to its answer.
@@ -96,6 +98,7 @@ pub struct Keeping {
     etag: HeaderValue,
     length: Option<usize>,
     body: BytesMut,
+    at_ms: u64,
     under_way: UnderWay,
 }
 
@@ -123,13 +126,20 @@ impl Documents {
         Some(Look { wanted, kept, has, under_way: self.under_way.clone() })
     }
 
+    /// Returns the headers and the body of what is kept of this answer, and when upstream sent or confirmed it last.
+    #[must_use]
+    pub fn kept_answer(&self, uri: &Uri, headers: &HeaderMap) -> Option<(HeaderMap, Bytes, u64)> {
+        let document = self.kept().documents.get(&Wanted::of(uri, headers)).cloned()?;
+        Some((document.headers.clone(), document.body.clone(), document.at_ms.load(Ordering::Relaxed)))
+    }
+
     /// A body has come whole.
     pub fn keep(&self, keeping: Keeping) {
-        let Keeping { wanted, headers, etag, length, body, under_way: _under_way } = keeping;
+        let Keeping { wanted, headers, etag, length, body, at_ms, under_way: _under_way } = keeping;
         if length.is_some_and(|length| length != body.len()) {
             return;
         }
-        let document = Arc::new(Document { headers, etag, body: body.freeze() });
+        let document = Arc::new(Document { headers, etag, body: body.freeze(), at_ms: at_ms.into() });
         let mut kept = self.kept();
         kept.forget(&wanted);
         // Which one goes is of no account: it comes back with the next question.
@@ -169,8 +179,11 @@ impl Document {
 impl Look {
     /// Judges the head of upstream's answer, and makes it the client's.
     #[must_use]
-    pub fn found(self, head: &mut response::Parts) -> Found {
+    pub fn found(self, head: &mut response::Parts, now_ms: u64) -> Found {
         let Look { wanted, kept, has, under_way } = self;
+        if let (StatusCode::NOT_MODIFIED, Some(document)) = (head.status, &kept) {
+            document.at_ms.fetch_max(now_ms, Ordering::Relaxed);
+        }
         match (head.status, kept) {
             // What the client has is what there is.
             (StatusCode::NOT_MODIFIED, Some(document)) if has.as_ref() != Some(&document.etag) => {
@@ -191,7 +204,7 @@ impl Look {
                         };
                         let headers = OF_BODY.iter().flat_map(of_body).collect();
                         let under_way = UnderWay { all: under_way, own: 0 };
-                        Found::Keep(Box::new(Keeping { wanted, headers, etag, length, body: BytesMut::new(), under_way }))
+                        Found::Keep(Box::new(Keeping { wanted, headers, etag, length, body: BytesMut::new(), at_ms: now_ms, under_way }))
                     }
                     _ => Found::Pass,
                 }
@@ -251,7 +264,7 @@ mod tests {
 
     fn keep(documents: &Documents, target: &str, headers: &[(&str, &str)], etag: &str, body: &[u8]) {
         let look = asked(documents, target, headers).0.expect("a document");
-        let Found::Keep(mut keeping) = look.found(&mut answer(200, &[("etag", etag), ("content-type", "a/b"), ("x-other", "1")])) else {
+        let Found::Keep(mut keeping) = look.found(&mut answer(200, &[("etag", etag), ("content-type", "a/b"), ("x-other", "1")]), 5) else {
             panic!("it is kept")
         };
         assert!(keeping.takes(body));
@@ -271,14 +284,27 @@ mod tests {
         let (look, tag) = asked(&documents, "/apis", &json);
         assert_eq!(tag.as_deref(), Some("\"1\""));
         let mut head = answer(304, &[("etag", "\"1\""), ("audit-id", "new")]);
-        let Found::Known(body) = look.expect("a document").found(&mut head) else { panic!("it is known") };
+        let Found::Known(body) = look.expect("a document").found(&mut head, 9) else { panic!("it is known") };
         assert_eq!((head.status, &body[..], head.headers["content-type"].as_bytes()), (StatusCode::OK, &b"groups"[..], &b"a/b"[..]));
         assert!(head.headers["audit-id"] == "new" && head.headers["content-length"] == "6" && !head.headers.contains_key("x-other"));
+        let kept = |target: &str| {
+            documents.kept_answer(
+                &target.parse().expect("a target"),
+                &HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
+            )
+        };
+        let (headers, body, at) = kept("/apis").expect("it is kept");
+        assert_eq!(
+            (&body[..], at, headers["content-type"].as_bytes()),
+            (&b"groups"[..], 9, &b"a/b"[..]),
+            "confirmed when upstream said so last"
+        );
+        assert!(kept("/api").is_none());
         // A client that has it hears so; one that has an older one gets it.
         let (look, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"1\"")]);
-        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[])), Found::Pass));
+        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[]), 5), Found::Pass));
         let (look, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"0\"")]);
-        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[])), Found::Known(_)));
+        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[]), 5), Found::Known(_)));
         keep(&documents, "/apis", &json, "\"2\"", b"more groups");
         assert_eq!(asked(&documents, "/apis", &json).1.as_deref(), Some("\"2\""));
     }
@@ -290,7 +316,7 @@ mod tests {
             assert!(asked(&documents, target, &[]).0.is_none(), "{target}");
         }
         let found = |headers: &[(&str, &str)], status| {
-            asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(status, headers))
+            asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(status, headers), 5)
         };
         assert!(matches!(found(&[], 200), Found::Pass), "without a tag nobody could ask about it");
         assert!(matches!(found(&[("etag", "\"1\""), ("content-length", "999999999")], 200), Found::Pass));
@@ -329,7 +355,7 @@ mod tests {
     #[test]
     fn what_is_on_its_way_has_a_limit() {
         let documents = Documents::default();
-        let begin = || match asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(200, &[("etag", "\"1\"")])) {
+        let begin = || match asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(200, &[("etag", "\"1\"")]), 5) {
             Found::Keep(keeping) => keeping,
             other => panic!("{other:?}"),
         };

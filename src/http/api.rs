@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     accept::Asked,
-    audit,
+    answerer, audit,
     authorize::authorize,
     budget::{Account, Wait},
     caught::caught,
@@ -32,8 +32,9 @@ use super::{
     guard,
     hand_on::{self, Replica, hand_on},
     heads,
-    health::Host,
+    health::{Host, Pulse},
     inflight::{self, Inflight},
+    kept::Kept,
     last_use::{self, LastUses},
     line::RequestLine,
     listen::{ConnInfo, ListenerKind},
@@ -43,8 +44,8 @@ use super::{
     path::{PathError, Route},
     request_info::request_info,
     request_log::Told,
-    resource,
     respond::Reply,
+    staleness,
     status::Status,
     strict_transport::keep_to_tls,
     websocket,
@@ -62,6 +63,7 @@ use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use codec::Blocks;
 use go::duration;
 use kube::{Catalogue, discovery::version};
+use watch::cache::view::Fed;
 
 /// What every request may use.
 pub struct Api {
@@ -103,6 +105,10 @@ pub struct Api {
     pub times: Times,
     /// What is served only when asked for.
     pub gates: Gates,
+    /// How new memory is, of each etcd; at least one.
+    pub feeds: Vec<Arc<Fed>>,
+    /// How old memory may be that answers; any age without it.
+    pub max_staleness: Option<Duration>,
     /// Whether every built-in resource has been loaded once.
     pub loaded: AtomicBool,
     /// Whether the default roles and bindings are there.
@@ -111,6 +117,8 @@ pub struct Api {
     pub stopping: AtomicBool,
     /// Whether the objects are in this process's own store.
     pub embedded: bool,
+    /// Asks how long that store has been at a commit.
+    pub store_pulse: Option<Pulse>,
     /// Why that store takes no more writes.
     pub store_failed: OnceLock<Arc<str>>,
 }
@@ -307,7 +315,7 @@ async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Respo
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
         record.annotate(key, value);
     }
-    let judged_upstream = hand_on::decide(api, request).await;
+    let judged_upstream = answerer::decide(api, request).await;
     let wanted = if judged_upstream { Ok(None) } else { Impersonation::wanted(request.headers_mut()) };
     let (user, impersonator) = match wanted {
         Ok(None) => (user, None),
@@ -364,10 +372,14 @@ static LOCAL: LazyLock<Arc<User>> = LazyLock::new(|| {
 static NOBODY: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }));
 
-async fn route(api: &Arc<Api>, request: Request) -> Response {
+async fn route(api: &Arc<Api>, mut request: Request) -> Response {
     let Arrived { line, mut reply, .. } = arrived(&request);
+    if let Some(kept) = request.extensions_mut().remove::<Kept>() {
+        api.metrics.kept_answers.inc();
+        return kept.answer(reply, &line, &request);
+    }
     let route = match &line.route {
-        Ok(Route::Resource(path)) => return resource::serve(api, path, request).await,
+        Ok(Route::Resource(path)) => return staleness::serve(api, path, request).await,
         Ok(Route::OpenApi(rest)) => return Box::pin(openapi_answer(api, reply, request, rest.clone())).await,
         Ok(route) => route,
         Err(PathError::BadEscape) => return whole(reply.bad_request_line()),
@@ -377,6 +389,7 @@ async fn route(api: &Arc<Api>, request: Request) -> Response {
     let catalogue = &resources.catalogue;
     match route {
         Route::Health { endpoint, check } => whole(api.health(&reply, *endpoint, check.as_deref(), &line.query)),
+        Route::Own(page) => whole(api.own(&reply, *page)),
         Route::Metrics => whole(reply.whole(StatusCode::OK, CONTENT_TYPE, api.metrics(&resources).into())),
         Route::Slis => whole(reply.whole(StatusCode::OK, SLIS_CONTENT_TYPE, api.metrics.slis.render().into())),
         Route::Discovery(document) => match &*api.discovery.load() {
@@ -533,19 +546,6 @@ impl Api {
             Identity::Invalid(refusal) => Err(refusal.to_string()),
             Identity::None | Identity::Local => Err(String::new()),
         })
-    }
-
-    fn metrics(&self, resources: &ServedResources) -> Vec<u8> {
-        for resource in resources.iter() {
-            let known = resource.handle.published.known();
-            resource.metrics.at_revision(known.revision.0);
-            resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
-            resource.metrics.indexes.set(i64::try_from(known.view.store.indexes()).unwrap_or(i64::MAX));
-            resource.metrics.history_events.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
-            resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
-        }
-        self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));
-        self.metrics.render()
     }
 }
 

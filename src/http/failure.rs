@@ -23,6 +23,7 @@ impl From<ReadError> for Status {
             ReadError::InStream(message) => Self::internal_bare(message),
             ReadError::Undecodable { .. } | ReadError::Gone(_) => Self::internal(error.to_string()),
             ReadError::Etcd(error) => error.into(),
+            ReadError::OutOfReach(_) => Self { elsewhere: true, ..Self::unavailable(error.to_string(), 1) },
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Hands requests on to upstream that this server does not answer itself: looks up what [`handon::answerer`] must know, and passes head and body on. Decides
-//! nothing that `handon` decides.
+//! Hands requests on to upstream that this server does not answer itself: passes head and body on, and asks upstream again where etcd did not answer. Decides nothing that
+//! `handon` decides.
 
 mod follow;
 mod proof;
@@ -7,7 +7,6 @@ mod standing;
 
 use std::{
     collections::HashMap,
-    error::Error,
     sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
@@ -15,16 +14,15 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
 use handon::{
-    Answer, Answerer, CONFIG_MAP, Client, Documents, Found, Keeping, Look, Manner, Reason, Release, Settings, Trusted, Upstream,
-    UpstreamError, answerer, headers,
+    Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Release, Settings, Trusted, Upstream, UpstreamError, headers,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
 };
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use http_body_util::{BodyExt, Limited};
 use hyper::upgrade::OnUpgrade;
 use tokio::{
@@ -34,32 +32,30 @@ use tokio::{
 
 use super::{
     api::{Api, Arrived, arrived, caller, connection, whole},
-    audit::is_long,
     counted::LongRunning,
     health::Wrong,
-    path::Route,
-    request_info::request_info,
-    respond::{AUDIT_ID, Reply},
+    kept::{Essentials, Kept},
+    passing::Passing,
+    respond::{AUDIT_ID, Elsewhere, Reply},
     status::Status,
     tunnel::Tunnel,
     upgraded::{Handshake, Protocol},
 };
 use follow::Follow;
 use proof::Proof;
-use standing::{asked, asks_table};
+pub(super) use standing::{asked, asks_table};
 
 use crate::registry::{Resource, ServedResources};
 use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};
-use watch::cache::view::Known;
 
 /// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
 const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
 /// How long an answer may last that has no end of its own: logs that are followed, watches of other API servers.
-const LONG: Duration = Duration::from_secs(30 * 86_400);
-/// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour.
-const LOADING_MAX: Duration = Duration::from_secs(10);
+pub(super) const LONG: Duration = Duration::from_secs(30 * 86_400);
+/// How long upstream may take to answer with a document that is kept.
+const KEPT_AFTER: Duration = Duration::from_secs(3);
 /// Between two looks whether upstream answers, and the time of one.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while it has not said yet that it believes us: until then nothing is handed on.
@@ -74,10 +70,14 @@ const LOOKER: &str = "watchcache:replica";
 
 /// The kube-apiserver whose etcd this server shares.
 pub struct Replica {
-    upstream: Reloaded<Upstream<Body>>,
-    hop: headers::Hop,
+    pub(super) upstream: Reloaded<Upstream<Body>>,
+    pub(super) hop: headers::Hop,
     metrics: Arc<Metrics>,
-    documents: Arc<Documents>,
+    pub(super) documents: Arc<Documents>,
+    /// What clients need to start, fetched before they ask.
+    pub(super) essentials: Essentials,
+    /// What the ages of documents count from.
+    pub(super) born: Instant,
     /// Groups of whom we are when we look at what upstream has.
     check_groups: Vec<String>,
     follow: Follow,
@@ -85,7 +85,7 @@ pub struct Replica {
     /// Resources that upstream answers, and how often their watches were ended since.
     ended: Mutex<HashMap<Arc<str>, u8>>,
     /// Of which minor it is.
-    release: Release,
+    pub(super) release: Release,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
     /// What is wrong with what it says of what it serves.
@@ -97,12 +97,28 @@ pub struct Replica {
 
 /// That upstream answers this request.
 #[derive(Clone)]
-struct Handed {
-    reason: Reason,
+pub(super) struct Handed {
+    pub(super) reason: Reason,
     /// As who judges impersonation was chosen for it.
-    upstream: Arc<Upstream<Body>>,
-    is_long: bool,
+    pub(super) upstream: Arc<Upstream<Body>>,
+    pub(super) is_long: bool,
+    /// How long the head of the answer is waited for at most.
+    pub(super) limit: Duration,
 }
+
+impl Handed {
+    /// Whether it may be answered as it was kept when upstream is away: who asks is then judged here.
+    fn is_document(&self, request: &Request) -> bool {
+        self.reason == Reason::Document
+            && request.method() == Method::GET
+            && self.upstream.is_believed()
+            && !is_impersonated(request.headers())
+    }
+}
+
+/// That upstream can answer this request if etcd does not.
+#[derive(Clone)]
+pub(super) struct Spare(pub(super) Handed);
 
 /// What a client sent to prove who it is, before anybody took it away.
 #[derive(Clone)]
@@ -134,6 +150,8 @@ impl Replica {
             follow: Follow::default(),
             proof: Proof::default(),
             ended: Mutex::default(),
+            essentials: Essentials::default(),
+            born: Instant::now(),
             trouble: ArcSwapOption::empty(),
             discovery: ArcSwapOption::empty(),
             release,
@@ -214,6 +232,32 @@ impl Replica {
         }
     }
 
+    /// What `/watchcache/status` says of upstream.
+    pub(super) fn own_status(&self) -> serde_json::Value {
+        serde_json::json!({
+            "server": self.upstream.now().url().to_string(),
+            "answers": self.answers(),
+            "trouble": self.trouble.load_full().map(|why| (*why).clone()),
+            "documentsAgeSeconds": self.essentials.age().map(|age| age.as_secs_f64()),
+            "documentsBytes": self.documents.bytes(),
+        })
+    }
+
+    /// Whether upstream answered when it was looked at last.
+    pub(super) fn answers(&self) -> bool {
+        self.trouble.load().is_none() && self.upstream.now().is_believed()
+    }
+
+    /// What is kept of the answer to this request.
+    fn kept(&self, handed: &Handed, request: &Request) -> Option<Kept> {
+        if handed.is_document(request) { Kept::find(self, request) } else { None }
+    }
+
+    /// Milliseconds since this server began.
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Ends when upstream turns out to be this server itself.
     pub async fn looped(&self) {
         self.looped.notified().await;
@@ -247,7 +291,7 @@ impl Replica {
     }
 
     /// A request of nobody in particular.
-    fn look_request(&self, manner: Manner) -> Result<Request, String> {
+    pub(super) fn look_request(&self, manner: Manner) -> Result<Request, String> {
         let mut request = Request::new(Body::empty());
         headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false, &Trusted::default());
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -316,10 +360,10 @@ impl Replica {
     }
 
     /// Passes a request on and its answer back.
-    async fn pass(&self, Handed { reason, upstream, is_long }: Handed, request: Request) -> Response {
+    async fn pass(&self, Handed { reason, upstream, is_long, limit: most }: Handed, request: Request) -> Response {
         // The head is upstream's until that answers.
         let (Arrived { reply, at, limit, head: _head, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
-        let until = at + limit + UPSTREAM_FIRST;
+        let until = at + (limit + UPSTREAM_FIRST).min(most);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         if let Some(record) = reply.record() {
             record.annotate("watchcache.io/handed-on", reason.name());
@@ -339,7 +383,7 @@ impl Replica {
         let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
         let response = match answer {
             Some(Ok((answer, client, look))) => {
-                back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)))
+                back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)), self.now_ms())
             }
             Some(Err(status)) => whole(reply.status(&status)),
             None => {
@@ -433,7 +477,7 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
 }
 
 /// Upstream's answer as the client gets it.
-fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>) -> Response {
+fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>, now_ms: u64) -> Response {
     let Answer { response, upgraded } = answer;
     let (mut head, body) = response.into_parts();
     headers::inward(&mut head.headers, upgraded.is_some());
@@ -446,7 +490,7 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
         }
         .boxed()
     });
-    let kept = match look.map(|(look, documents)| (look.found(&mut head), documents)) {
+    let kept = match look.map(|(look, documents)| (look.found(&mut head, now_ms), documents)) {
         Some((Found::Known(document), _)) => return Response::from_parts(head, Body::from(document)),
         Some((Found::Keep(keeping), documents)) => Some((keeping, documents.clone())),
         Some((Found::Pass, _)) | None => None,
@@ -464,55 +508,8 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
 }
 
 /// As whom it is looked whether upstream answers.
-fn looker(manner: Manner) -> Client<'static> {
+pub(super) fn looker(manner: Manner) -> Client<'static> {
     Client { name: LOOKER, is_nobody: manner == Manner::OwnToken }
-}
-
-/// The body of upstream's answer. Its length says nothing of what is held of it.
-struct Passing {
-    body: handon::Body,
-    /// One that has no end of its own ends when the server stops.
-    stopped: Option<BoxFuture<'static, ()>>,
-    /// A document, until it is known to be too long.
-    kept: Option<(Box<Keeping>, Arc<Documents>)>,
-}
-
-impl http_body::Body for Passing {
-    type Data = Bytes;
-    type Error = Box<dyn Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.stopped.as_mut().is_some_and(|stopped| stopped.poll_unpin(cx).is_ready()) {
-            self.stopped = None;
-            return std::task::Poll::Ready(None);
-        }
-        let frame = std::task::ready!(std::pin::Pin::new(&mut self.body).poll_frame(cx));
-        if let Some((mut keeping, documents)) = self.kept.take() {
-            let is_fine = match &frame {
-                Some(Ok(frame)) => frame.data_ref().is_none_or(|data| keeping.takes(data)),
-                Some(Err(_)) => false,
-                None => true,
-            };
-            // hyper may not ask again once the end is known.
-            if is_fine && (frame.is_none() || self.body.is_end_stream()) {
-                documents.keep(*keeping);
-            } else if is_fine {
-                self.kept = Some((keeping, documents));
-            }
-        }
-        std::task::Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
-    }
 }
 
 fn replace(headers: &mut HeaderMap, name: &HeaderName, values: &[HeaderValue]) {
@@ -539,32 +536,6 @@ pub(super) fn keep_proof(api: &Api, request: &mut Request) {
     }
 }
 
-/// Finds out who answers; whether that one also judges whom the client wants to act as.
-pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
-    let Some(replica) = &api.replica else { return false };
-    let line = arrived(request).line;
-    let (route, method) = (line.route.as_ref().ok(), request.method());
-    let is_table = asks_table(request.headers());
-    let asked = || asked(replica, &api.resources.load(), route, (method, is_table));
-    let mut answer = answerer(method, asked());
-    if answer == Answerer::Upstream(Reason::Loading)
-        && line.is_watch()
-        && let Some(Route::Resource(path)) = route
-    {
-        let resource = api.resources.load().find(&path.group, &path.version, &path.resource).cloned();
-        if let Some(resource) = resource {
-            // In time or not, it is looked at again.
-            let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
-        }
-        answer = answerer(method, asked());
-    }
-    let Answerer::Upstream(reason) = answer else { return false };
-    let (upstream, is_long) = (replica.upstream.now(), is_long(&request_info(method, request.uri().path(), &line.query)));
-    let keeps_impersonation = upstream.manner().keeps_impersonation();
-    request.extensions_mut().insert(Handed { reason, upstream, is_long });
-    keeps_impersonation
-}
-
 /// Whether upstream answers it, and it has no end of its own.
 pub(super) fn has_no_end(request: &Request) -> bool {
     request.extensions().get::<Handed>().is_some_and(|handed| handed.is_long)
@@ -576,9 +547,41 @@ pub(super) async fn hand_on<F: Future<Output = Response>>(
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
-    match (&api.replica, request.extensions_mut().remove::<Handed>()) {
-        // Boxed: this future is part of every request's.
-        (Some(replica), Some(handed)) => Box::pin(replica.pass(handed, request)).await,
-        _ => next(request).await,
+    let Some(replica) = &api.replica else { return next(request).await };
+    if let Some(handed) = request.extensions_mut().remove::<Handed>() {
+        // Boxed, here and below: this future is part of every request's.
+        let Some(kept) = replica.kept(&handed, &request) else { return Box::pin(replica.pass(handed, request)).await };
+        let mut again = copy(&request);
+        if replica.answers() {
+            let response = Box::pin(replica.pass(Handed { limit: KEPT_AFTER, ..handed }, request)).await;
+            if !matches!(response.status(), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) {
+                return response;
+            }
+        }
+        again.extensions_mut().insert(kept);
+        return next(again).await;
     }
+    let Some(Spare(handed)) = request.extensions_mut().remove::<Spare>() else { return next(request).await };
+    let again = copy(&request);
+    let response = next(request).await;
+    match response.extensions().get::<Elsewhere>() {
+        Some(Elsewhere) => Box::pin(replica.pass(handed, again)).await,
+        None => response,
+    }
+}
+
+/// The same request once more; none that is read has a body.
+fn copy(request: &Request) -> Request {
+    let mut copy = Request::new(Body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    copy
+}
+
+/// Whether it is to be carried out as somebody else, which was judged here and must not be judged otherwise there.
+pub(super) fn is_impersonated(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
 }

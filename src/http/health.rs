@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::Full;
+use tokio::time::sleep;
 
 use super::{api::Api, path::Health, respond::Reply};
 use crate::host::Namespaces;
@@ -97,6 +98,14 @@ fn one_of(checks: &[Check], name: &str) -> Option<Verdict> {
     })
 }
 
+/// Asks how long the embedded store has been at the commit that is under way.
+pub type Pulse = Arc<dyn Fn() -> Option<Duration> + Send + Sync>;
+
+/// How long a commit may take before the store counts as standing still.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+/// How often that is looked at.
+const STALLED_LOOK: Duration = Duration::from_millis(500);
+
 /// What health checks tell of a host cluster and of what this server adds to it.
 pub struct Host {
     /// The host's namespaces.
@@ -115,8 +124,9 @@ impl Api {
     /// What an endpoint looks at.
     fn checks(&self, endpoint: Health) -> Vec<Check> {
         let not_loaded = || (!self.loaded.load(Ordering::Relaxed)).then(|| Wrong::fails("not every resource is loaded yet"));
-        let mut checks: Vec<Check> = vec![("ping", None), ("log", None)];
+        let mut checks: Vec<Check> = vec![("ping", None), ("log", None), ("etcd", self.etcd_wrong(endpoint))];
         if endpoint == Health::Readyz {
+            checks.push(("etcd-readiness", self.etcd_wrong(endpoint)));
             checks.push(("poststarthook/storage-readiness", not_loaded()));
             match &self.host {
                 Some(host) => checks.extend(host.checks(&self.providers)),
@@ -133,7 +143,7 @@ impl Api {
         }
         if endpoint != Health::Livez && self.embedded {
             // Reads go on without it: a server that no reader may reach would be a worse one.
-            checks.push(("store", self.store_failed.get().map(|why| Wrong::noted(format!("writes are refused until a restart: {why}")))));
+            checks.push(("store", self.store_wrong().map(Wrong::noted)));
         }
         checks
     }
@@ -151,6 +161,54 @@ impl Api {
             told.entry(id.clone()).or_insert_with(|| format!("{id} since {at}, {count} of them, the first: {}", first.why));
         }
         (!told.is_empty()).then(|| told.into_values().collect::<Vec<_>>().join("; "))
+    }
+
+    /// Why the embedded store takes no writes.
+    fn store_wrong(&self) -> Option<String> {
+        match self.store_failed.get() {
+            Some(why) => Some(format!("writes are refused until a restart: {why}")),
+            None => self.store_stalled().map(|time| format!("writes wait: the disk has not taken one for {} s", time.as_secs())),
+        }
+    }
+
+    fn store_stalled(&self) -> Option<Duration> {
+        self.store_pulse.as_ref().and_then(|pulse| pulse()).filter(|time| *time > STALLED_AFTER)
+    }
+
+    /// Tells the log and the metrics when the embedded store stands still, and when it goes on.
+    pub async fn watch_store(self: Arc<Self>) {
+        let mut was_stalled = false;
+        loop {
+            sleep(STALLED_LOOK).await;
+            let stalled = self.store_stalled();
+            self.metrics.store_stalled.set(i64::from(stalled.is_some()));
+            match (stalled, was_stalled) {
+                (Some(time), false) => tracing::warn!(
+                    seconds = time.as_secs(),
+                    "the embedded store stands still: the disk does not take a write; reads and watches go on"
+                ),
+                (None, true) => tracing::info!("the embedded store goes on"),
+                _ => {}
+            }
+            was_stalled = stalled.is_some();
+        }
+    }
+
+    /// What is wrong with the way from etcd to memory. A server whose memory is behind should be left for another one, but nothing is gained by killing it: it would
+    /// come back with an empty memory. So only `/readyz` fails.
+    fn etcd_wrong(&self, endpoint: Health) -> Option<Wrong> {
+        let fed = self.oldest();
+        if !fed.is_behind() {
+            return None;
+        }
+        let why = match fed.age() {
+            None => "error getting data from etcd: it has not been heard yet".to_owned(),
+            Some(age) => {
+                let most = self.max_staleness.map_or("of any age".to_owned(), |most| format!("up to {} s", most.as_secs()));
+                format!("error getting data from etcd: memory is {} s behind it and answers what may be old ({most})", age.as_secs())
+            }
+        };
+        Some(if endpoint == Health::Readyz { Wrong::fails(why) } else { Wrong::noted(why) })
     }
 
     /// Answers a health endpoint, or one check of it.

@@ -33,6 +33,8 @@ pub enum Route {
     /// `/metrics`.
     Metrics,
     Slis,
+    /// `/watchcache/…`: what this program says of itself, also where `/version` and the like are another server's.
+    Own(OwnPage),
     /// `/openapi/…`: what follows (`v2`, `v3`, `v3/apis/apps/v1`).
     OpenApi(String),
     /// What tells others how to check tokens of service accounts.
@@ -53,6 +55,15 @@ pub enum TokenDocument {
     Configuration,
     /// `/openid/v1/jwks`
     Keys,
+}
+
+/// The pages below `/watchcache/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnPage {
+    /// `/watchcache/version`
+    Version,
+    /// `/watchcache/status`
+    Status,
 }
 
 /// The health endpoints.
@@ -179,6 +190,8 @@ fn fixed(path: &str) -> Option<Route> {
         "" => return Some(Route::Root),
         "metrics" => return Some(Route::Metrics),
         "metrics/slis" => return Some(Route::Slis),
+        "watchcache/version" => return Some(Route::Own(OwnPage::Version)),
+        "watchcache/status" => return Some(Route::Own(OwnPage::Status)),
         ".well-known/openid-configuration" => return Some(Route::Discovery(TokenDocument::Configuration)),
         "openid/v1/jwks" => return Some(Route::Discovery(TokenDocument::Keys)),
         "apis//" => return Some(UNKNOWN),
@@ -312,6 +325,10 @@ mod tests {
             ("/metrics", Route::Metrics),
             ("/metrics/slis", Route::Slis),
             ("/metrics/", UNKNOWN),
+            ("/watchcache/version", Route::Own(OwnPage::Version)),
+            ("/watchcache/status", Route::Own(OwnPage::Status)),
+            ("/watchcache/status/", UNKNOWN),
+            ("/watchcache", UNKNOWN),
             ("/openapi/v3/apis/apps/v1", Route::OpenApi("v3/apis/apps/v1".into())),
             ("/openapi/v2/", UNKNOWN),
             ("//api/v1/pods", UNKNOWN),

@@ -374,8 +374,7 @@ impl Call<'_> {
         self.path.subresource.as_deref() == Some("scale")
     }
 
-    /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep
-    /// others waiting when it is large.
+    /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep others waiting when it is large.
     pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
         if let Some(run) = list.run {

@@ -24,6 +24,10 @@ pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
+/// That another server may have the answer that this one could not give.
+#[derive(Clone, Copy)]
+pub(super) struct Elsewhere;
+
 /// What answers to one request have in common.
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -134,6 +138,9 @@ impl Reply {
         }
         if code == StatusCode::FORBIDDEN {
             no_sniff(&mut response);
+        }
+        if status.elsewhere {
+            response.extensions_mut().insert(Elsewhere);
         }
         response
     }

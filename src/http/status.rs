@@ -18,6 +18,8 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// `metadata.continue` of an expired list (spec list-watch §2.7).
     pub continue_token: Option<String>,
+    /// Another server may have the answer that this one cannot give.
+    pub elsewhere: bool,
 }
 
 /// Reasons that this server gives (spec api-surface §9.2).
@@ -81,7 +83,7 @@ const CONTINUE_ANYWAY: &str = ", or use the continue token in this response to r
 
 impl Status {
     fn new(code: u16, reason: Option<Reason>, message: impl Into<String>) -> Status {
-        Status { message: message.into(), reason, code, details: None, continue_token: None }
+        Status { message: message.into(), reason, code, details: None, continue_token: None, elsewhere: false }
     }
 
     fn with(mut self, details: Details) -> Status {

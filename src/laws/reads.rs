@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::{
     accept::{Asked, Form, negotiate},
-    path::{Health, Odd, PathError, ResourcePath, Route, TokenDocument},
+    path::{Health, Odd, OwnPage, PathError, ResourcePath, Route, TokenDocument},
 };
 use crate::read::{
     options::ListOptions,
@@ -433,6 +433,8 @@ fn written(route: &Route) -> Option<String> {
         Route::Version => "/version".to_owned(),
         Route::Metrics => "/metrics".to_owned(),
         Route::Slis => "/metrics/slis".to_owned(),
+        Route::Own(OwnPage::Version) => "/watchcache/version".to_owned(),
+        Route::Own(OwnPage::Status) => "/watchcache/status".to_owned(),
         Route::Discovery(TokenDocument::Configuration) => "/.well-known/openid-configuration".to_owned(),
         Route::Discovery(TokenDocument::Keys) => "/openid/v1/jwks".to_owned(),
         Route::OpenApi(rest) => format!("/openapi{}", segments(rest)),

@@ -51,12 +51,13 @@ impl Reader {
         loop {
             let request = RangeRequest { key: from.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
             let asking = if single.is_some() { metrics.etcd_get() } else { metrics.etcd_list() };
-            let answer = match self.etcd(target).range(request).await {
+            let answer = match self.patient(self.etcd(target).range(request)).await {
                 Ok(answer) => answer,
-                Err(error) => {
+                Err(ReadError::Etcd(error)) => {
                     drop(asking);
                     return Err(self.range_failed(target, error, start, at).await);
                 }
+                Err(error) => return Err(error),
             };
             asking.succeeded();
             let current = answer.header.revision;

@@ -63,6 +63,9 @@ pub enum ReadError {
     /// etcd did not answer, or answered with an error.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
+    /// 503: etcd has not answered in the time after which another server is asked.
+    #[error("etcd does not answer: {0}")]
+    OutOfReach(String),
     /// 429: watches hold too many different selectors.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),

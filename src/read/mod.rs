@@ -1,4 +1,4 @@
-//! LIST, GET and WATCH: `options` parses, `plan` decides, `serve` carries out, `token` pages. Knows no HTTP.
+//! LIST, GET and WATCH: `options` parses, `plan` decides, `serve` carries out, `reach` says what needs no etcd, `token` pages. Knows no HTTP.
 
 mod etcd_list;
 pub mod failure;
@@ -6,6 +6,7 @@ mod newest;
 pub mod options;
 mod pace;
 pub mod plan;
+mod reach;
 pub mod serve;
 pub mod target;
 pub mod token;

@@ -15,7 +15,7 @@ use super::{
     token,
 };
 use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
-use etcd::{Etcd, RangeRequest};
+use etcd::{Etcd, EtcdError, RangeRequest};
 use fair::Turns;
 use model::{ByResource, Epoch, Object, Revision};
 use watch::cache::{Place, store::Store, view::Known};
@@ -33,6 +33,8 @@ pub struct Reader {
     etcds: ByResource<(Etcd, Arc<Newest>)>,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
+    /// How long etcd may take where another server can answer instead; without one it has the request's time.
+    patience: Option<Duration>,
     /// What watches hold.
     filters: Arc<Filters>,
     /// Lists that etcd answers.
@@ -80,7 +82,7 @@ impl Reader {
         let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
         let etcds = etcds.map(|etcd| (etcd.clone(), Newest::of(etcd.clone(), prefix.clone())));
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        Self { etcds, prefix, filters, etcd_lists, serves_unknown_fields: false }
+        Self { etcds, prefix, filters, etcd_lists, patience: None, serves_unknown_fields: false }
     }
 
     /// Whether values with fields that are not known are served without them.
@@ -92,6 +94,24 @@ impl Reader {
     /// The etcd that has these objects.
     pub(super) fn etcd(&self, target: &Target) -> &Etcd {
         &self.etcds.of(&target.resource.served.storage.id).0
+    }
+
+    /// Gives up on an etcd that does not answer in time ([`ReadError::OutOfReach`]), for a server that can hand the request on.
+    #[must_use]
+    pub fn impatient(self) -> Self {
+        Self { patience: Some(FRESHNESS_WAIT), ..self }
+    }
+
+    /// Waits for etcd, no longer than it pays.
+    pub(super) async fn patient<T>(&self, asking: impl Future<Output = Result<T, EtcdError>>) -> Result<T, ReadError> {
+        let Some(patience) = self.patience else { return Ok(asking.await?) };
+        match timeout(patience, asking).await {
+            Ok(Err(error @ (EtcdError::Unavailable(_) | EtcdError::Deadline | EtcdError::Unauthenticated(_)))) => {
+                Err(ReadError::OutOfReach(error.to_string()))
+            }
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(ReadError::OutOfReach(format!("no answer within {patience:?}"))),
+        }
     }
 
     /// The key prefix.
@@ -222,14 +242,18 @@ impl Reader {
         let newest = match (wait, start) {
             (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limit, self.newest(target)).await {
                 Ok(Ok(newest)) => newest,
+                Ok(Err(error @ ReadError::OutOfReach(_))) => return Err(error),
                 Ok(Err(error)) => return Ok(Watching::Failed(ReadError::InStream(error.to_string()))),
+                Err(_) if self.patience.is_some() => return Err(ReadError::OutOfReach("no answer in the time of the watch".to_owned())),
                 Err(_) => return Ok(Watching::Failed(ReadError::InStream("context deadline exceeded".to_owned()))),
             },
             _ => Revision::ZERO,
         };
         let wait = if wait == Wait::Consistent { Wait::AtLeast(newest) } else { wait };
-        if let Err(error) = self.wait(target, wait, known).await {
-            return Ok(Watching::Failed(error));
+        match self.wait(target, wait, known).await {
+            Ok(_) => {}
+            Err(error @ ReadError::OutOfReach(_)) => return Err(error),
+            Err(error) => return Ok(Watching::Failed(error)),
         }
         let key = target.group_key(self.filters.hold(&target.filter, user)?);
         // First the group, then the snapshot: whatever the group's log does not have is in the snapshot.
@@ -253,7 +277,7 @@ impl Reader {
         Ok(Watching::Stream(Box::new(Subscription::new(handle.published.clone(), &group, epoch, start).read_by(target.reader))))
     }
 
-    fn state(&self, target: &Target, known: &Known) -> State {
+    pub(super) fn state(&self, target: &Target, known: &Known) -> State {
         let etcd_progress = self.etcd(target).supports_progress();
         State { ready: known.is_ready(), known: known.revision, lost: known.lost, etcd_progress }
     }
@@ -271,7 +295,7 @@ impl Reader {
     /// # Errors
     /// etcd does not answer.
     pub async fn newest_of(&self, id: &str) -> Result<Revision, ReadError> {
-        Ok(self.etcds.of(id).1.ask().await?)
+        self.patient(self.etcds.of(id).1.ask()).await
     }
 
     /// Waits as planned; answers with the snapshot to serve.
@@ -282,15 +306,19 @@ impl Reader {
             Wait::AtLeast(revision) => revision,
         };
         let timer = target.resource.metrics.cache_read_wait.start_timer();
-        let waited = target.resource.handle.published.wait_for(asked, FRESHNESS_WAIT).await;
+        let published = &target.resource.handle.published;
+        let waited = published.wait_for(asked, FRESHNESS_WAIT).await;
         timer.observe_duration();
-        waited.map_err(|late| ReadError::TooLarge { asked, current: late.revision, retry_after: Some(1) })
+        waited.map_err(|late| match self.patience {
+            Some(_) if published.fed().is_behind() => ReadError::OutOfReach(format!("memory is at {}", late.revision)),
+            _ => ReadError::TooLarge { asked, current: late.revision, retry_after: Some(1) },
+        })
     }
 
     async fn get_etcd(&self, target: &Target, key: &[u8], at_least: Option<Revision>) -> Result<Arc<Object>, ReadError> {
         let metrics = &target.resource.metrics;
         let asking = metrics.etcd_get();
-        let answer = self.etcd(target).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+        let answer = self.patient(self.etcd(target).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() })).await?;
         asking.succeeded();
         let current = answer.header.revision;
         if let Some(asked) = at_least.filter(|asked| *asked > current) {

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{
     continuity::stands,
+    freshness,
     load::{self, LoadFailed},
 };
 use crate::cacher::Inbox;
@@ -40,6 +41,9 @@ pub const LOADS_AT_ONCE: usize = 4;
 
 /// First and longest pause before a broken stream is opened again; doubled in between, half of it random.
 pub const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// A stream on which nothing came for this long, though progress was asked for every second and answered before, leads nowhere: a proxy may hold it open.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// How often an unreachable etcd is mentioned in the log.
 pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -146,6 +150,14 @@ impl Driver {
         while let Ok(command) = self.commands.try_recv() {
             self.command(command);
         }
+        let freshness = freshness::follow(self.etcd.clone(), self.config.prefix.clone(), self.fed.clone());
+        tokio::select! {
+            () = self.sessions() => {}
+            () = freshness => {}
+        }
+    }
+
+    async fn sessions(&mut self) {
         let mut pause = RECONNECT_PAUSE.0;
         let mut complained: Option<Instant> = None;
         loop {
@@ -190,6 +202,7 @@ impl Driver {
         tracing::info!(from = %self.machine.fed(), of = self.of(), "following etcd");
         let mut tick = tokio::time::interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut heard, mut tells_progress) = (Instant::now(), false);
         loop {
             let happened = tokio::select! {
                 message = receiver.message() => message?.map_or(Happened::StreamEnded, Happened::Message),
@@ -199,10 +212,17 @@ impl Driver {
                 _ = tick.tick() => Happened::Awaited,
             };
             match happened {
-                Happened::Message(message) => self.message(message, &mut sender).await?,
+                Happened::Message(message) => {
+                    tells_progress |= message.kind == WatchKind::Progress;
+                    self.message(message, &mut sender).await?;
+                    heard = Instant::now();
+                }
                 Happened::StreamEnded => return Err(EtcdError::Unavailable("the watch stream ended".to_owned())),
                 Happened::Loaded(finished) => self.loaded(finished),
                 Happened::Commanded(command) => self.command(command),
+                Happened::Awaited if tells_progress && heard.elapsed() > SILENCE_MAX => {
+                    return Err(EtcdError::Unavailable(format!("the watch stream has been silent for {SILENCE_MAX:?}")));
+                }
                 Happened::Awaited => self.ask_progress(&mut sender).await?,
                 Happened::Nobody => return Ok(()),
             }

@@ -1,4 +1,4 @@
-//! CPU, memory and file descriptors of this process, read from `/proc` when metrics are asked for. Without `/proc` they stay 0.
+//! CPU, memory, file descriptors and start of this process, read from `/proc` when metrics are asked for. Without `/proc` they stay 0.
 
 use std::fs;
 
@@ -11,6 +11,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// Fields of `/proc/self/stat` after the command's closing parenthesis.
 const UTIME: usize = 11;
 const STIME: usize = 12;
+const STARTTIME: usize = 19;
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -22,6 +23,11 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(catalogue: &Catalogue<'_>) -> Process {
+        let start = catalogue.add(Gauge::new("process_start_time_seconds", "Start time of the process since unix epoch in seconds."));
+        let read = |path: &str| fs::read_to_string(path).ok();
+        if let Some(seconds) = read("/proc/self/stat").zip(read("/proc/stat")).and_then(|(own, all)| start_seconds(&own, &all)) {
+            start.set(seconds);
+        }
         Process {
             cpu_seconds: catalogue.add(Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")),
             resident_bytes: catalogue.add(Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")),
@@ -73,6 +79,14 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((ticks(UTIME)? + ticks(STIME)?) / TICKS_PER_SECOND)
 }
 
+/// When the process began, from its own `stat` and that of the system, which says when that began.
+fn start_seconds(stat: &str, system: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks: f64 = fields.split_ascii_whitespace().nth(STARTTIME)?.parse().ok()?;
+    let boot: f64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(boot + ticks / TICKS_PER_SECOND)
+}
+
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
@@ -86,6 +100,7 @@ mod tests {
     fn reads_what_linux_writes() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 100 0 0 0 150 50 0 0 20 0 1 0 100 1000 10";
         assert_eq!(cpu_seconds(stat), Some(2.0));
+        assert_eq!(start_seconds(stat, "cpu 1 2\nbtime 1700000000\n"), Some(1_700_000_001.0));
         assert_eq!(resident("Name:\tx\nVmRSS:\t   2048 kB\n"), Some(2_097_152));
         assert_eq!(
             limits("Max cpu time   unlimited   unlimited  seconds\nMax open files   1024   524288   files \n"),

@@ -10,11 +10,13 @@ use http::{HeaderMap, Method};
 use super::super::{
     api::Api,
     health::{Check, Wrong},
+    line::RequestLine,
     parts::is_in_scope,
     path::{Odd, ResourcePath, Route},
+    staleness::is_out_of_reach,
 };
 use super::Replica;
-use crate::registry::{Resource, ServedResources};
+use crate::registry::Resource;
 use kube::Conversion;
 use model::Included;
 
@@ -97,20 +99,26 @@ impl Replica {
 }
 
 /// Whether a Table may be what is asked for.
-pub(super) fn asks_table(headers: &HeaderMap) -> bool {
+pub(in super::super) fn asks_table(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|accept| accept.as_bytes().windows(8).any(|word| word.eq_ignore_ascii_case(b"as=Table")))
 }
 
 /// What a request is about, as far as `handon` must know it.
-pub(super) fn asked(replica: &Replica, resources: &ServedResources, route: Option<&Route>, (method, is_table): (&Method, bool)) -> Asked {
+pub(in super::super) fn asked(
+    api: &Api,
+    replica: &Replica,
+    (route, line): (Option<&Route>, &RequestLine),
+    (method, is_table): (&Method, bool),
+) -> Asked {
     match route {
-        Some(Route::Health { .. } | Route::Metrics | Route::Slis) => Asked::OfThisProcess,
-        Some(Route::Resource(path)) => resource(replica, resources, path, (method, is_table)),
+        Some(Route::Health { .. } | Route::Metrics | Route::Slis | Route::Own(_)) => Asked::OfThisProcess,
+        Some(Route::Resource(path)) => resource(api, replica, (path, line), (method, is_table)),
         _ => Asked::OfTheCluster,
     }
 }
 
-fn resource(replica: &Replica, resources: &ServedResources, path: &ResourcePath, (method, is_table): (&Method, bool)) -> Asked {
+fn resource(api: &Api, replica: &Replica, (path, line): (&ResourcePath, &RequestLine), (method, is_table): (&Method, bool)) -> Asked {
+    let resources = api.resources.load();
     let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
     if path.odd != Odd::default() || path.check_name().is_err() {
         return absent;
@@ -132,6 +140,7 @@ fn resource(replica: &Replica, resources: &ServedResources, path: &ResourcePath,
         _ if is_refused || !known.view.broken.is_empty() => Standing::Unreadable,
         true if !replica.proof.holds(resource) => Standing::Incomplete,
         true if !replica.shows(resource, is_table) => Standing::OfAnotherRelease,
+        true if is_out_of_reach(api, resource, path, line) => Standing::Behind,
         true => Standing::Served,
         false => Standing::Loading,
     };

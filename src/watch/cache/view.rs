@@ -82,8 +82,10 @@ impl View {
     }
 }
 
+/// The age from which on memory counts as behind etcd. A healthy feed is one to two seconds old at most, for etcd is asked every second.
+pub const BEHIND_AFTER: Duration = Duration::from_secs(5);
+
 /// The revision up to which every change of a revision space was handed to its cacher, and who waits for it to grow.
-#[derive(Default)]
 pub struct Fed {
     revision: AtomicU64,
     compacted: AtomicU64,
@@ -91,9 +93,65 @@ pub struct Fed {
     waiters: AtomicUsize,
     grew: Notify,
     asked: Notify,
+    /// What `fresh` counts from.
+    born: Instant,
+    /// The last moment whose state of etcd is known to be handed over, in milliseconds and one more; zero before there is one.
+    fresh: AtomicU64,
+}
+
+impl Default for Fed {
+    fn default() -> Self {
+        Self {
+            revision: AtomicU64::default(),
+            compacted: AtomicU64::default(),
+            lost: AtomicU64::default(),
+            waiters: AtomicUsize::default(),
+            grew: Notify::default(),
+            asked: Notify::default(),
+            born: Instant::now(),
+            fresh: AtomicU64::default(),
+        }
+    }
 }
 
 impl Fed {
+    /// Notes that everything that etcd had at this moment has been handed over.
+    pub fn fresh_as_of(&self, at: Instant) {
+        let at = u64::try_from(at.saturating_duration_since(self.born).as_millis()).unwrap_or(u64::MAX);
+        self.fresh.fetch_max(at.saturating_add(1), Ordering::Release);
+    }
+
+    /// Returns how old memory may be: it has everything that etcd had so long ago. `None` before etcd has been heard.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        let fresh = self.fresh.load(Ordering::Acquire).checked_sub(1)?;
+        Some(self.born.elapsed().saturating_sub(Duration::from_millis(fresh)))
+    }
+
+    /// Returns whether memory is older than a healthy feed's ever is.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.age().is_none_or(|age| age > BEHIND_AFTER)
+    }
+
+    /// Waits until everything up to `revision` is handed over, at most `limit`, and has etcd asked for progress meanwhile; returns whether it is.
+    pub async fn reaches(&self, revision: Revision, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut waiting = None;
+        loop {
+            let grew = self.grew.notified();
+            tokio::pin!(grew);
+            grew.as_mut().enable();
+            if self.revision() >= revision {
+                return true;
+            }
+            waiting.get_or_insert_with(|| Waiting::begin(self));
+            if tokio::time::timeout_at(deadline, grew).await.is_err() {
+                return self.revision() >= revision;
+            }
+        }
+    }
+
     /// The revision.
     #[must_use]
     pub fn revision(&self) -> Revision {

@@ -26,7 +26,7 @@ const LABEL: &str = "apiserver_id_hash";
 const SOON: Duration = Duration::from_secs(30);
 
 /// What moves only when something is wrong or a flag asks for it, and the tests in which it does.
-const OF_FAULTS: [(&str, &str); 14] = [
+const OF_FAULTS: [(&str, &str); 16] = [
     ("apiserver_audit_error_total", "the audit log cannot be written: `audit`"),
     ("apiserver_audit_event_total", "there is an audit policy: `audit`"),
     ("apiserver_audit_level_total", "there is an audit policy: `audit`"),
@@ -34,11 +34,13 @@ const OF_FAULTS: [(&str, &str); 14] = [
     ("apiserver_terminated_watchers_total", "the ring has moved past a watcher: `unread`"),
     ("watchcache_connections_closed_total", "a connection is not let in or has to go: `http::listen::tests`"),
     ("watchcache_handed_on_requests_total", "the server is a read replica: `replica`"),
+    ("watchcache_kept_answers_total", "a replica's kube-apiserver is away: `live::away`"),
     ("watchcache_log_lines_dropped_total", "the log is full or floods: `trouble`"),
     ("watchcache_memory_budget_bytes", "there is a budget: `memory`"),
     ("watchcache_memory_given_up", "the server is over its budget: `memory`"),
     ("watchcache_selector_indexes", "selectors look at many objects in vain: `indexes`"),
     ("watchcache_store_failed", "the disk is full: `trouble`"),
+    ("watchcache_store_stalled", "the disk hangs: `store::tests::lives`"),
     ("watchcache_upstream_up", "the server is a read replica: `replica`"),
     ("watchcache_unread_bytes", "a client does not read: `backlog`"),
 ];

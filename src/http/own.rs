@@ -1,0 +1,71 @@
+//! What this program says of itself: `/metrics`, and the pages under `/watchcache/`, for on a read replica `/version` and the like are the kube-apiserver's.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use super::{api::Api, path::OwnPage, respond::Reply};
+use crate::registry::ServedResources;
+use crate::telemetry::build::{COMMIT, VERSION};
+use watch::cache::view::Fed;
+
+impl Api {
+    /// The feed that is furthest behind its etcd.
+    pub(super) fn oldest(&self) -> &Fed {
+        self.feeds.iter().max_by_key(|fed| fed.age().unwrap_or(Duration::MAX)).expect("objects come from somewhere")
+    }
+
+    /// What `/metrics` answers.
+    pub(super) fn metrics(&self, resources: &ServedResources) -> Vec<u8> {
+        for resource in resources.iter() {
+            let known = resource.handle.published.known();
+            resource.metrics.at_revision(known.revision.0);
+            resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
+            resource.metrics.indexes.set(i64::try_from(known.view.store.indexes()).unwrap_or(i64::MAX));
+            resource.metrics.history_events.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
+            resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
+        }
+        self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));
+        let fed = self.oldest();
+        self.metrics.feed_up.set(i64::from(!fed.is_behind()));
+        self.metrics.feed_age.set(fed.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
+        self.metrics.render()
+    }
+
+    /// Answers one of the pages.
+    pub(super) fn own(&self, reply: &Reply, page: OwnPage) -> Response<Full<Bytes>> {
+        let page = match page {
+            OwnPage::Version => json!({ "version": VERSION, "commit": COMMIT }),
+            OwnPage::Status => self.own_status(),
+        };
+        let text = serde_json::to_vec_pretty(&page).expect("a tree of text and numbers is JSON");
+        reply.whole(StatusCode::OK, "application/json", text.into())
+    }
+
+    fn own_status(&self) -> Value {
+        let role = match (&self.replica, &self.host) {
+            (Some(_), _) => "read replica",
+            (None, Some(_)) => "aggregated API server",
+            (None, None) => "API server",
+        };
+        let fed = self.oldest();
+        json!({
+            "version": VERSION,
+            "commit": COMMIT,
+            "role": role,
+            "ready": self.is_ready(),
+            "loaded": self.loaded.load(Ordering::Relaxed),
+            "etcd": {
+                "embedded": self.embedded,
+                "behind": fed.is_behind(),
+                "ageSeconds": fed.age().map(|age| age.as_secs_f64()),
+                "revision": fed.revision().0,
+                "maxStalenessSeconds": self.max_staleness.map(|most| most.as_secs_f64()),
+            },
+            "upstream": self.replica.as_ref().map(|replica| replica.own_status()),
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! Which program this is: `watchcache_build_info`, and what the first line of the log says.
+
+use prometheus::{IntGaugeVec, Opts};
+
+use super::Catalogue;
+
+/// The version in Cargo.toml.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit; `unknown` of an unoptimised program, and of one that was compiled without git.
+pub const COMMIT: &str = env!("WATCHCACHE_COMMIT");
+
+/// Adds `watchcache_build_info{version,commit}`, which is always 1.
+pub(super) fn register(catalogue: &Catalogue<'_>) {
+    let opts = Opts::new("watchcache_build_info", "1, by the version and the commit of this program.");
+    catalogue.add(IntGaugeVec::new(opts, &["version", "commit"])).with_label_values(&[VERSION, COMMIT]).set(1);
+}
