@@ -136,7 +136,7 @@ impl Authorizers {
     }
 
     /// What memory alone says.
-    fn from_memory<T>(&self, work: impl FnOnce(&Asking<'_>) -> T) -> Option<T> {
+    fn remembered<T>(&self, work: impl FnOnce(&Asking<'_>) -> T) -> Option<T> {
         let mut asking = self.asking();
         let outcome = work(&asking);
         asking.open().is_none().then_some(outcome)
@@ -250,7 +250,7 @@ impl Access {
             for some in streams.open_ones().chunks(JUDGED_AT_ONCE) {
                 let authorizers = self.authorizers.now();
                 for stream in some {
-                    match authorizers.from_memory(|asking| stream.judged(asking, &self.impersonation)) {
+                    match authorizers.remembered(|asking| stream.judged(asking, &self.impersonation)) {
                         Some(Judgement::Ends(why)) => ended += stream.end(why),
                         Some(Judgement::GoesOn) => {}
                         Some(Judgement::Unknown) | None => unknown = true,

@@ -200,13 +200,10 @@ impl Replica {
         let config_maps = resources.load().find("", "v1", "configmaps").cloned();
         let is_known = |resource: &Arc<Resource>| resource.handle.included.as_ref().is_none_or(|included| included.has(namespace));
         let Some(config_maps) = config_maps.filter(is_known) else {
-            tracing::warn!(
-                "which headers upstream believes is not in this server's memory; only X-Remote-… is taken out of what clients send"
-            );
+            tracing::warn!("it is not known which headers upstream believes; only X-Remote-… is taken out of what clients send");
             return self.trusted.store(Some(Arc::default()));
         };
-        let key = Bytes::from(format!("{prefix}{}/{namespace}/{name}", config_maps.served.storage.id));
-        let mut seen = None;
+        let (key, mut seen) = (Bytes::from(format!("{prefix}{}/{namespace}/{name}", config_maps.served.storage.id)), None);
         loop {
             let (view, keys) = config_maps.handle.published.next(&mut seen).await;
             if keys.is_some_and(|keys| !keys.contains(&key)) {

@@ -164,8 +164,7 @@ fn include(query: &Query) -> Result<Include, String> {
 
 /// Who reads; who is nobody is told apart by his address.
 fn reader(request: &Request) -> Reader {
-    let mut hasher = DefaultHasher::new();
-    let user = caller(request);
+    let (mut hasher, user) = (DefaultHasher::new(), caller(request));
     user.name.hash(&mut hasher);
     if user.name == ANONYMOUS {
         connection(request).peer.ip().hash(&mut hasher);

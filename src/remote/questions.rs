@@ -63,6 +63,9 @@ struct Client {
     places: Arc<Semaphore>,
 }
 
+/// The stage of a question, and the place among those who wait for it.
+type Joined<K, C, A> = (watch::Receiver<Stage<A>>, Waiting<K, C, A>);
+
 /// How far a question is.
 enum Stage<A> {
     /// It has no place.
@@ -105,7 +108,7 @@ where
         }
     }
 
-    fn join<F>(&self, key: K, client: C, question: impl FnOnce() -> F) -> Result<(watch::Receiver<Stage<A>>, Waiting<K, C, A>), TooMany>
+    fn join<F>(&self, key: K, client: C, question: impl FnOnce() -> F) -> Result<Joined<K, C, A>, TooMany>
     where
         F: Future<Output = A> + Send + 'static,
     {
