@@ -20,7 +20,7 @@ const ANSWERS_MAX: usize = 8_192;
 const CONTROLLED_BYTES_MAX: usize = 10_000;
 
 /// Answers with a longer reason are not kept: it often repeats what was asked, which may be long in other ways.
-const REASON_BYTES_MAX: usize = 10_000;
+pub(super) const REASON_BYTES_MAX: usize = 10_000;
 
 /// The API version of the reviews that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
