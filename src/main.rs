@@ -24,9 +24,6 @@ fn main() -> ExitCode {
     if let Some(Err(line)) = invocation.log().map(telemetry::start_log) {
         return say(stderr(), &format!("watchcache: {line}\n"), ExitCode::from(2));
     }
-    if invocation.log().is_some() {
-        tracing::info!(version = telemetry::build::VERSION, commit = telemetry::build::COMMIT, "watchcache begins");
-    }
     let outcome = match invocation {
         Invocation::Serve(config) => app::run(*config),
         Invocation::Store(config) => app::run_store(config),

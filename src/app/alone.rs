@@ -6,6 +6,7 @@ use tokio::{runtime::Builder, sync::watch};
 
 use super::{StartError, signals::Signals};
 use crate::config::StoreAlone;
+use crate::telemetry::build;
 use store::{Store, StoreConfig};
 
 /// From SIGTERM until open streams are cut: watches do not end by themselves.
@@ -32,6 +33,7 @@ async fn serve(config: StoreAlone) -> Result<(), StartError> {
     };
     let store = if config.in_memory { Store::open_in_memory(settings)? } else { Store::open(&config.data_dir, settings)? };
     let mut signals = Signals::listen()?;
+    build::tell();
     tracing::info!(data_dir = %config.data_dir.display(), urls = ?config.client_urls, "serving etcd's API from the embedded store");
     let (stop, stopped) = watch::channel(false);
     let serve = store.serve(listeners, stopped);

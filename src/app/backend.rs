@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::StartError;
 use crate::config::Config;
 use crate::http::health::Pulse;
+use crate::telemetry::build;
 use etcd::{ConfigError, Etcd, EtcdConfig};
 use kube::built_in_storages;
 use model::{ByResource, ResourceId};
@@ -54,11 +55,14 @@ impl Backend {
                 } else {
                     Store::open(&embedded.data_dir, StoreConfig::default())?
                 };
-                let data_dir = if embedded.in_memory { ":memory:".into() } else { embedded.data_dir.display().to_string() };
-                tracing::info!(data_dir, "the embedded store is open");
                 Some(store)
             }
         };
+        build::tell();
+        if let Some(embedded) = &config.embedded {
+            let data_dir = if embedded.in_memory { ":memory:".into() } else { embedded.data_dir.display().to_string() };
+            tracing::info!(data_dir, "the embedded store is open");
+        }
         let in_memory = config.embedded.as_ref().filter(|embedded| embedded.in_memory);
         let keys = in_memory.map(|embedded| KeysDir::make(&embedded.data_dir)).transpose()?;
         Ok(Self { configs: etcd_configs(config), store, _keys: keys })

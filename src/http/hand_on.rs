@@ -170,7 +170,7 @@ impl Replica {
     pub(super) fn wrong(&self) -> Option<Wrong> {
         let trouble = self.trouble.load_full();
         if let Some(missing) = self.missing() {
-            return Some(Wrong::fails(missing));
+            return Some(Wrong::fails(trouble.map_or_else(|| missing.clone(), |why| format!("{missing}; {why}"))));
         }
         if self.upstream.now().is_believed() {
             return trouble.map(|why| (*why).clone()).or_else(|| self.besides()).map(Wrong::noted);

@@ -9,6 +9,11 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit; `unknown` of an unoptimised program, and of one that was compiled without git.
 pub const COMMIT: &str = env!("WATCHCACHE_COMMIT");
 
+/// Writes the first line of the log. It comes when nothing of the storage speaks against a start: a refusal is one line.
+pub fn tell() {
+    tracing::info!(version = VERSION, commit = COMMIT, "watchcache begins");
+}
+
 /// Adds `watchcache_build_info{version,commit}`, which is always 1.
 pub(super) fn register(catalogue: &Catalogue<'_>) {
     let opts = Opts::new("watchcache_build_info", "1, by the version and the commit of this program.");

@@ -126,17 +126,14 @@ async fn tokens_that_a_webhook_knows() -> Outcome {
         tokio::spawn(async move { name(&client).await.unwrap_or_else(|error| error.to_string()) })
     };
     let hanging: Vec<_> = (0..100).map(|number| asked(&format!("hang{number}"))).collect();
-    // 64 of one address hang; the others are refused at once, and those that are known need no webhook.
-    let began = Instant::now();
-    while hanging.iter().filter(|one| one.is_finished()).count() < 36 && began.elapsed() < PATIENCE {
-        sleep(Duration::from_millis(50)).await;
-    }
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // 64 of one address hang and the others wait for their turn: a lack of room is no judgement. Those that are known need no webhook.
+    let waiting = asked("jane");
+    sleep(Duration::from_secs(3)).await;
+    assert!(!waiting.is_finished() && hanging.iter().all(|one| !one.is_finished()), "somebody was refused");
     assert_eq!(name(&site.client(listener)).await?, "admin");
-    assert_eq!(asked("jane").await?, "401", "the address has its share");
     hanging.iter().for_each(tokio::task::JoinHandle::abort);
     // They hang until their time is over.
-    soon(&site.client_of(listener, "jane"), "jane").await?;
+    assert_eq!(waiting.await?, "jane");
     let (slow, slow_too) = (asked("slow"), asked("slow"));
     assert_eq!((slow.await?, slow_too.await?), ("slow".to_owned(), "slow".to_owned()));
     for token in ["500", "lie", "giant"] {

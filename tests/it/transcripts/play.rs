@@ -20,6 +20,8 @@ use crate::{
 
 /// Headers that are kept.
 const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
+/// A `Warning` of ours alone, about the age of an answer: while an etcd stands still it comes some seconds later.
+const STALE: &str = "110 ";
 /// How long one answer, one event, or a condition that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long nothing must come from a watch that is said to be quiet.
@@ -272,7 +274,7 @@ impl Player<'_> {
 fn value_of(answer: &Whole) -> Value {
     let mut headers = Map::new();
     for name in HEADERS {
-        let values: Vec<&str> = answer.header(name).collect();
+        let values: Vec<&str> = answer.header(name).filter(|value| !value.starts_with(STALE)).collect();
         if !values.is_empty() {
             headers.insert(name.to_owned(), json!(values));
         }
