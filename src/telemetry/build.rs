@@ -6,7 +6,7 @@ use super::Catalogue;
 
 /// The version in Cargo.toml.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The commit; `unknown` of an unoptimised program, and of one that was compiled without git.
+/// The commit, from `commit`, which runs before this is compiled; `unknown` of an unoptimised program, and of one that was compiled without git.
 pub const COMMIT: &str = env!("WATCHCACHE_COMMIT");
 
 /// Writes the first line of the log. It comes when nothing of the storage speaks against a start: a refusal is one line.
