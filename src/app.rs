@@ -42,9 +42,7 @@ mod signals;
 pub use alone::run_store;
 pub use manifests::print as print_manifests;
 
-use crate::access::Access;
 use crate::config::Config;
-use crate::controllers::{Controllers, Extension, share};
 use crate::http::{
     api::{Api, router},
     hand_on::Replica,
@@ -55,26 +53,28 @@ use crate::http::{
     received::Received,
     staleness,
 };
-use crate::providers::{Providers, ProvidersError, Sources};
-use crate::read::serve::Reader;
-use crate::registry::{Parts, Registry, ServedResources};
-use crate::telemetry::Metrics;
-use crate::write::{
+use auth::access::Access;
+use auth::authn::Authenticator;
+use auth::providers::{Providers, ProvidersError, Sources};
+use auth::reload::FileError;
+use backend::Backend;
+use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
+use cache::state::ring::RingLimits;
+use catalogue::Offer;
+use codec::Blocks;
+use controllers::{Controllers, Extension, share};
+use etcd::{self, Etcd};
+use model::GivenUp;
+use registry::{Parts, Registry, ServedResources};
+use reload::Reloads;
+use signals::Signals;
+use storage::read::serve::Reader;
+use storage::write::{
     Writer,
     permit::{Permission, Permit},
 };
-use auth::authn::Authenticator;
-use auth::reload::FileError;
-use backend::Backend;
-use codec::Blocks;
-use etcd::{self, Etcd};
-use kube::Offer;
-use model::GivenUp;
-use reload::Reloads;
-use signals::Signals;
 use store::StoreError;
-use watch::cache::ring::RingLimits;
-use watch::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
+use telemetry::Metrics;
 
 /// How often the readiness task looks again while etcd is away.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -401,7 +401,7 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>) {
     let began = tokio::time::Instant::now();
     let resources: Vec<_> = resources.load().iter().cloned().collect();
     for resource in resources {
-        while resource.handle.published.wait_until(watch::cache::view::Known::is_ready, READY_LOOK).await.is_err() {
+        while resource.handle.published.wait_until(cache::state::view::Known::is_ready, READY_LOOK).await.is_err() {
             tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);

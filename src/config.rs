@@ -25,18 +25,18 @@ mod tls;
 mod tokens;
 
 pub use aggregated::{Aggregated, Manifests};
-pub use args::LogFormat;
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use audit::Audit;
-pub use authorization::{Authorization, Mode, WebhookCall};
+use auth::access::settings::{Authorization, Mode};
+use auth::providers::settings::Providers;
 pub use cors::Origins;
 pub use gates::Gates;
 pub use plain::Callers;
 use plain::Port;
-pub use providers::{HostCluster, Oidc, Providers, TokenReviewVersion, TokenWebhook};
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
 pub use store::{Embedded, StoreAlone};
+use telemetry::Log;
 pub use tls::NamedPair;
 pub use tokens::TokenIssuer;
 
@@ -178,7 +178,7 @@ pub struct Connections {
     pub streams_max: u32,
     /// Longest pause between two wakes of watches that ask for the same, at most a second. Default 40 ms: a thousand watches take them ([`Pause`]).
     ///
-    /// [`Pause`]: watch::dispatch::Pause
+    /// [`Pause`]: cache::dispatch::Pause
     pub watch_gather: Duration,
     /// From the accept to the proof of who a client is, the head of a request, and the next piece of its body. Default 10 s (kube-apiserver: 32 s for the
     /// head).
@@ -216,15 +216,6 @@ pub struct Memory {
     pub budget: Option<u64>,
     /// Threads of the runtime of feed and cachers; at least 1. Default half of the cores.
     pub feed_threads: usize,
-}
-
-/// Log set-up.
-#[derive(Clone, Debug)]
-pub struct Log {
-    /// Text or JSON.
-    pub format: LogFormat,
-    /// `tracing` directives (`info`, `info,watchcache::source=debug`).
-    pub directives: String,
 }
 
 /// Why there is no `Config`.
@@ -298,7 +289,7 @@ fn stop(error: &clap::Error) -> Stop {
 fn check(mut args: ServeArgs) -> Result<Config, String> {
     let mut warnings = Vec::new();
     let in_memory = store::in_memory(&mut args.data_dir);
-    let authorization = Authorization::check(&args)?;
+    let authorization = authorization::authorization(&args)?;
     let etcd = etcd(&args)?;
     let providers = providers::providers(&args)?;
     let auth = tokens::authenticators(&args, &authorization, &providers);
@@ -515,7 +506,7 @@ fn log(args: &LogArgs) -> Result<Log, String> {
     if let Err(error) = tracing_subscriber::EnvFilter::try_new(&directives) {
         return Err(format!("--log-level {directives:?}: {error}"));
     }
-    Ok(Log { format: args.log_format, directives })
+    Ok(Log { format: args.log_format.into(), directives })
 }
 
 fn feed_threads(asked: usize) -> Result<usize, String> {

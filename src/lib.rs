@@ -9,19 +9,9 @@
 
 #![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
 
-pub mod access;
 pub mod app;
-pub mod cacher;
 pub mod config;
-pub mod controllers;
-pub mod host;
 pub mod http;
-pub mod providers;
-pub mod read;
-pub mod registry;
-pub mod source;
-pub mod telemetry;
-pub mod write;
 
 #[cfg(test)]
 mod laws;

@@ -8,7 +8,6 @@ use std::{
 use watchcache::{
     app,
     config::{Invocation, Stop},
-    telemetry,
 };
 
 /// Memory that a burst took goes back to the system (docs/decisions/0018-allocator.md).

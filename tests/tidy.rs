@@ -18,82 +18,64 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("go", &[]),
     ("model", &["go"]),
     ("codec", &["go", "model"]),
-    ("kube", &["codec", "go", "model"]),
-    ("watch", &["codec", "model"]),
+    ("catalogue", &["codec", "go", "model"]),
+    ("telemetry", &[]),
     ("proto", &[]),
     ("etcd", &["fair", "model", "proto"]),
-    // Configuration comes in as a plain struct of its own.
     ("store", &["proto"]),
-    ("auth", &["go"]),
-    ("remote", &["go"]),
-    ("audit", &["auth", "go", "model", "remote"]),
-    ("handon", &["auth", "remote"]),
+    ("cache", &["codec", "etcd", "model", "telemetry"]),
+    ("registry", &["cache", "catalogue", "codec", "etcd", "model", "telemetry"]),
+    ("client", &["go"]),
+    ("auth", &["cache", "client", "go", "model", "registry", "telemetry"]),
+    ("audit", &["auth", "client", "go", "model"]),
+    ("upstream", &["auth", "client"]),
+    ("storage", &["cache", "catalogue", "codec", "etcd", "fair", "go", "model", "proto", "registry", "upstream"]),
+    ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "storage"]),
     ("fair", &[]),
     ("http2", &[]),
     ("admission", &["go"]),
-    ("config", &["audit", "auth", "go"]),
-    ("telemetry", &["config"]),
-    // A cacher is known to the feed by its inbox.
-    ("cacher", &["codec", "model", "telemetry", "watch"]),
-    // `driver` moves `fed` of `watch::cache::view`, asks `watch::feed` and fills inboxes.
-    ("source", &["codec", "etcd", "cacher", "model", "telemetry", "watch"]),
-    ("read", &["codec", "etcd", "fair", "go", "cacher", "model", "registry", "watch"]),
-    ("host", &["remote"]),
-    ("write", &["codec", "etcd", "fair", "go", "host", "kube", "model", "registry"]),
-    ("controllers", &["access", "auth", "etcd", "go", "kube", "model", "registry", "watch", "write"]),
-    ("registry", &["codec", "etcd", "cacher", "kube", "model", "source", "telemetry", "watch"]),
-    ("access", &["auth", "config", "model", "registry", "remote", "watch"]),
-    ("providers", &["auth", "config", "go", "remote", "telemetry"]),
+    ("config", &["audit", "auth", "go", "telemetry"]),
     (
         "http",
         &[
-            "access",
             "admission",
             "audit",
             "auth",
+            "cache",
+            "catalogue",
             "codec",
             "config",
             "etcd",
             "fair",
             "go",
-            "handon",
-            "host",
             "http2",
-            "kube",
             "model",
-            "providers",
-            "read",
             "registry",
+            "storage",
             "telemetry",
-            "watch",
-            "write",
+            "upstream",
         ],
     ),
     (
         "app",
         &[
-            "access",
             "audit",
             "auth",
+            "cache",
+            "catalogue",
+            "client",
             "codec",
             "config",
+            "controllers",
             "etcd",
             "go",
-            "handon",
-            "host",
             "http",
-            "kube",
             "model",
-            "providers",
-            "read",
             "registry",
-            "remote",
-            "source",
+            "storage",
             "store",
             "telemetry",
-            "controllers",
-            "watch",
-            "write",
+            "upstream",
         ],
     ),
 ];
@@ -103,15 +85,19 @@ const CRATES: &[(&str, &str, bool)] = &[
     ("go", "src/go", true),
     ("model", "src/model", true),
     ("codec", "src/codec", true),
-    ("kube", "src/kube", true),
-    ("watch", "src/watch", false),
+    ("catalogue", "src/catalogue", true),
+    ("telemetry", "src/telemetry", false),
     ("proto", "proto", false),
     ("etcd", "src/etcd", false),
     ("store", "src/store", false),
+    ("cache", "src/cache", false),
+    ("registry", "src/registry", false),
+    ("client", "src/client", false),
     ("auth", "src/auth", false),
-    ("remote", "src/remote", false),
     ("audit", "src/audit", false),
-    ("handon", "src/handon", false),
+    ("upstream", "src/upstream", false),
+    ("storage", "src/storage", false),
+    ("controllers", "src/controllers", false),
     ("fair", "src/fair", false),
     ("http2", "src/http2", true),
     ("admission", "src/admission", true),
@@ -130,31 +116,33 @@ const QUIET: &[&str] = &[
     "audit/json.rs",
     "audit/policy.rs",
     "auth/authz/",
-    "handon/compare.rs",
-    "handon/decide.rs",
-    "handon/documents.rs",
-    "handon/headers.rs",
-    "handon/identity.rs",
-    "handon/served.rs",
-    "handon/trusted.rs",
+    "upstream/compare.rs",
+    "upstream/decide.rs",
+    "upstream/documents.rs",
+    "upstream/headers.rs",
+    "upstream/identity.rs",
+    "upstream/served.rs",
+    "upstream/trusted.rs",
     "go/",
     "http2/",
     "model/",
     "codec/",
-    "kube/",
-    "watch/",
-    "read/plan.rs",
-    "read/token/",
-    "read/options.rs",
-    "write/body.rs",
-    "write/body/",
-    "write/names.rs",
-    "write/options.rs",
-    "write/patch/",
+    "catalogue/",
+    "cache/dispatch/",
+    "cache/feed/",
+    "cache/state/",
+    "storage/read/plan.rs",
+    "storage/read/token/",
+    "storage/read/options.rs",
+    "storage/write/body.rs",
+    "storage/write/body/",
+    "storage/write/names.rs",
+    "storage/write/options.rs",
+    "storage/write/patch/",
 ];
 
 /// The one file of a quiet room that may wait.
-const WAITS: &str = "watch/cache/view.rs";
+const WAITS: &str = "cache/state/view.rs";
 
 /// What quiet rooms do not know: scheduler, clock, sockets.
 const NOISE: &[&str] = &["tokio", "Instant", "SystemTime", "std::net", "net::", "TcpStream", "UdpSocket", "UnixStream"];
@@ -162,9 +150,9 @@ const NOISE: &[&str] = &["tokio", "Instant", "SystemTime", "std::net", "net::", 
 /// Crates that belong to one room: crate, places under `src/` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["http/", "app.rs"]),
-    ("hyper", &["handon/", "http/", "remote/", "app.rs"]),
-    ("hyper_util", &["handon/", "http/", "remote/"]),
-    ("hyper_rustls", &["remote/"]),
+    ("hyper", &["upstream/", "http/", "client/", "app.rs"]),
+    ("hyper_util", &["upstream/", "http/", "client/"]),
+    ("hyper_rustls", &["client/"]),
     ("tonic", &["etcd/", "store/"]),
 ];
 
@@ -249,7 +237,7 @@ fn the_plan_names_what_is_there() {
     let text = read(&root().join("docs/architecture.md"));
     let is_path = |word: &&str| word.contains('/') && word.chars().all(|c| c.is_ascii_alphanumeric() || "/_.-".contains(c));
     let is_there = |path: &str| {
-        let under = ["", "src", "src/watch"].map(|place| root().join(place).join(path));
+        let under = ["", "src", "src/cache", "src/storage"].map(|place| root().join(place).join(path));
         under.iter().any(|place| place.exists() || place.with_extension("rs").exists())
     };
     let told: BTreeSet<&str> = text.split('`').skip(1).step_by(2).filter(is_path).collect();
@@ -394,10 +382,10 @@ fn the_checks_see() {
             && !fits("a/b", "a/bc")
     );
     let code = code(
-        "use crate::{\n    auth::{User, codec},\n    http,\n};\nuse model::Batch;\nuse etcd;\nfn f() { crate::http::g(watch::cache::h(), a::store::b, kube_rs::c) } // crate::app\n",
+        "use crate::{\n    auth::{User, codec},\n    http,\n};\nuse model::Batch;\nuse etcd;\nfn f() { crate::http::g(cache::state::h(), a::store::b, kube_rs::c) } // crate::app\n",
     );
     let found: Vec<String> = uses(&code).into_iter().collect();
-    assert_eq!(found, ["auth", "etcd", "http", "model", "watch"]);
+    assert_eq!(found, ["auth", "cache", "etcd", "http", "model"]);
     assert!(names("use hyper::body;", "hyper") && !names("use hyper_util::rt;", "hyper") && !names("// tokios", "tokio"));
     assert!(makes_status("return Status { code: 1 }") && !makes_status("impl Status {") && !makes_status("fn f() -> Status {"));
     assert!(!makes_status("struct RawStatus {"));

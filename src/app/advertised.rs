@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::config::Listeners;
-use crate::controllers::Advertised;
+use controllers::Advertised;
 
 /// What to advertise, if there is a listener that others can reach.
 pub(super) fn find(listeners: &Listeners) -> Option<Advertised> {

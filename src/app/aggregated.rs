@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::StartError;
 use crate::config::Aggregated;
-use crate::host::Namespaces;
-use remote::Kubeconfig;
+use client::Kubeconfig;
+use upstream::host::Namespaces;
 
 const FLAG: &str = "--kubeconfig";
 

@@ -6,8 +6,8 @@ use tokio::{runtime::Builder, sync::watch};
 
 use super::{StartError, signals::Signals};
 use crate::config::StoreAlone;
-use crate::telemetry::build;
 use store::{Store, StoreConfig};
+use telemetry::build;
 
 /// From SIGTERM until open streams are cut: watches do not end by themselves.
 const DRAIN_MAX: Duration = Duration::from_secs(1);

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config;
-use crate::telemetry::Metrics;
 use audit::{Audit, Counters, Policy, start_log, start_webhook};
+use client::Kubeconfig;
 use go::yaml::reader;
-use remote::Kubeconfig;
+use telemetry::Metrics;
 
 /// The audit log, if there is to be one.
 ///

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::StartError;
 use crate::config::Config;
 use crate::http::health::Pulse;
-use crate::telemetry::build;
+use catalogue::built_in_storages;
 use etcd::{ConfigError, Etcd, EtcdConfig};
-use kube::built_in_storages;
 use model::{ByResource, ResourceId};
 use store::{Store, StoreConfig};
+use telemetry::build;
 
 /// What [`Etcd`] handles lead to.
 pub(super) struct Backend {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::registry::FeedEnd;
-use crate::source::driver::{Driver, SourceConfig};
-use crate::telemetry::Metrics;
+use cache::source::driver::{Driver, SourceConfig};
+use cache::state::view::Fed;
 use etcd::Etcd;
 use model::ByResource;
-use watch::cache::view::Fed;
+use registry::FeedEnd;
+use telemetry::Metrics;
 
 /// A driver for each etcd, and how the registry commands it. They have nothing in common: each etcd has revisions of its own.
 pub(super) fn feeds(etcds: &ByResource<Etcd>, prefix: &str, config: &Config, metrics: &Arc<Metrics>) -> (Vec<Driver>, ByResource<FeedEnd>) {

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::telemetry::open_files_limits;
+use telemetry::open_files_limits;
 
 /// Files that are not connections of clients: some 20 at rest (runtimes, signals, listeners, log, store), one for each connection to etcd, one that waits at
 /// each listener, those that `/metrics` reads from `/proc`; and room for what nobody thought of.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::admin;
 use crate::config::Manifests;
-use crate::controllers::directory;
+use controllers::directory;
 
 /// What the host gives custom resources (spec api-surface §2.3).
 const GROUP_PRIORITY: u32 = 1000;

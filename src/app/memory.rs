@@ -10,9 +10,9 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::telemetry::{Metrics, resident_bytes};
 use codec::{Blocks, blocks::UNUSED_FOR};
 use model::GivenUp;
+use telemetry::{Metrics, resident_bytes};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use handon::{Manner, Settings};
+use upstream::{Manner, Settings};
 
 use super::StartError;
 use crate::config::{self, UpstreamServer};
 use crate::http::hand_on::Replica;
-use crate::telemetry::Metrics;
 use auth::reload::{Named, Wrong};
-use remote::{Kubeconfig, Trust};
+use client::{Kubeconfig, Trust};
+use telemetry::Metrics;
 
 const KUBECONFIG: &str = "--upstream-kubeconfig";
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::telemetry;
+use telemetry;
 
 /// The signals of this process, from when it is made.
 pub(super) struct Signals {

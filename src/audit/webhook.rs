@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use client::{Backoff, Client, Kubeconfig, Limits};
 use prometheus::IntCounterVec;
-use remote::{Backoff, Client, Kubeconfig, Limits};
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use crate::{

@@ -1,10 +1,15 @@
-//! Authentication (`authn`) and authorization (`authz`).
+//! Authentication (`authn`, and `providers`, who ask others) and authorization (`authz`, and `access`, which follows the cluster's roles).
 //!
-//! It opens no socket and asks no clock: callers hand in headers, certificates, objects and the time, and say when to look at files again (`reload`).
+//! `authn` and `authz` open no socket and ask no clock: callers hand in headers, certificates, objects and the time, and say when to look at files again
+//! (`reload`).
 
+#![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
+
+pub mod access;
 pub mod authn;
 pub mod authz;
 mod names;
+pub mod providers;
 mod recent;
 pub mod reload;
 pub mod shared;

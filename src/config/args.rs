@@ -64,11 +64,20 @@ pub(super) enum Page {
 
 /// How a log line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(super) enum LogFormat {
     /// For people.
     Text,
     /// One JSON object a line.
     Json,
+}
+
+impl From<LogFormat> for telemetry::LogFormat {
+    fn from(typed: LogFormat) -> Self {
+        match typed {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
 }
 
 /// Flags of `watchcache serve`. Flags that mean what a kube-apiserver flag means carry its name (design §1).
@@ -433,7 +442,7 @@ pub(super) struct LogArgs {
     /// Format of log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT", help_heading = "Log")]
     pub(super) log_format: LogFormat,
-    /// Log level, or comma separated directives: info, debug, info,watchcache::source=debug
+    /// Log level, or comma separated directives: info, debug, info,watchcache_cache::source=debug
     #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Log")]
     pub(super) log_level: String,
     /// Log level as kube-apiserver's verbosity: 0 to 2 = info, 3 = info and a line for each request, 4 to 5 = debug, 6 and more = trace

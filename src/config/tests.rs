@@ -1,6 +1,7 @@
 //! Command lines, and the configuration or error that they give.
 
 use super::*;
+use auth::providers::settings::{Oidc, TokenReviewVersion};
 
 const LOCAL: &str = "--etcd-servers=http://127.0.0.1:2379";
 const REMOTE: &str = "--etcd-servers=https://a.example:2379,https://b.example:2379";

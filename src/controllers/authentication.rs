@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::Controllers;
-use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
+use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
 
 /// Where it is, and what it is called.
 const NAMESPACE: &str = "kube-system";

@@ -14,13 +14,13 @@ use serde_json::Value;
 use tokio::time::sleep_until;
 
 use super::Controllers;
-use crate::registry::Resource;
-use crate::write::{failure::WriteError, options::DeleteOptions, place::Place};
+use cache::state::view::Known;
+use catalogue::definition::{Names, Step, Taken, next};
 use etcd::RangeRequest;
-use kube::definition::{Names, Step, Taken, next};
 use model::Object;
 use queue::{After, Queue};
-use watch::cache::view::Known;
+use registry::Resource;
+use storage::write::{failure::WriteError, options::DeleteOptions, place::Place};
 
 /// How long is waited for the definitions to be loaded before that is asked anew.
 const READY_LOOK: Duration = Duration::from_secs(10);

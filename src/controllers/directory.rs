@@ -14,11 +14,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::{Controllers, Extension};
-use crate::registry::Resource;
-use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
+use cache::state::view::Known;
 use go::yaml::reader;
 use model::Object;
-use watch::cache::view::Known;
+use registry::Resource;
+use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
 
 /// Between two looks at the directory.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -194,7 +194,7 @@ fn named(document: &Value) -> Result<String, String> {
     if name.is_empty() {
         return Err("a definition without a name".to_owned());
     }
-    if kube::is_built_in_place(group) {
+    if catalogue::is_built_in_place(group) {
         return Err(format!("{name}: {group} is a group of Kubernetes, which the host cluster serves"));
     }
     Ok(name.to_owned())

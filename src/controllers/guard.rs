@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Controllers;
-use crate::write::permit::Permission;
 use etcd::{Etcd, EtcdError, RangeRequest};
+use storage::write::permit::Permission;
 
 /// How often we look whether a kube-apiserver has come. Its lease lives 15 s, so it is seen before it has served for long.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 use serde_json::{Value, json};
 
 use super::{Advertised, Controllers};
-use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
+use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
 
 /// How often we look whether they are as they should be, as kube-apiserver does.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Controllers;
-use crate::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
+use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
 
 /// `start-system-namespaces-controller` of kube-apiserver makes these.
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];

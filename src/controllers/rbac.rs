@@ -10,17 +10,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Controllers;
-use crate::registry::Resource;
-use crate::write::{
+use auth::authz::bootstrap::{Object, Step, objects, reconcile};
+use auth::authz::rbac::GROUP;
+use cache::state::view::Known;
+use registry::Resource;
+use storage::write::{
     Ask, Part, Syntax,
     failure::WriteError,
     options::{DeleteOptions, WriteOptions},
     permit::Permission,
     place::Place,
 };
-use auth::authz::bootstrap::{Object, Step, objects, reconcile};
-use auth::authz::rbac::GROUP;
-use watch::cache::view::Known;
 
 /// Wait before another try when one has failed, and between looks at roles that change all the time.
 const PAUSE: Duration = Duration::from_secs(1);

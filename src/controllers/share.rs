@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use crate::access::Access;
+use auth::access::Access;
 use etcd::{Etcd, EtcdError, Outcome, RangeRequest};
 use model::Revision;
 

@@ -6,11 +6,11 @@ use arc_swap::Guard;
 use serde_json::Value;
 
 use super::{api::Api, path::ResourcePath};
-use crate::registry::ServedResources;
-use crate::write::failure::{Named, WriteError};
 use admission::{Attributes, Cluster, Kind, Operation, Refusal};
 use auth::User;
 use auth::authz::{self, Authorizer, Decision, Resource, Target};
+use registry::ServedResources;
+use storage::write::failure::{Named, WriteError};
 
 /// The verb of a kubelet that asks for a token of an audience which its pod does not name.
 const REQUEST_AUDIENCE: &str = "request-serviceaccounts-token-audience";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::Request;
-use handon::{Answerer, Reason, answerer};
+use upstream::{Answerer, Reason, answerer};
 
 use super::{
     api::{Api, arrived},
@@ -13,7 +13,7 @@ use super::{
     path::Route,
     request_info::request_info,
 };
-use watch::cache::view::Known;
+use cache::state::view::Known;
 
 /// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour.
 const LOADING_MAX: Duration = Duration::from_secs(10);

@@ -50,20 +50,20 @@ use super::{
     strict_transport::keep_to_tls,
     websocket,
 };
-use crate::access::{Access, Asker, Impersonator, about, directory::Cached};
 use crate::config::{Callers, Gates, Times};
-use crate::providers::{Providers, TooMany};
-use crate::read::serve::Reader;
-use crate::registry::ServedResources;
-use crate::telemetry::{CONTENT_TYPE, Metrics, SLIS_CONTENT_TYPE};
-use crate::write::Writer;
 use ::audit::Audit;
+use auth::access::{Access, Asker, Impersonator, about, directory::Cached};
 use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode, Proof};
+use auth::providers::{Providers, TooMany};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
+use cache::state::view::Fed;
+use catalogue::{Catalogue, discovery::version};
 use codec::Blocks;
 use go::duration;
-use kube::{Catalogue, discovery::version};
-use watch::cache::view::Fed;
+use registry::ServedResources;
+use storage::read::serve::Reader;
+use storage::write::Writer;
+use telemetry::{CONTENT_TYPE, Metrics, SLIS_CONTENT_TYPE};
 
 /// What every request may use.
 pub struct Api {

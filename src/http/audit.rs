@@ -31,10 +31,10 @@ use super::{
     status::Status,
     upgraded::Handshake,
 };
-use crate::read::serve::List;
-use crate::telemetry::RequestTimer;
 use auth::User;
 use auth::authz::RequestInfo;
+use storage::read::serve::List;
+use telemetry::RequestTimer;
 
 /// Subresources whose requests are long.
 const LONG_SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
@@ -249,7 +249,7 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::telemetry::Metrics;
+    use telemetry::Metrics;
 
     /// The first line was recorded from kube-apiserver 1.36.3.
     #[test]

@@ -17,11 +17,11 @@ use super::{
     request_info::request_info,
     status::Status,
 };
-use crate::access::{Opened, Permission, StillCounts, Undecided};
-use crate::providers::TooMany;
 use auth::User;
+use auth::access::{Opened, Permission, StillCounts, Undecided};
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
+use auth::providers::TooMany;
 use auth::shared::Count;
 use go::quote::quoted;
 

@@ -18,13 +18,13 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::{authorize::Rights, counted::LongRunning, heads::Held, status::Status};
-use crate::access::{Permission, Refused, about};
-use crate::read::{failure::ReadError, serve::List};
-use crate::registry::Resource;
-use crate::telemetry::{RequestTimer, Scope};
+use auth::access::{Permission, Refused, about};
+use cache::dispatch::{Step, Subscription};
 use codec::{Form, Unencodable, append};
 use model::Revision;
-use watch::dispatch::{Step, Subscription};
+use registry::Resource;
+use storage::read::{failure::ReadError, serve::List};
+use telemetry::{RequestTimer, Scope};
 
 /// Looks at what is pending when a watch's time is over: at the snapshot, at its bookmark, at the ring and at the log.
 const LAST_STEPS: usize = 4;
@@ -464,10 +464,10 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::registry::test_resource;
-    use crate::telemetry::Verb;
+    use cache::dispatch::{test_subscription, test_subscription_of, test_unencodable};
     use model::{Kind, test_object};
-    use watch::dispatch::{test_subscription, test_subscription_of, test_unencodable};
+    use registry::test_resource;
+    use telemetry::Verb;
 
     /// The frames of a watch whose time was over before anybody had looked at it, as text.
     async fn frames_of_a_late_watch(objects: usize, annotated: bool) -> Vec<String> {

@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::telemetry::Metrics;
+use telemetry::Metrics;
 
 /// Strangers have one place in so many.
 const STRANGERS_PART: usize = 10;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, header::CONTENT_TYPE};
 
 use super::status::Status;
-use crate::write::{PatchKind, Syntax};
+use storage::write::{PatchKind, Syntax};
 
 /// The media types of a body that is an object.
 pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];

@@ -11,7 +11,7 @@ use super::{
     respond::Reply,
     status::Status,
 };
-use kube::discovery::{AGGREGATED_MEDIA_TYPE, Aggregated};
+use catalogue::discovery::{AGGREGATED_MEDIA_TYPE, Aggregated};
 
 /// `/api` and `/apis`, plain or aggregated as the client accepts (spec api-surface §2.2).
 pub(super) fn discovery<'a>(

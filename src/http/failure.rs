@@ -1,12 +1,12 @@
 //! A read's failure becomes a `Status` (spec list-watch §2.6–2.8, §2.12, §3, §4.7).
 
 use super::status::Status;
-use crate::read::{
+use codec::Unencodable;
+use etcd::EtcdError;
+use storage::read::{
     failure::ReadError,
     plan::{Refusal, retry_after},
 };
-use codec::Unencodable;
-use etcd::EtcdError;
 
 impl From<ReadError> for Status {
     fn from(error: ReadError) -> Self {
@@ -54,7 +54,7 @@ impl From<Refusal> for Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use watch::dispatch::filters::NoRoom;
+    use cache::dispatch::filters::NoRoom;
 
     #[test]
     fn too_many_selectors_are_too_many_requests() {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use super::{budget::Hold, gzip::FRAME_BYTES};
-use crate::telemetry::{Metrics, RequestTimer};
 use codec::{GzipList, Wrote};
+use telemetry::{Metrics, RequestTimer};
 
 /// A list, piece by piece.
 pub(super) struct GzipBody {
@@ -79,9 +79,9 @@ mod tests {
     use futures_util::task::noop_waker_ref;
 
     use super::*;
-    use crate::telemetry::{Scope, Verb};
     use codec::{Blocks, Form, ListMeta, Listing, ingest::test_config_map};
     use model::{Epoch, Object};
+    use telemetry::{Scope, Verb};
 
     fn objects() -> Vec<Arc<Object>> {
         let mut state = 1_u32;

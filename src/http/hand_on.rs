@@ -15,9 +15,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use handon::{
-    Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Release, Settings, Trusted, Upstream, UpstreamError, headers,
-};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
@@ -28,6 +25,9 @@ use hyper::upgrade::OnUpgrade;
 use tokio::{
     sync::{Notify, watch::Receiver},
     time::{Instant, sleep, timeout, timeout_at},
+};
+use upstream::{
+    Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Release, Settings, Trusted, Upstream, UpstreamError, headers,
 };
 
 use super::{
@@ -45,10 +45,10 @@ use follow::Follow;
 use proof::Proof;
 pub(super) use standing::{asked, asks_table};
 
-use crate::registry::{Resource, ServedResources};
-use crate::telemetry::Metrics;
 use auth::reload::{self, FileError, Named, Reload, Reloaded};
 use auth::{ANONYMOUS, AUTHENTICATED, User};
+use registry::{Resource, ServedResources};
+use telemetry::Metrics;
 
 /// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
 const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ impl Replica {
     ) -> Result<Self, FileError> {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
-        let release = Release::new(kube::MINOR);
+        let release = Release::new(catalogue::MINOR);
         Ok(Self {
             upstream,
             hop,
@@ -307,7 +307,7 @@ impl Replica {
         let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
         let minor = self.release.told(&body);
         if was_ours != self.release.is_ours() {
-            let (minor, ours) = (minor.unwrap_or_default(), kube::MINOR);
+            let (minor, ours) = (minor.unwrap_or_default(), catalogue::MINOR);
             tracing::info!(minor, ours, "the minor of upstream; what another one than ours shows otherwise is handed on");
         }
         Ok(())

@@ -13,9 +13,9 @@ use http_body_util::Full;
 use tokio::time::sleep;
 
 use super::{api::Api, path::Health, respond::Reply};
-use crate::host::Namespaces;
-use crate::providers::Providers;
+use auth::providers::Providers;
 use go::{quote::quoted, timestamp, url::Query};
+use upstream::host::Namespaces;
 
 /// A check and what is wrong, if anything.
 pub(super) type Check = (&'static str, Option<Wrong>);

@@ -12,7 +12,7 @@ use super::{
     listen::ConnInfo,
     status::Status,
 };
-use crate::write::BODY_BYTES_MAX;
+use storage::write::BODY_BYTES_MAX;
 
 /// Room for a body whose length is not announced, bytes, to begin with.
 const FIRST_ROOM: usize = 16 << 10;

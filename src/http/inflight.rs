@@ -21,8 +21,8 @@ use super::{
     path::Route,
 };
 use crate::config::MaxInflight;
-use crate::telemetry::{Scope, Verb};
 use auth::{MASTERS, User};
+use telemetry::{Scope, Verb};
 
 /// How many times the free places one user may have.
 const SHARE: usize = 7;

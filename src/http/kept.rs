@@ -6,7 +6,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use axum::{extract::Request, response::Response};
 use bytes::Bytes;
-use handon::{Answer, Manner};
 use http::{
     HeaderMap, HeaderValue, StatusCode, Uri,
     header::{ACCEPT, AGE, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, WARNING},
@@ -14,6 +13,7 @@ use http::{
 use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
+use upstream::{Answer, Manner};
 
 use super::{
     accept::Asked,
@@ -24,7 +24,7 @@ use super::{
     path::Route,
     respond::Reply,
 };
-use kube::discovery::{AGGREGATED_MEDIA_TYPE, Aggregated};
+use catalogue::discovery::{AGGREGATED_MEDIA_TYPE, Aggregated};
 
 /// How often it is looked whether the documents have changed, how soon again if that failed, and how often it is looked whether upstream has answered at all.
 const FETCH_EVERY: Duration = Duration::from_secs(30);

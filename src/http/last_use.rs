@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::api::Api;
-use crate::write::place::Place;
 use auth::authn::LastUse;
+use storage::write::place::Place;
 
 /// Writes at once. What finds no room is written when the token comes again.
 const WRITES_MAX: usize = 4;

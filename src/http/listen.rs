@@ -29,12 +29,10 @@ use super::{
     spoken::Speech,
     tls::Tls,
 };
-use crate::{
-    config,
-    telemetry::{Metrics, contained},
-};
+use crate::config;
 use auth::authn::{Authenticator, Presented, Standing, refused_certificate};
 use auth::reload::FileError;
+use telemetry::{Metrics, contained};
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;

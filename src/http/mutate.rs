@@ -18,21 +18,21 @@ use super::{
     resource::{Call, sent},
     status::Status,
 };
-use crate::access::{Access, Asker};
-use crate::read::{options::ListOptions, serve::List, target::Target as Listed};
-use crate::telemetry::{RequestTimer, Scope, Verb};
-use crate::write::{
-    Approval, Ask, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Seen, Syntax, Written,
-    failure::{Named, WriteError},
-    options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
-    place::Place,
-};
 use auth::User;
+use auth::access::{Access, Asker};
 use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
 use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
 use codec::stored;
 use go::{quote::quoted, url::Query};
 use serde_json::Value;
+use storage::read::{options::ListOptions, serve::List, target::Target as Listed};
+use storage::write::{
+    Approval, Ask, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Seen, Syntax, Written,
+    failure::{Named, WriteError},
+    options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
+    place::Place,
+};
+use telemetry::{RequestTimer, Scope, Verb};
 
 /// Objects that a DELETECOLLECTION without a limit lists at once, as kube-apiserver does: so a revision in its query means that very revision.
 const DELETED_AT_ONCE: i64 = 10_000;

@@ -4,8 +4,8 @@ use std::{panic::resume_unwind, sync::LazyLock};
 
 use tokio::task::spawn_blocking;
 
-use crate::telemetry::contain;
 use fair::Turns;
+use telemetry::contain;
 
 /// How many run at the same time; others wait their turn, as long as their requests may. Each may hold several copies of a list.
 const AT_ONCE: usize = 4;

@@ -17,8 +17,8 @@ use super::{
     accept::clause::{Clause, clauses},
     respond::Reply,
 };
+use catalogue::{Catalogue, openapi::Document};
 use go::{calendar::civil, url::Query};
-use kube::{Catalogue, openapi::Document};
 
 const JSON: &str = "application/json";
 /// What kube-apiserver says of the index, which is JSON.

@@ -8,9 +8,9 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use super::{api::Api, path::OwnPage, respond::Reply};
-use crate::registry::ServedResources;
-use crate::telemetry::build::{COMMIT, VERSION};
-use watch::cache::view::Fed;
+use cache::state::view::Fed;
+use registry::ServedResources;
+use telemetry::build::{COMMIT, VERSION};
 
 impl Api {
     /// The feed that is furthest behind its etcd.

@@ -2,8 +2,8 @@
 //! `includeObject` of a Table that does not exist.
 
 use super::{accept::Shape, status::Status};
+use catalogue::Served;
 use go::quote::quoted;
-use kube::Served;
 
 /// The failure of an answer that is there, but is not of the kind that was asked for. It comes after every other failure: kube-apiserver finds out
 /// when it converts the answer. Its texts name its Go types.
@@ -45,8 +45,8 @@ fn go_type(served: &Served) -> String {
 mod tests {
     use super::*;
     use crate::http::accept::Partial;
+    use catalogue::Catalogue;
     use codec::MetaVersion;
-    use kube::Catalogue;
 
     /// Recorded from kube-apiserver 1.36.3.
     #[test]

@@ -7,7 +7,7 @@ use super::{
     resource::{Call, is_get},
     status::Status,
 };
-use crate::registry::Resource;
+use registry::Resource;
 
 /// What a built-in in a namespace says when the path has none.
 pub(super) const NO_NAMESPACE: &str = "Namespace parameter required.";

@@ -4,12 +4,12 @@ use std::{error::Error, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
-use handon::{Documents, Keeping};
 use http_body::{Frame, SizeHint};
+use upstream::{Documents, Keeping};
 
 /// The body of upstream's answer. Its length says nothing of what is held of it.
 pub(super) struct Passing {
-    pub(super) body: handon::Body,
+    pub(super) body: upstream::Body,
     /// One that has no end of its own ends when the server stops.
     pub(super) stopped: Option<BoxFuture<'static, ()>>,
     /// A document, until it is known to be too long.

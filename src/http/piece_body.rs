@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use super::{body::FRAME_BYTES, budget::Hold};
-use crate::telemetry::RequestTimer;
 use codec::{Document, Listing, Unencodable};
+use telemetry::RequestTimer;
 
 /// What is written piece by piece, and lets go of what is written.
 pub(super) trait Pieces {

@@ -4,11 +4,11 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::access::selectors;
-use crate::read::options::ListOptions;
+use auth::access::selectors;
 use auth::authz::{RequestInfo, Selectors};
 use go::url::Query;
 use model::selector::parse;
+use storage::read::options::ListOptions;
 
 /// Subresources of a namespace: `namespaces/N/status` is of the Namespace, `namespaces/N/pods` is in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];

@@ -37,25 +37,25 @@ use super::{
     upgraded::Handshake,
     websocket::Upgrade,
 };
-use crate::read::{
+use auth::ANONYMOUS;
+use cache::state::learner::Reader;
+use catalogue::Conversion;
+use codec::{self, Document, GzipList, Include, Listing, Media, stored};
+use go::url::Query;
+use model::Object;
+use registry::{
+    Resource,
+    representation::{self, Representation},
+};
+use storage::read::{
     failure::ReadError,
     options::ListOptions,
     plan::Refusal,
     serve::{List, Watching},
     target::{Target, Wanted},
 };
-use crate::registry::{
-    Resource,
-    representation::{self, Representation},
-};
-use crate::telemetry::{RequestTimer, Scope, Verb};
-use crate::write::{failure::WriteError, scale};
-use auth::ANONYMOUS;
-use codec::{self, Document, GzipList, Include, Listing, Media, stored};
-use go::url::Query;
-use kube::Conversion;
-use model::Object;
-use watch::cache::learner::Reader;
+use storage::write::{failure::WriteError, scale};
+use telemetry::{RequestTimer, Scope, Verb};
 
 /// Answers a request whose path names a resource.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {

@@ -17,19 +17,19 @@ use super::{
     resource::sent,
     status::Status,
 };
-use crate::access::{
+use auth::User;
+use auth::access::{
     Asker,
     review::{self, AccessReview, Subject},
 };
-use crate::telemetry::{Scope, Verb};
-use crate::write::{
+use auth::authz::Decision;
+use catalogue::Review;
+use codec::stored;
+use storage::write::{
     failure::{Named, WriteError},
     options::{Verb as Options, WriteOptions},
 };
-use auth::User;
-use auth::authz::Decision;
-use codec::stored;
-use kube::Review;
+use telemetry::{Scope, Verb};
 
 /// Answers a request whose path names a review.
 pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, request: Request) -> Response {

@@ -16,12 +16,12 @@ use super::{
     resource,
     status::Status,
 };
-use crate::read::{
+use cache::state::view::Fed;
+use registry::Resource;
+use storage::read::{
     options::ListOptions,
     target::{Target, Wanted},
 };
-use crate::registry::Resource;
-use watch::cache::view::Fed;
 
 /// What RFC 9111 has for an answer whose server was out of reach. Of the code 110 clients of Kubernetes print nothing, as they do of 299.
 const STALE: HeaderValue = HeaderValue::from_static(r#"110 watchcache "Response is Stale""#);

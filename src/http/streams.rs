@@ -33,12 +33,12 @@ use tokio::{
 };
 
 use super::{budget::Account, pulse::Pulse, received::Received, rewind::Rewind};
-use crate::telemetry::contained;
 use answer::{Next, State, Stream, Work};
 use inbox::Inbox;
 pub use inbox::StreamBody;
 use marks::Marks;
 use output::Output;
+use telemetry::contained;
 
 /// How long a turn may take; others have theirs then.
 pub(super) const TURN_MAX: Duration = Duration::from_millis(1);

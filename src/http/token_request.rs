@@ -20,17 +20,17 @@ use super::{
     resource::sent,
     status::Status,
 };
-use crate::access::{Asker, directory::Cached};
-use crate::read::{failure::ReadError, target::Target};
-use crate::telemetry::{Scope, Verb};
-use crate::write::{
+use auth::access::{Asker, directory::Cached};
+use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
+use codec::stored;
+use model::invalid::{FieldError, FieldErrorKind};
+use storage::read::{failure::ReadError, target::Target};
+use storage::write::{
     failure::{Named, WriteError},
     options::{Verb as Options, WriteOptions},
     place::Place,
 };
-use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
-use codec::stored;
-use model::invalid::{FieldError, FieldErrorKind};
+use telemetry::{Scope, Verb};
 
 /// What is asked for and answered.
 const KIND: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");

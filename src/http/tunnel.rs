@@ -1,8 +1,8 @@
 //! A connection whose protocol has changed at both ends: bytes pass as they come. Of those who do not read nothing more is taken from the other side.
 
-use handon::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
+use upstream::Upgraded;
 
 use super::listen::ConnInfo;
 

@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use watch::dispatch::later;
+use cache::dispatch::later;
 
 use super::streams::TURN_MAX;
 

@@ -12,10 +12,6 @@ use crate::http::{
     accept::{Asked, Form, negotiate},
     path::{Health, Odd, OwnPage, PathError, ResourcePath, Route, TokenDocument},
 };
-use crate::read::{
-    options::ListOptions,
-    token::{self, Token, TokenRevision},
-};
 use codec::Media;
 use corpus::Subject;
 use go::{duration, strconv::parse_int, url::Query};
@@ -27,6 +23,10 @@ use model::{
     },
     shard::{self, Shard},
     test_object_of,
+};
+use storage::read::{
+    options::ListOptions,
+    token::{self, Token, TokenRevision},
 };
 
 fn text(input: &[u8]) -> String {

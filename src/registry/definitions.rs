@@ -8,9 +8,9 @@ use std::{
 use bytes::Bytes;
 use prometheus::IntCounter;
 
-use kube::Definition;
+use cache::state::store::Store;
+use catalogue::Definition;
 use model::Object;
-use watch::cache::store::Store;
 
 /// What is known of the definitions of one snapshot.
 pub(super) struct Definitions {

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use catalogue::Served;
 use codec::{Clock, Form, Include, MetaVersion, Table, Unencodable};
-use kube::Served;
 
 /// As what the objects of a request are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -142,7 +142,7 @@ mod tests {
     use tracing::subscriber::with_default;
 
     use super::*;
-    use crate::registry::test_resource;
+    use crate::test_resource;
 
     #[test]
     fn the_log_has_the_reason_once() {

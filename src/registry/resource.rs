@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::representation::Forms;
-use crate::cacher::Handle;
-use crate::telemetry::{ResourceMetrics, ServedMetrics};
-use kube::Served;
+use cache::cacher::Handle;
+use catalogue::Served;
+use telemetry::{ResourceMetrics, ServedMetrics};
 
 /// A served resource with all that serving it takes; made once, when the catalogue changes.
 pub struct Resource {
@@ -21,14 +21,19 @@ pub struct Resource {
     pub requests: Arc<ServedMetrics>,
 }
 
-/// A built-in resource with a cacher that nobody runs, for tests.
-#[cfg(test)]
-pub(crate) fn test_resource(group: &str, resource: &str) -> Resource {
-    use crate::{cacher::cacher, telemetry::Metrics};
+/// Returns a built-in resource with a cacher that nobody runs.
+///
+/// # Panics
+/// There is no such built-in.
+#[cfg(feature = "testing")]
+#[must_use]
+pub fn test_resource(group: &str, resource: &str) -> Resource {
+    use cache::cacher::cacher;
+    use cache::dispatch::GroupLimits;
+    use cache::state::{ring::RingLimits, view::Fed};
+    use catalogue::Catalogue;
     use codec::Form;
-    use kube::Catalogue;
-    use watch::cache::{ring::RingLimits, view::Fed};
-    use watch::dispatch::GroupLimits;
+    use telemetry::Metrics;
     let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
     let metrics = Metrics::new();
     let figures = Arc::new(metrics.resource(group, resource));

@@ -26,7 +26,7 @@ fn head(out: &mut impl Write) -> Result<String> {
         answer.status.success().then(|| String::from_utf8_lossy(&answer.stdout).trim().to_owned())
     };
     let top = git(&["rev-parse", "--show-toplevel"]).unwrap_or_default();
-    if Path::new(&top).canonicalize().ok() != Path::new(&here).canonicalize().ok() {
+    if Path::new(&top).canonicalize().ok() != Path::new(&here).join("../..").canonicalize().ok() {
         return Ok(String::new());
     }
     for file in ["HEAD", "logs/HEAD"] {

@@ -14,7 +14,7 @@ use prometheus::{IntCounterVec, Opts};
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
 use super::panics;
-use crate::config::{Log, LogFormat};
+use crate::settings::{Log, LogFormat};
 use lines::{Dropped, Lines};
 use pace::Paced;
 

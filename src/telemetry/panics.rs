@@ -90,7 +90,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::config::{Log, LogFormat};
+    use crate::settings::{Log, LogFormat};
 
     /// What the child of the test below is to do.
     const ROLE: &str = "WATCHCACHE_TEST_PANIC";
@@ -136,7 +136,7 @@ mod tests {
         if let Ok(role) = std::env::var(ROLE) {
             child(&role);
         }
-        let myself = "telemetry::panics::tests::a_panic_of_what_is_needed_ends_the_process";
+        let myself = "panics::tests::a_panic_of_what_is_needed_ends_the_process";
         for (role, code) in [("task", 1), ("thread", 1), ("blocking", 1), ("after", 1), ("contained", WENT_ON)] {
             let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
             command.args(["--exact", myself, "--nocapture"]).env(ROLE, role).env_remove("RUST_BACKTRACE");

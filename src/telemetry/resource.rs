@@ -10,7 +10,7 @@ use super::request::{RequestLabels, RequestTimer, Scope, Series, Verb};
 
 /// Figures of one stored resource; cheap to clone.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each field is the family of its name in spec list-watch §8; help texts are in telemetry.rs")]
+#[expect(missing_docs, reason = "each field is the family of its name in spec list-watch §8; help texts are in lib.rs")]
 pub struct ResourceMetrics {
     pub cache_events_received: IntCounter,
     pub cache_events_dispatched: IntCounter,

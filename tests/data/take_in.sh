@@ -14,7 +14,7 @@ release=$2
 mkdir -p "$3"
 out=$(cd "$3" && pwd)
 parts=${PARTS:-catalogue discovery table defaults autoscaling codec definitions media openapi smp yaml authz kubernetes}
-law=$(sed -n 's/^const KUBERNETES: &str = "v\(.*\)";/\1/p' "$root/src/kube/discovery.rs")
+law=$(sed -n 's/^const KUBERNETES: &str = "v\(.*\)";/\1/p' "$root/src/catalogue/discovery.rs")
 
 "$peers/kube-apiserver" --version | grep -qF "v$release" || { echo "$peers has another kube-apiserver" >&2; exit 1; }
 mkdir -p "$out/tree/tests" "$out/tree/src" "$out/log" "$out/differences"

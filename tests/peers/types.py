@@ -2,9 +2,9 @@
 """types.py SWAGGER: the types of the built-in kinds, from a kube-apiserver's `/openapi/v2` (a file, or a URL that needs no credentials) to stdout.
 
     curl -sk -H "Authorization: Bearer $TOKEN" "$KUBE/openapi/v2" > swagger.json
-    tests/peers/types.py swagger.json > src/kube/types.txt
+    tests/peers/types.py swagger.json > src/catalogue/types.txt
 
-Keeps what is reachable from the kinds of `src/kube/builtins.json`, their lists and their subresources. The form is told in the first lines.
+Keeps what is reachable from the kinds of `src/catalogue/builtins.json`, their lists and their subresources. The form is told in the first lines.
 """
 import json, pathlib, ssl, sys, urllib.request
 
@@ -42,7 +42,7 @@ def unverified():
 
 def roots(types):
     """The definitions of every kind that is served."""
-    catalogue = json.loads((pathlib.Path(__file__).parents[2] / "src/kube/builtins.json").read_text())
+    catalogue = json.loads((pathlib.Path(__file__).parents[2] / "src/catalogue/builtins.json").read_text())
     wanted = set()
     for row in catalogue["resources"]:
         wanted |= {(row["group"], row["version"], row["kind"]), (row["group"], row["version"], row["list_kind"])}

@@ -10,8 +10,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use cache::dispatch::{Step, Subscription};
 use model::Revision;
-use watch::dispatch::{Step, Subscription};
 
 use crate::truth::{Change, Line, Version};
 

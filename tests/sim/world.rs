@@ -3,21 +3,21 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
+use cache::cacher::{Action, State};
+use cache::dispatch::{GroupKey, GroupLimits, Pause, Start, Subscription};
+use cache::feed::{
+    machine::{Generation, LoadAt, Loaded, Machine, Out},
+    ranges::cover,
+};
+use cache::state::{
+    ring::RingLimits,
+    view::{Fed, Published},
+};
 use codec::{Form, ingest};
 use model::{
     Broken, Feed, Filter, GivenUp, KeyChange, Object, Revision, Shape, Storage,
     selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
 };
-use watch::cache::{
-    ring::RingLimits,
-    view::{Fed, Published},
-};
-use watch::dispatch::{GroupKey, GroupLimits, Pause, Start, Subscription};
-use watch::feed::{
-    machine::{Generation, LoadAt, Loaded, Machine, Out},
-    ranges::cover,
-};
-use watchcache::cacher::{Action, State};
 
 use crate::{
     client::{Client, Over, Wish},
@@ -503,7 +503,7 @@ impl World {
         if !known.is_ready() {
             return;
         }
-        let snapshot = |store: &watch::cache::store::Store| -> Vec<(String, u64)> {
+        let snapshot = |store: &cache::state::store::Store| -> Vec<(String, u64)> {
             store.scan(b"/", b"").map(|o| (String::from_utf8_lossy(o.key()).into_owned(), o.revision.0)).collect()
         };
         let truth = |revision: u64| -> Vec<(String, u64)> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use remote::testing::{Reaction, Server};
+use client::testing::{Reaction, Server};
 use serde_json::{Value, json};
 
 use super::*;

@@ -8,9 +8,9 @@ use std::{
 
 use bytes::Bytes;
 
-use kube::definition::{Names, Taken};
+use cache::state::view::{Known, View};
+use catalogue::definition::{Names, Taken};
 use model::{Epoch, Object, Revision};
-use watch::cache::view::{Known, View};
 
 /// How often a definition that is being deleted is looked at again while its instances go (spec api-surface §11.2).
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -213,8 +213,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use cache::state::{replica::Replica, ring::RingLimits};
     use model::{Batch, Change, test_object};
-    use watch::cache::{replica::Replica, ring::RingLimits};
 
     /// A replica of definitions and the queue that follows it.
     struct Bench {

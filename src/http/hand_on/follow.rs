@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use axum::body::Body;
-use handon::{Agreed, Named, Offered, Recent, Said, Trusted, Upstream, Visit, Whole, headers};
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::{Duration, Instant, sleep, timeout};
+use upstream::{Agreed, Named, Offered, Recent, Said, Trusted, Upstream, Visit, Whole, headers};
 
 use super::super::api::Api;
 use super::{FIRST_LOOKS, LOOK_INTERVAL, LOOK_TIMEOUT, LOOKER, Replica};
 use auth::{AUTHENTICATED, User};
-use kube::{Served, releases};
+use catalogue::{Served, releases};
 
 /// Upstream is asked in its short form where it has one.
 const WANTED: HeaderValue =
@@ -63,8 +63,8 @@ impl Follow {
     /// Whether each of upstream's servers serves this.
     pub(super) fn reads(&self, served: &Served, part: Option<&str>) -> bool {
         self.agreed.load().as_ref().is_some_and(|agreed| match part {
-            None => agreed.reads(named(served), kube::MINOR),
-            Some(part) => agreed.reads(named(served), kube::MINOR) && agreed.reads_part(named(served), part, kube::MINOR),
+            None => agreed.reads(named(served), catalogue::MINOR),
+            Some(part) => agreed.reads(named(served), catalogue::MINOR) && agreed.reads_part(named(served), part, catalogue::MINOR),
         })
     }
 
@@ -164,7 +164,7 @@ impl Asking {
         let offered = match (status, known) {
             (StatusCode::NOT_MODIFIED, Some(known)) => known.offered.clone(),
             (status, _) if status.is_client_error() => return Ok(None),
-            (StatusCode::OK, _) if is_short => Offered::aggregated(&body, kube::is_built_in_group)?,
+            (StatusCode::OK, _) if is_short => Offered::aggregated(&body, catalogue::is_built_in_group)?,
             (StatusCode::OK, Some(known)) if known.etag.is_none() && known.at.elapsed() < LONG_FORM_FOR => {
                 return Ok(Some(known.offered.clone()));
             }
@@ -181,7 +181,7 @@ impl Asking {
 async fn long_form(visit: &Visit, who: &HeaderMap, path: &str, body: &[u8]) -> Result<Offered, String> {
     let mut offered = Offered::default();
     let versions = if path == "/api" { vec![(String::new(), "v1".to_owned())] } else { Offered::group_versions(body)? };
-    for (group, version) in versions.into_iter().filter(|(group, _)| kube::is_built_in_group(group)) {
+    for (group, version) in versions.into_iter().filter(|(group, _)| catalogue::is_built_in_group(group)) {
         let target = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let mut headers = who.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_release_that_is_known_is_the_one_that_is_served() {
-        let version: Version = serde_json::from_slice(&kube::discovery::version()).expect("JSON");
-        assert_eq!(version.minor, kube::MINOR);
+        let version: Version = serde_json::from_slice(&catalogue::discovery::version()).expect("JSON");
+        assert_eq!(version.minor, catalogue::MINOR);
     }
 }

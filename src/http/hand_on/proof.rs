@@ -10,18 +10,18 @@ use arc_swap::ArcSwap;
 use axum::body::Body;
 use axum::extract::Request;
 use futures_util::future::join_all;
-use handon::{Answer, Listed, Manner, Upstream, first_uid, is_of_this_etcd, is_whole};
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::{Instant, sleep, timeout};
+use upstream::{Answer, Listed, Manner, Upstream, first_uid, is_of_this_etcd, is_whole};
 
 use super::super::api::Api;
 use super::{Replica, looker};
-use crate::registry::Resource;
-use kube::Conversion;
+use cache::state::view::Known;
+use catalogue::Conversion;
 use model::{Epoch, ResourceId, Revision, shard::hash};
-use watch::cache::view::Known;
+use registry::Resource;
 
 /// Resources that are compared at the same time, and the pause after them: a hundred take some two seconds.
 const AT_ONCE: usize = 4;
@@ -472,7 +472,7 @@ fn name(resource: &Resource) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::test_resource;
+    use registry::test_resource;
 
     #[test]
     fn memory_answers_only_what_is_known_to_be_whole() {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 
-use handon::{Asked, Standing};
 use http::header::ACCEPT;
 use http::{HeaderMap, Method};
+use upstream::{Asked, Standing};
 
 use super::super::{
     api::Api,
@@ -16,9 +16,9 @@ use super::super::{
     staleness::is_out_of_reach,
 };
 use super::Replica;
-use crate::registry::Resource;
-use kube::Conversion;
+use catalogue::Conversion;
 use model::Included;
+use registry::Resource;
 
 impl Replica {
     /// What `/readyz` says of upstream, of what it serves, and of the etcd that should be its own.
@@ -48,7 +48,7 @@ impl Replica {
         if !others.is_empty() {
             notes.push(format!("not served by every upstream, and handed on: {}", others.into_iter().collect::<Vec<_>>().join(", ")));
         }
-        if !agreed.is_of(kube::MINOR) {
+        if !agreed.is_of(catalogue::MINOR) {
             let minors: Vec<&str> = agreed.minors.iter().map(String::as_str).collect();
             let otherwise = |is_table| {
                 let others = resources.iter().filter(|resource| !self.shows(resource, is_table));
@@ -58,7 +58,7 @@ impl Replica {
             notes.push(format!(
                 "upstream is of release 1.{}, this server knows 1.{}: of these everything is handed on: {}; of these the Tables: {}",
                 minors.join(" and 1."),
-                kube::MINOR,
+                catalogue::MINOR,
                 otherwise(false),
                 otherwise(true)
             ));

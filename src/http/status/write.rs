@@ -1,8 +1,8 @@
 //! Statuses that only writes give (spec api-surface §3.3, §5.2, §6, §8.2, §9.2), the successful ones among them.
 
 use super::{Cause, Details, Members, Reason, Status, qualified};
-use crate::write::failure::{Named, WriteError};
 use go::quote::quoted;
+use storage::write::failure::{Named, WriteError};
 
 impl Status {
     /// 413 `Request entity too large: why`.

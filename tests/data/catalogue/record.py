@@ -40,4 +40,4 @@ with tempfile.NamedTemporaryFile(suffix=".json") as swagger:
     swagger.write(get("/openapi/v2"))
     swagger.flush()
     types = subprocess.run([sys.executable, HERE.parents[1] / "peers/types.py", swagger.name], check=True, stdout=subprocess.PIPE)
-    (HERE.parents[2] / "src/kube/types.txt").write_bytes(types.stdout)
+    (HERE.parents[2] / "src/catalogue/types.txt").write_bytes(types.stdout)

@@ -155,7 +155,7 @@ class Case:
 
 
 def built_ins(wanted):
-    catalogue = json.loads((ROOT / "src/kube/builtins.json").read_text())["resources"]
+    catalogue = json.loads((ROOT / "src/catalogue/builtins.json").read_text())["resources"]
     served = [r for r in catalogue if "refused" not in (r.get("conversion") or {}) and r["resource"] != "customresourcedefinitions"]
     name = lambda r: f"{r['group']}/{r['resource']}"
     served = [r for r in served if not wanted or name(r) in wanted]
@@ -224,7 +224,7 @@ def custom():
         (HERE / f"custom_{plural}.case").write_text("\n".join(case.lines) + "\n")
         if not columns:
             plain = found
-    catalogue = json.loads((ROOT / "src/kube/builtins.json").read_text())["resources"]
+    catalogue = json.loads((ROOT / "src/catalogue/builtins.json").read_text())["resources"]
     r = next(r for r in catalogue if r["resource"] == "customresourcedefinitions")
     case = Case(known(r), root_of(r), [f"/registry/{r['prefix']}/plains.table.io"])
     call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/columns.table.io")

@@ -68,7 +68,7 @@ fn main() -> Result<ExitCode> {
 
 async fn compared(args: Args) -> Result<ExitCode> {
     let began = Instant::now();
-    let types = Types::parse(include_str!("../../../src/kube/types.txt"));
+    let types = Types::parse(include_str!("../../../src/catalogue/types.txt"));
     let known = args.known.as_ref().map(std::fs::read_to_string).transpose()?.unwrap_or_default();
     let known: Vec<&str> = known.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()).collect();
     let (ours, theirs) = (

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use remote::testing::{Reaction, Server};
+use ::client::testing::{Reaction, Server};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ::client::testing::{Asked, Reaction, Server};
 use auth::authn::{Discovery, SigningKey};
-use remote::testing::{Asked, Reaction, Server};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

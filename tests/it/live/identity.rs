@@ -9,9 +9,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ::client::testing::{Asked, Reaction, Server};
 use auth::authn::{Discovery, SigningKey};
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use remote::testing::{Asked, Reaction, Server};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

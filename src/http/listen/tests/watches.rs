@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use ::watch::dispatch::{
+use ::cache::dispatch::{
     Dispatcher, Group, GroupKey, GroupLimits,
     group::{Seat, Taken},
 };

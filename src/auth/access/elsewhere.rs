@@ -1,0 +1,174 @@
+//! Asks webhooks, and the API server of the host cluster, whether somebody may (`--authorization-mode=Webhook`, `--authorization-kubeconfig`). What is asked and what
+//! answers mean is `auth/authz/webhook`'s affair.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use tokio::time::Instant;
+
+use super::settings::WebhookCall;
+use crate::authz::webhook::{Question, Webhook};
+use crate::authz::{Open, Verdict};
+use client::{Backoff, CallError, Client, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Questions that one webhook is asked at once, and those of them that one user asks: who has many leaves room for others.
+const QUESTIONS_MAX: usize = 256;
+const QUESTIONS_OF_USER_MAX: usize = 32;
+/// How long one question may take with all its tries; kube-apiserver has the time of the request instead.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where webhooks are.
+#[derive(Default)]
+pub(super) struct Elsewhere(HashMap<String, Arc<Server>>);
+
+struct Server {
+    client: Client,
+    url: Uri,
+    questions: Questions<Question, String, Answer>,
+}
+
+/// The verdict of a webhook, or why there is none.
+type Answer = Result<Verdict, Arc<str>>;
+
+impl Elsewhere {
+    /// One more webhook, by its name.
+    ///
+    /// # Errors
+    /// What is wrong with the file that says where it is.
+    pub(super) fn add(&mut self, call: &WebhookCall) -> Result<(), String> {
+        let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
+        let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
+        let client = Client::of(&kubeconfig, limits)?;
+        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
+        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, told(call.timeout))), questions };
+        self.0.insert(call.settings.name.clone(), Arc::new(server));
+        Ok(())
+    }
+
+    /// The verdict of a webhook, and what it means when it does not answer. Waits at most `until` for its turn to ask.
+    ///
+    /// # Errors
+    /// There was none in time.
+    pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
+        let (webhook, question) = (&open.webhook, &open.question);
+        let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
+        let asked = server.questions.ask(question.clone(), asker, until, || {
+            let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
+            async move { server.verdict(&webhook, &question).await }
+        });
+        let answer = asked.await.inspect_err(|error| {
+            tracing::warn!(webhook = webhook.settings.name, %error, "cannot ask an authorization webhook");
+        })?;
+        Ok(answer.unwrap_or_else(|why| webhook.failed(&why)))
+    }
+}
+
+/// As client-go tells a server how long it waits.
+fn told(timeout: Duration) -> String {
+    if timeout.subsec_nanos() == 0 { format!("{}s", timeout.as_secs()) } else { format!("{}ms", timeout.as_millis()) }
+}
+
+impl Server {
+    async fn verdict(&self, webhook: &Webhook, question: &Question) -> Answer {
+        let review = Bytes::from(webhook.review(question));
+        let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, review.clone())).await;
+        let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
+            Some(why) => Err(why),
+            None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),
+        });
+        verdict.map_err(|error| {
+            tracing::warn!(webhook = webhook.settings.name, error, "an authorization webhook did not answer");
+            error.into()
+        })
+    }
+
+    /// What is told of a call that failed: of one without an answer in time kube-apiserver's words.
+    fn failure(&self, error: &CallError) -> String {
+        match error {
+            CallError::TimedOut => {
+                let url = self.url.to_string();
+                format!("Post {url:?}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)")
+            }
+            error => error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use crate::User;
+    use crate::authz::webhook::{Settings, Version};
+    use crate::authz::{Attributes, Decision, Target};
+    use client::testing::{Asked, Reaction, Server as Other};
+
+    use super::*;
+
+    const FLAG: &str = "--authorization-webhook-config-file";
+
+    /// Allows `visitor` everything, refuses to be asked about `wrong`, and has no answer about others.
+    fn react(asked: &Asked) -> Reaction {
+        let review: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
+        match review["spec"]["user"].as_str() {
+            Some("visitor") => Reaction::json(&serde_json::json!({"status": {"allowed": true}})),
+            Some("wrong") => Reaction::Answer(400, "text/plain", "no".into()),
+            _ => Reaction::Hang,
+        }
+    }
+
+    struct Asker {
+        elsewhere: Arc<Elsewhere>,
+        webhook: Arc<Webhook>,
+    }
+
+    impl Asker {
+        fn new(other: &Other) -> Asker {
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            file.write_all(other.kubeconfig("/review").as_bytes()).expect("written");
+            let (allowed_ttl, refused_ttl) = (None, None);
+            let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false };
+            let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
+            let mut elsewhere = Elsewhere::default();
+            elsewhere.add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout }).expect("it is there");
+            Asker { elsewhere: Arc::new(elsewhere), webhook: Arc::new(Webhook::new(settings)) }
+        }
+
+        fn ask(&self, name: &str, path: &str, patience: Duration) -> impl Future<Output = Result<Verdict, TooMany>> + Send + 'static {
+            let user = User { name: name.to_owned(), ..User::default() };
+            let question = self.webhook.question(&Attributes { user: &user, verb: "get", target: Target::Path(path) });
+            let (elsewhere, open) = (self.elsewhere.clone(), Open { webhook: self.webhook.clone(), question });
+            async move { elsewhere.ask(&open, user.name, Instant::now() + patience).await }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lack_of_room_and_of_an_answer_is_no_judgement() {
+        let other = Other::start(react).await;
+        let asker = Asker::new(&other);
+        let (long, short) = (Duration::from_secs(60), Duration::from_millis(300));
+        let hanging: Vec<_> = (0..QUESTIONS_OF_USER_MAX).map(|nth| tokio::spawn(asker.ask("jane", &format!("/{nth}"), long))).collect();
+        while other.asked().len() < QUESTIONS_OF_USER_MAX {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(asker.ask("jane", "/more", short).await.map(|verdict| verdict.decision), Err(TooMany));
+        assert_eq!(
+            asker.ask("visitor", "/", long).await.map(|verdict| verdict.decision),
+            Ok(Decision::Allow),
+            "others have their own places"
+        );
+        let wrong = asker.ask("wrong", "/", long).await.expect("it was asked");
+        assert_eq!(
+            (wrong.decision, wrong.error.as_deref()),
+            (Decision::NoOpinion, Some("the server rejected our request for an unknown reason"))
+        );
+        let paths: Vec<String> = other.asked().iter().map(|asked| asked.uri.to_string()).collect();
+        assert!(paths.iter().all(|path| path.ends_with("/review?timeout=30s")), "{paths:?}");
+        hanging.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

@@ -1,0 +1,457 @@
+//! Authorization: the authorizers that the flags name, over indexes that follow the cache, and webhooks. Knows no request.
+
+mod acting;
+mod asker;
+pub mod directory;
+mod elsewhere;
+mod follow;
+mod pace;
+pub mod review;
+pub mod selectors;
+pub mod settings;
+mod streams;
+mod tree;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use futures_util::{StreamExt, stream};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::authn::{Forbidden, Impersonated, Impersonation};
+use crate::authz::RequestInfo;
+use crate::authz::node::NodeGraph;
+use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
+use crate::authz::webhook::Webhook;
+use crate::authz::{AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
+use crate::reload::{FileError, Reload, Reloaded};
+use crate::shared::{Count, Shared, Shelf};
+use crate::{MASTERS, User};
+pub use acting::{Impersonator, about};
+pub use asker::{Asker, Undecided};
+use directory::Cached;
+use elsewhere::Elsewhere;
+use follow::{Index, follow};
+use pace::Pace;
+use registry::ServedResources;
+use settings::{Authorization, Mode};
+use streams::{Judgement, Stream, Streams};
+pub use streams::{Opened, Permission, Refused, StillCounts};
+
+/// Between two looks at all streams: changes that come in a row are one.
+const JUDGE_PAUSE: Duration = Duration::from_millis(100);
+
+/// From the goodbye of a connection until its streams end.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// Streams judged before others run, and those that webhooks are asked about at once: fewer than one user may have questions.
+const JUDGED_AT_ONCE: usize = 256;
+const ASKED_AT_ONCE: usize = 16;
+
+/// What webhooks are asked about streams that go on: questions and their bytes a second, and between two looks at all of them. A change of roles must not make
+/// anybody ask about thousands of watches with long selectors at once.
+const ASKED_PACE: Pace = Pace { each: Duration::from_millis(10), bytes_a_second: 512 << 10 };
+const ASKED_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long the turn of such a question may be away.
+const ASKED_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The authorizers, in the order of the flag. Shared by all requests.
+pub struct Access {
+    authorizers: Reloaded<Authorizers>,
+    rbac: Arc<Following<RbacIndex>>,
+    node: Option<Arc<Following<NodeGraph>>>,
+    /// Who may act as whom.
+    impersonation: Impersonation,
+    /// How many of the indexes have not been loaded yet.
+    loading: watch::Sender<usize>,
+    /// None when streams go on whatever is taken away, and are not moved.
+    streams: Option<Arc<Streams>>,
+    /// What they were allowed; many ask for the same.
+    infos: Arc<Shelf<RequestInfo>>,
+    /// Whether streams end when their right is taken away.
+    ends_streams: bool,
+    /// Whether streams may be moved to other replicas.
+    moves_streams: bool,
+    /// Something that rights come from has changed.
+    changed: Notify,
+    /// There are streams about which webhooks must be asked.
+    unknown: Notify,
+}
+
+/// Whom to ask.
+pub struct Authorizers {
+    chain: Chain,
+    allows_everyone: bool,
+    elsewhere: Elsewhere,
+}
+
+impl Authorizers {
+    fn new(modes: &[Mode], rbac: &Arc<Following<RbacIndex>>, node: Option<&Arc<Following<NodeGraph>>>) -> Result<Self, String> {
+        let mut elsewhere = Elsewhere::default();
+        let mut links = vec![Link::Memory(Arc::new(Masters))];
+        for mode in modes {
+            links.push(match (mode, node) {
+                (Mode::AlwaysAllow, _) => Link::Memory(Arc::new(AlwaysAllow)),
+                (Mode::Rbac, _) => Link::Memory(rbac.clone()),
+                (Mode::Node, Some(node)) => Link::Memory(node.clone()),
+                (Mode::AlwaysDeny | Mode::Node, _) => Link::Memory(Arc::new(AlwaysDeny)),
+                (Mode::Paths(paths), _) => Link::Memory(Arc::new(Paths(paths.clone()))),
+                (Mode::Webhook(call), _) => {
+                    elsewhere.add(call)?;
+                    Link::Webhook(Arc::new(Webhook::new(call.settings.clone())))
+                }
+            });
+        }
+        Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), elsewhere })
+    }
+
+    /// Answers questions of somebody. `work` asks; it runs again, from the beginning, after a webhook had to be asked first.
+    async fn ask<T>(&self, asker: &Asker<'_>, work: impl Fn(&Asking<'_>) -> T) -> Result<T, Undecided> {
+        let mut asking = self.asking();
+        loop {
+            let outcome = work(&asking);
+            if !self.learn(&mut asking, asker).await? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Questions of one request that waits for others too between them.
+    #[must_use]
+    pub fn asking(&self) -> Asking<'_> {
+        self.chain.asking(now())
+    }
+
+    /// Asks the webhook that had to be asked first, if any; then everything is to be asked again, from the beginning. Whether one was asked.
+    ///
+    /// # Errors
+    /// There was no place for the question in time.
+    pub async fn learn(&self, asking: &mut Asking<'_>, asker: &Asker<'_>) -> Result<bool, Undecided> {
+        let Some(open) = asking.open() else { return Ok(false) };
+        let verdict = self.elsewhere.ask(&open, asker.key(), asker.patience()).await.map_err(|_| Undecided::TooMany)?;
+        asking.answer(open, verdict);
+        Ok(true)
+    }
+
+    /// What memory alone says.
+    fn remembered<T>(&self, work: impl FnOnce(&Asking<'_>) -> T) -> Option<T> {
+        let mut asking = self.asking();
+        let outcome = work(&asking);
+        asking.open().is_none().then_some(outcome)
+    }
+}
+
+fn tell(ended: usize) {
+    if ended > 0 {
+        tracing::info!(streams = ended, "ended watches whose users lost the right to them");
+    }
+}
+
+/// Since the Unix epoch.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// An index that follows the cache.
+#[derive(Default)]
+struct Following<I>(ArcSwap<I>);
+
+impl<I: Index> Authorizer for Following<I> {
+    fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+        self.0.load().decide(asked)
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> Rules {
+        self.0.load().rules_for(user, namespace)
+    }
+}
+
+impl Access {
+    /// The authorizers that the flags name. Members of `system:masters` are allowed before any of them is asked. With `moves_watches` all watches are known, not only those that may lose
+    /// their right.
+    ///
+    /// # Errors
+    /// What is wrong with a file that says who is asked, or where a webhook is.
+    pub fn new(config: &Authorization, moves_watches: bool) -> Result<Self, FileError> {
+        let rbac = Arc::<Following<RbacIndex>>::default();
+        let node = config.modes.contains(&Mode::Node).then(Arc::<Following<NodeGraph>>::default);
+        let authorizers = {
+            let (config, rbac, node) = (config.clone(), rbac.clone(), node.clone());
+            Reloaded::load(config.files(), move |contents| {
+                let modes = config.modes_of(contents).map_err(|what| (0, what))?;
+                Authorizers::new(&modes, &rbac, node.as_ref()).map_err(|what| (0, what))
+            })?
+        };
+        Ok(Self {
+            authorizers,
+            rbac,
+            node,
+            impersonation: Impersonation::default(),
+            loading: watch::Sender::new(0),
+            streams: (config.ends_watches || moves_watches).then(Arc::default),
+            infos: Arc::default(),
+            ends_streams: config.ends_watches,
+            moves_streams: moves_watches,
+            changed: Notify::new(),
+            unknown: Notify::new(),
+        })
+    }
+
+    /// The files that say who is asked.
+    #[must_use]
+    pub fn files(&self) -> &dyn Reload {
+        &self.authorizers
+    }
+
+    /// Those who are asked have changed: all open streams are judged again.
+    pub fn reloaded(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Follows the objects that authorizers decide by until the process ends. From the call on nothing is decided before they are loaded once.
+    pub fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) -> impl Future<Output = ()> + Send {
+        self.loading.send_replace(1 + usize::from(self.node.is_some()));
+        async move {
+            let loaded = || self.loading.send_modify(|indexes| *indexes -= 1);
+            let node = async {
+                if let Some(node) = &self.node {
+                    follow(&node.0, &resources, &self.changed, &loaded).await;
+                }
+            };
+            tokio::join!(
+                follow(&self.rbac.0, &resources, &self.changed, &loaded),
+                node,
+                self.judge(),
+                self.judge_elsewhere(),
+                self.expel(&resources, &prefix)
+            );
+        }
+    }
+
+    /// Waits until it is known what rights are made of.
+    async fn loaded(&self, until: Instant) -> Result<(), Undecided> {
+        if *self.loading.borrow() == 0 {
+            return Ok(());
+        }
+        let mut loading = self.loading.subscribe();
+        let loaded = timeout_at(until, loading.wait_for(|indexes| *indexes == 0)).await;
+        // The sender is ours.
+        loaded.map(|_| ()).map_err(|_| Undecided::Loading)
+    }
+
+    /// Ends the streams whose right is taken away, as far as memory tells. Webhooks are asked about the others.
+    async fn judge(&self) {
+        let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
+        loop {
+            self.changed.notified().await;
+            let (mut ended, mut unknown) = (0, false);
+            for some in streams.open_ones().chunks(JUDGED_AT_ONCE) {
+                let authorizers = self.authorizers.now();
+                for stream in some {
+                    match authorizers.remembered(|asking| stream.judged(asking, &self.impersonation)) {
+                        Some(Judgement::Ends(why)) => ended += stream.end(why),
+                        Some(Judgement::GoesOn) => {}
+                        Some(Judgement::Unknown) | None => unknown = true,
+                    }
+                }
+                tokio::task::yield_now().await;
+            }
+            if unknown {
+                self.unknown.notify_one();
+            }
+            tell(ended);
+            tokio::time::sleep(JUDGE_PAUSE).await;
+        }
+    }
+
+    /// Asks webhooks about the streams of which memory does not know whether they may go on, at a pace of its own. Nothing else waits for that.
+    async fn judge_elsewhere(self: &Arc<Self>) {
+        let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
+        loop {
+            self.unknown.notified().await;
+            let pace = pace::Turns::of(ASKED_PACE);
+            let judged = streams.open_ones().into_iter().map(|stream| self.clone().judged(stream, &pace));
+            tell(stream::iter(judged).buffer_unordered(ASKED_AT_ONCE).fold(0, async |all, one| all + one).await);
+            tokio::time::sleep(ASKED_PAUSE).await;
+        }
+    }
+
+    /// Asks about a stream again; 1 if it ends. Where no answer comes it goes on.
+    async fn judged(self: Arc<Self>, stream: Arc<Stream>, turns: &pace::Turns) -> usize {
+        let authorizers = self.authorizers.now();
+        let mut asking = authorizers.asking();
+        loop {
+            let judgement = stream.judged(&asking, &self.impersonation);
+            let Some(open) = asking.open() else {
+                return if let Judgement::Ends(why) = judgement { stream.end(why) } else { 0 };
+            };
+            turns.take(open.question.bytes()).await;
+            let asker = Asker { user: stream.user(), address: None, until: Instant::now() + ASKED_PATIENCE };
+            let Ok(verdict) = authorizers.elsewhere.ask(&open, asker.key(), asker.patience()).await else { return 0 };
+            asking.answer(open, verdict);
+        }
+    }
+
+    /// Ends the streams of deleted service accounts.
+    async fn expel(&self, resources: &ArcSwap<ServedResources>, prefix: &str) {
+        let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
+        let Some(accounts) = resources.load().find("", "v1", "serviceaccounts").cloned() else { return };
+        loop {
+            let changed = accounts.handle.published.changed();
+            {
+                let resources = resources.load();
+                let directory = Cached::new(&resources, prefix);
+                let ended = streams.expel(|user| accounts.handle.published.known().is_ready() && directory.lacks(user));
+                if ended > 0 {
+                    tracing::info!(streams = ended, "ended watches of deleted service accounts");
+                }
+            }
+            tokio::time::sleep(JUDGE_PAUSE).await;
+            changed.await;
+        }
+    }
+
+    /// Files may have taken credentials away: ends the streams that rest on these.
+    pub fn check_credentials(&self) {
+        let ended = self.streams.as_ref().filter(|_| self.ends_streams).map_or(0, |streams| streams.check());
+        if ended > 0 {
+            tracing::info!(streams = ended, "ended watches whose certificates or tokens do not count any longer");
+        }
+    }
+
+    /// What a stream is allowed, once for all that are allowed the same; `count` counts it when it is new.
+    ///
+    /// # Errors
+    /// What `count` says.
+    pub fn share<E>(
+        &self,
+        info: RequestInfo,
+        count: impl FnOnce(&RequestInfo) -> Result<Option<Count>, E>,
+    ) -> Result<Shared<RequestInfo>, E> {
+        self.infos.hold(info, count)
+    }
+
+    /// Files a stream that this request begins, so that it ends when the right to it is taken away.
+    #[must_use]
+    pub fn open_stream(&self, opened: Opened) -> Option<Permission> {
+        self.streams.as_ref().map(|streams| streams.open(opened))
+    }
+
+    /// Whether every watch is to be filed, also of those who can lose no right.
+    #[must_use]
+    pub fn moves_watches(&self) -> bool {
+        self.moves_streams
+    }
+
+    /// How many watches there are, if they may be moved.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.streams.as_ref().filter(|_| self.moves_streams).map_or(0, |streams| streams.count())
+    }
+
+    /// Ends so many watches cleanly, those of whole connections, which take no more requests: their clients come again elsewhere. How many it were.
+    pub async fn move_watches(&self, count: usize) -> usize {
+        let Some(streams) = self.streams.as_ref().filter(|_| self.moves_streams) else { return 0 };
+        let dismissed = streams.dismissed(count);
+        // First clients hear that the connection takes nothing new.
+        tokio::time::sleep(GOODBYE).await;
+        dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum()
+    }
+
+    /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.
+    #[must_use]
+    pub fn allows_all(&self, user: &User) -> bool {
+        self.authorizers.now().allows_everyone || user.groups.iter().any(|group| group == MASTERS)
+    }
+
+    /// Answers questions of somebody, who is charged for them, from memory or after asking webhooks. `work` asks; it may run several times, and the last outcome
+    /// counts.
+    ///
+    /// # Errors
+    /// Nobody could be asked in time.
+    pub async fn ask<T>(&self, asker: &Asker<'_>, work: impl Fn(&dyn Authorizer) -> T) -> Result<T, Undecided> {
+        if !self.allows_all(asker.user) {
+            self.loaded(asker.patience()).await?;
+        }
+        self.authorizers.now().ask(asker, |asking| work(asking)).await
+    }
+
+    /// As whom a request of somebody who wants to act as `wanted` is carried out; or that he may not.
+    ///
+    /// # Errors
+    /// Nobody could be asked in time.
+    pub async fn act_as(&self, asker: &Asker<'_>, info: &RequestInfo, wanted: &User) -> Result<Result<Impersonated, Forbidden>, Undecided> {
+        self.ask(asker, |authorizer| acting::decide(&self.impersonation, authorizer, info, asker.user, wanted)).await
+    }
+
+    /// Whether kubelets may write only what is theirs: where the authorizer of nodes lets them write at all.
+    #[must_use]
+    pub fn restricts_nodes(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Those who are asked, as they are now.
+    #[must_use]
+    pub fn authorizers(&self) -> Arc<Authorizers> {
+        self.authorizers.now()
+    }
+
+    /// May they?
+    ///
+    /// # Errors
+    /// Nobody could be asked in time.
+    pub async fn decide(&self, asker: &Asker<'_>, asked: &Attributes<'_>) -> Result<Verdict, Undecided> {
+        self.ask(asker, |authorizer| authorizer.decide(asked)).await
+    }
+
+    /// Whether a role or a binding may be written, as far as `authorizer` knows.
+    ///
+    /// # Errors
+    /// What the answer is instead.
+    pub fn confirm_no_escalation(&self, authorizer: &dyn Authorizer, write: &Write<'_>) -> Result<(), Refusal> {
+        self.rbac.0.load().confirm_no_escalation(authorizer, write)
+    }
+
+    /// The ClusterRoles that are made of others and have not their rules, with those that they should have.
+    #[must_use]
+    pub fn aggregated(&self) -> Vec<Aggregated> {
+        self.rbac.0.load().aggregated()
+    }
+
+    /// What a user may do in a namespace.
+    #[must_use]
+    pub fn rules_for(&self, user: &User, namespace: &str) -> Rules {
+        self.authorizers.now().asking().rules_for(user, namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::{Decision, Target};
+
+    /// Before roles and bindings are loaded a no would be a judgement about what is not known.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_refused_for_what_is_not_loaded() {
+        let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
+        let access = Arc::new(Access::new(&config, false).expect("no files"));
+        let ask = |group: &str, seconds| {
+            let (access, user) = (access.clone(), User { name: "jane".to_owned(), groups: vec![group.to_owned()], ..User::default() });
+            tokio::spawn(async move {
+                let asked = Attributes { user: &user, verb: "get", target: Target::Path("/x") };
+                let until = Instant::now() + Duration::from_secs(seconds);
+                access.decide(&Asker { user: &user, address: None, until }, &asked).await.map(|verdict| verdict.decision)
+            })
+        };
+        access.loading.send_replace(2);
+        assert_eq!(ask("", 1).await.expect("no panic"), Err(Undecided::Loading));
+        assert_eq!(ask(MASTERS, 1).await.expect("no panic"), Ok(Decision::Allow), "no role is needed");
+        let patient = ask("", 9);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        access.loading.send_replace(0);
+        assert_eq!(patient.await.expect("no panic"), Ok(Decision::NoOpinion));
+    }
+}

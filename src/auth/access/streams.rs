@@ -1,0 +1,357 @@
+//! The open watches, with their users and what they were allowed: when a user loses a right, the watches that need it end. kube-apiserver authorizes a
+//! watch only once, when it begins.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Context;
+
+use futures_util::task::AtomicWaker;
+use rand::seq::SliceRandom;
+use tokio::sync::Notify;
+
+use super::acting::{self, Impersonator};
+use crate::User;
+use crate::authn::{Impersonation, Question};
+use crate::authz::{Attributes, Authorizer, Decision, RequestInfo, Rules, Verdict};
+use crate::shared::Shared;
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Streams(Mutex<Filed>);
+
+#[derive(Default)]
+struct Filed {
+    next: u64,
+    /// By whose credentials brought them.
+    users: HashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
+}
+
+/// Who opened a stream, and what was allowed when it began.
+pub struct Opened {
+    /// Who sees it.
+    pub user: Arc<User>,
+    /// Who acts as him, if anybody.
+    pub impersonator: Option<Impersonator>,
+    /// What was allowed.
+    pub info: Shared<RequestInfo>,
+    /// Whether what proved who opened it still counts; none when no file may take it away.
+    pub still_counts: Option<StillCounts>,
+    /// Makes its connection take no more requests.
+    pub goodbye: Arc<Notify>,
+}
+
+/// One of them.
+pub(super) struct Stream {
+    opened: Opened,
+    refused: OnceLock<Refused>,
+    waker: AtomicWaker,
+}
+
+/// What is to become of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    GoesOn,
+    Ends(Refused),
+    /// Somebody was asked and has not answered: it goes on until he does.
+    Unknown,
+}
+
+/// Asks whether a credential still counts.
+pub type StillCounts = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// Why a stream is allowed no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The authorizers say no, for this reason; it may be empty.
+    Forbidden(String),
+    /// Who opened it may not act as its user any longer: what was asked about him, and the reason.
+    NotActing(Box<Question>, String),
+    /// The account that opened it, or what proved who opened it, is no more.
+    Unauthorized,
+    /// Nothing is wrong: its client should go to another replica.
+    Moved,
+}
+
+/// A stream's right to go on; it is forgotten when this is dropped.
+pub struct Permission {
+    stream: Arc<Stream>,
+    number: u64,
+    streams: Arc<Streams>,
+}
+
+impl Streams {
+    /// Files a stream.
+    pub(super) fn open(self: &Arc<Self>, opened: Opened) -> Permission {
+        let stream = Arc::new(Stream { opened, refused: OnceLock::new(), waker: AtomicWaker::new() });
+        let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        filed.next += 1;
+        let number = filed.next;
+        filed.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
+        drop(filed);
+        // A file may have changed while the request was on its way here.
+        stream.check();
+        Permission { stream, number, streams: self.clone() }
+    }
+
+    /// Those that have not been refused.
+    pub(super) fn open_ones(&self) -> Vec<Arc<Stream>> {
+        self.all(|_| true)
+    }
+
+    /// Ends the streams that were opened by users who are no more; how many.
+    pub(super) fn expel(&self, is_gone: impl Fn(&User) -> bool) -> usize {
+        self.all(is_gone).iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
+    }
+
+    /// Ends the streams whose credentials do not count any longer; how many.
+    pub(super) fn check(&self) -> usize {
+        self.open_ones().iter().map(|stream| stream.check()).sum()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.all(|_| true).len()
+    }
+
+    /// The streams of whole connections, chosen at random: so many, or a few more. Their connections take no more requests.
+    pub(super) fn dismissed(&self, count: usize) -> Vec<Arc<Stream>> {
+        let mut connections: HashMap<*const Notify, Vec<Arc<Stream>>> = HashMap::new();
+        for stream in self.open_ones() {
+            connections.entry(Arc::as_ptr(&stream.opened.goodbye)).or_default().push(stream);
+        }
+        let mut connections: Vec<_> = connections.into_values().collect();
+        connections.shuffle(&mut rand::rng());
+        let mut dismissed = Vec::new();
+        for connection in connections {
+            if dismissed.len() >= count {
+                break;
+            }
+            connection.iter().take(1).for_each(|stream| stream.opened.goodbye.notify_one());
+            dismissed.extend(connection);
+        }
+        dismissed
+    }
+
+    /// The streams that these users have opened.
+    fn all(&self, wanted: impl Fn(&User) -> bool) -> Vec<Arc<Stream>> {
+        let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = filed.users.iter().filter(|(user, _)| wanted(user)).flat_map(|(_, streams)| streams.values());
+        of.filter(|stream| stream.refused.get().is_none()).cloned().collect()
+    }
+}
+
+impl Stream {
+    /// Who sees it.
+    pub(super) fn user(&self) -> &User {
+        &self.opened.user
+    }
+
+    /// Whose credentials brought it.
+    fn prover(&self) -> &Arc<User> {
+        self.opened.impersonator.as_ref().map_or(&self.opened.user, |impersonator| &impersonator.user)
+    }
+
+    /// What was allowed.
+    pub(super) fn attributes(&self) -> Attributes<'_> {
+        self.opened.info.attributes(&self.opened.user)
+    }
+
+    /// Judges all that it rests on: that who opened it may act as its user, and that this one may see it.
+    pub(super) fn judged(&self, authorizer: &dyn Authorizer, impersonation: &Impersonation) -> Judgement {
+        let asking = Asking { authorizer, failed: AtomicBool::new(false) };
+        let ends = self.wrong(&asking, impersonation);
+        match ends {
+            None => Judgement::GoesOn,
+            Some(_) if asking.failed.into_inner() => Judgement::Unknown,
+            Some(refused) => Judgement::Ends(refused),
+        }
+    }
+
+    fn wrong(&self, authorizer: &dyn Authorizer, impersonation: &Impersonation) -> Option<Refused> {
+        if let Some(Impersonator { user, wanted }) = &self.opened.impersonator
+            && let Err(no) = acting::decide(impersonation, authorizer, &self.opened.info, user, wanted)
+        {
+            return Some(Refused::NotActing(no.question, no.reason));
+        }
+        let verdict = authorizer.decide(&self.attributes());
+        (verdict.decision != Decision::Allow).then(|| Refused::Forbidden(verdict.reason.to_string()))
+    }
+
+    /// Ends it if what proved its user does not count any longer; 1 if it ended so.
+    fn check(&self) -> usize {
+        match &self.opened.still_counts {
+            Some(still_counts) if !still_counts() => self.end(Refused::Unauthorized),
+            _ => 0,
+        }
+    }
+
+    /// Ends it; 1 if it had not ended before.
+    pub(super) fn end(&self, why: Refused) -> usize {
+        let is_first = self.refused.set(why).is_ok();
+        if is_first {
+            self.waker.wake();
+        }
+        usize::from(is_first)
+    }
+}
+
+impl Permission {
+    /// Who opened it and what, and why not any longer; the task is woken when that comes to be.
+    pub fn poll_refused(&self, cx: &Context<'_>) -> Option<(&Opened, &Refused)> {
+        let stream = &*self.stream;
+        if stream.refused.get().is_none() {
+            stream.waker.register(cx.waker());
+        }
+        // After the waker is known: what is refused from now on wakes it.
+        stream.refused.get().map(|why| (&stream.opened, why))
+    }
+}
+
+/// An authorizer, and whether somebody that it asked has not answered.
+struct Asking<'a> {
+    authorizer: &'a dyn Authorizer,
+    failed: AtomicBool,
+}
+
+impl Authorizer for Asking<'_> {
+    fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+        let verdict = self.authorizer.decide(asked);
+        self.failed.fetch_or(verdict.error.is_some(), Ordering::Relaxed);
+        verdict
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> Rules {
+        self.authorizer.rules_for(user, namespace)
+    }
+}
+
+impl Drop for Permission {
+    fn drop(&mut self) {
+        let mut filed = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(of_user) = filed.users.get_mut(self.stream.prover()) else { return };
+        of_user.remove(&self.number);
+        if of_user.is_empty() {
+            filed.users.remove(self.stream.prover());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::authz::{AlwaysAllow, AlwaysDeny};
+
+    fn user(name: &str) -> Arc<User> {
+        Arc::new(User { name: name.to_owned(), ..User::default() })
+    }
+
+    fn opened(name: &str) -> Opened {
+        let info = RequestInfo { path: "/x".into(), verb: "get".to_owned(), ..RequestInfo::default() };
+        Opened { user: user(name), impersonator: None, info: info.into(), still_counts: None, goodbye: Arc::default() }
+    }
+
+    fn refused(permission: &Permission) -> Option<Refused> {
+        permission.poll_refused(&Context::from_waker(Waker::noop())).map(|(_, why)| why.clone())
+    }
+
+    fn judge(streams: &Streams, authorizer: &dyn Authorizer) -> usize {
+        let impersonation = Impersonation::default();
+        let judged = |stream: &Arc<Stream>| match stream.judged(authorizer, &impersonation) {
+            Judgement::Ends(why) => stream.end(why),
+            Judgement::GoesOn | Judgement::Unknown => 0,
+        };
+        streams.open_ones().iter().map(judged).sum()
+    }
+
+    /// Allows what is asked about these users, and has no answer about `lost`.
+    struct Only(&'static [&'static str]);
+
+    impl Authorizer for Only {
+        fn decide(&self, asked: &Attributes<'_>) -> Verdict {
+            match &*asked.user.name {
+                "lost" => Verdict { error: Some("away".into()), ..Verdict::no_opinion("") },
+                name if self.0.contains(&name) => Verdict::ALLOW,
+                _ => AlwaysDeny.decide(asked),
+            }
+        }
+
+        fn rules_for(&self, _: &User, _: &str) -> Rules {
+            Rules::default()
+        }
+    }
+
+    #[test]
+    fn a_stream_ends_when_its_right_does() {
+        let streams = Arc::new(Streams::default());
+        let open = |name: &str| streams.open(opened(name));
+        let (jane, joe, lost) = (open("jane"), open("joe"), open("lost"));
+        assert_eq!(judge(&streams, &AlwaysAllow), 0);
+        assert_eq!((refused(&jane), refused(&joe)), (None, None));
+        assert_eq!(judge(&streams, &Only(&["joe"])), 1);
+        assert_eq!((refused(&jane), refused(&joe)), (Some(Refused::Forbidden("Everything is forbidden.".to_owned())), None));
+        assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
+        assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
+        drop((jane, joe, lost));
+        assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+    }
+
+    #[test]
+    fn a_stream_ends_when_who_opened_it_may_not_act_as_its_user() {
+        let streams = Arc::new(Streams::default());
+        let open = |name: &str, by: &str| {
+            let impersonator = Some(Impersonator { user: user(by), wanted: user(name) });
+            streams.open(Opened { impersonator, ..opened(name) })
+        };
+        let (by_joe, by_robot, by_lost, own) =
+            (open("jane", "joe"), open("jane", "robot"), open("jane", "lost"), streams.open(opened("jane")));
+        assert_eq!(judge(&streams, &Only(&["jane", "joe", "robot"])), 0);
+        assert_eq!(judge(&streams, &Only(&["jane", "robot"])), 1);
+        let Some(Refused::NotActing(question, reason)) = refused(&by_joe) else { panic!("{:?}", refused(&by_joe)) };
+        assert!(matches!(*question, Question::Request { .. }), "{question:?}");
+        assert_eq!((&*reason, refused(&by_robot), refused(&by_lost)), ("Everything is forbidden.", None, None));
+        assert_eq!((streams.expel(|user| user.name == "jane"), refused(&by_robot)), (1, None), "its user is only a name");
+        assert_eq!((streams.expel(|user| user.name == "robot"), refused(&by_robot)), (1, Some(Refused::Unauthorized)));
+        assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
+        assert_eq!(judge(&streams, &Only(&["lost"])), 0);
+        drop((by_joe, by_robot, by_lost, own));
+        assert!(streams.0.lock().expect("no panic").users.is_empty());
+    }
+
+    #[test]
+    fn whole_connections_are_dismissed() {
+        let streams = Arc::new(Streams::default());
+        let connections: Vec<Arc<Notify>> = (0..10).map(|_| Arc::default()).collect();
+        let open = |connection: &Arc<Notify>| streams.open(Opened { goodbye: connection.clone(), ..opened("") });
+        let permissions: Vec<Permission> = (0..30).map(|nth| open(&connections[nth % 10])).collect();
+        assert_eq!((streams.count(), streams.dismissed(0).len()), (30, 0));
+        let dismissed = streams.dismissed(7);
+        assert_eq!(dismissed.len(), 9, "three connections of three streams");
+        assert_eq!(dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum::<usize>(), 9);
+        let is_moved = |permission: &&Permission| refused(permission) == Some(Refused::Moved);
+        assert_eq!((permissions.iter().filter(is_moved).count(), streams.count()), (9, 21));
+        let told = connections.iter().filter(|connection| connection.notified().now_or_never().is_some());
+        assert_eq!(told.count(), 3, "they take no more requests");
+        assert_eq!(streams.dismissed(1_000).len(), 21);
+    }
+
+    #[test]
+    fn a_stream_ends_when_what_proved_its_user_is_taken_away() {
+        let (streams, counts) = (Arc::new(Streams::default()), Arc::new(AtomicBool::new(true)));
+        let open = |still_counts| streams.open(Opened { still_counts, ..opened("") });
+        let still_counts = || -> Option<StillCounts> {
+            let counts = counts.clone();
+            Some(Box::new(move || counts.load(Ordering::Relaxed)))
+        };
+        let (lasting, other) = (open(None), open(still_counts()));
+        assert_eq!((streams.check(), refused(&other)), (0, None));
+        counts.store(false, Ordering::Relaxed);
+        assert_eq!((streams.check(), refused(&other), refused(&lasting)), (1, Some(Refused::Unauthorized), None));
+        assert_eq!(streams.check(), 0, "it is told once");
+        assert_eq!(refused(&open(still_counts())), Some(Refused::Unauthorized), "it was taken away before the stream was known");
+    }
+}

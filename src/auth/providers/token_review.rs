@@ -1,0 +1,301 @@
+//! Asks a server whose a token is, with a TokenReview: a webhook, or the Kubernetes API of the cluster that this server extends.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+
+use super::host::FLAG as CLUSTER_FLAG;
+use super::settings::{self as config, TokenReviewVersion};
+use super::{ProvidersError, QUESTION_TIME_MAX};
+use crate::User;
+use crate::authn::{Proof, TokenKey, intersection, token_key};
+use client::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+
+/// Questions of one reviewer that may be under way; ours.
+const QUESTIONS_MAX: usize = 256;
+/// Those of one address: a quarter, so that whoever sends tokens that hang leaves room for others.
+const QUESTIONS_EACH_MAX: usize = QUESTIONS_MAX / 4;
+/// Bytes of an answer; ours. A user in 5,000 groups has some 300 KiB.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Answers that are kept, kube-apiserver's number, and their bytes, ours.
+const KEPT_MAX: usize = 32_768;
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// How long a question to the host cluster may take, and how long its answer is kept (kube-apiserver's numbers for servers that delegate).
+const CLUSTER_TIME_MAX: Duration = Duration::from_secs(10);
+const CLUSTER_KEEPS: Duration = Duration::from_secs(10);
+const WEBHOOK_FLAG: &str = "--authentication-token-webhook-config-file";
+
+/// Whom to ask.
+pub(super) enum Way<'a> {
+    /// `--authentication-token-webhook-config-file`.
+    Webhook(&'a config::TokenWebhook),
+    /// `--authentication-kubeconfig`.
+    Cluster(&'a Kubeconfig),
+}
+
+/// See the file's header.
+pub(super) struct TokenReviewer {
+    server: Arc<Server>,
+    questions: Questions<TokenKey, IpAddr, Reviewed>,
+    kept: Kept<TokenKey, Option<Proof>>,
+    keeps: Duration,
+}
+
+struct Server {
+    client: Client,
+    url: Uri,
+    version: TokenReviewVersion,
+    /// All tries together.
+    time_max: Duration,
+}
+
+/// Whose it is, if anybody's; or why nobody knows.
+type Reviewed = Result<Option<Proof>, String>;
+
+impl TokenReviewer {
+    pub(super) fn new(way: Way<'_>) -> Result<TokenReviewer, ProvidersError> {
+        match way {
+            Way::Webhook(webhook) => {
+                let kubeconfig = Kubeconfig::read(WEBHOOK_FLAG, &webhook.config_file)?;
+                // client-go tells a webhook how long it waits.
+                let url = kubeconfig.url(&format!("?timeout={}s", QUESTION_TIME_MAX.as_secs()));
+                let client = client(WEBHOOK_FLAG, &kubeconfig, QUESTION_TIME_MAX)?;
+                let server = Server { client, url, version: webhook.version, time_max: QUESTION_TIME_MAX };
+                Ok(TokenReviewer::asking(server, webhook.cache_ttl))
+            }
+            Way::Cluster(kubeconfig) => {
+                let url = kubeconfig.url("/apis/authentication.k8s.io/v1/tokenreviews");
+                let client = client(CLUSTER_FLAG, kubeconfig, CLUSTER_TIME_MAX)?;
+                let server = Server { client, url, version: TokenReviewVersion::V1, time_max: CLUSTER_TIME_MAX };
+                Ok(TokenReviewer::asking(server, CLUSTER_KEEPS))
+            }
+        }
+    }
+
+    fn asking(server: Server, keeps: Duration) -> TokenReviewer {
+        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
+        TokenReviewer { server: Arc::new(server), questions, kept: Kept::new(KEPT_MAX, KEPT_BYTES_MAX), keeps }
+    }
+
+    /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
+    ///
+    /// # Errors
+    /// There was no place for the question `until` then.
+    pub(super) async fn review(
+        &self,
+        token: &str,
+        wanted: &[String],
+        api: &[String],
+        client: IpAddr,
+        until: Instant,
+    ) -> Result<Reviewed, TooMany> {
+        let key = token_key(token, Some(wanted), 0);
+        if let Some(kept) = self.kept.get(&key) {
+            return Ok(Ok(kept));
+        }
+        let question = || {
+            let (server, body) = (self.server.clone(), self.server.version.review(token, wanted));
+            let (wanted, api) = (wanted.to_vec(), api.to_vec());
+            async move { server.ask(body, &wanted, &api).await }
+        };
+        let reviewed = self.questions.ask(key, client, until, question).await.inspect_err(|error| {
+            tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
+        })?;
+        if let Ok(proof) = &reviewed {
+            self.kept.put(key, proof.clone(), proof.as_ref().map_or(0, bytes_of), self.keeps);
+        }
+        Ok(reviewed)
+    }
+}
+
+impl Server {
+    async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> Reviewed {
+        let until = Instant::now() + self.time_max;
+        let answer = retried(&Backoff::WEBHOOK, until, || self.client.post(&self.url, body.clone())).await;
+        let answered = match answer {
+            // kube-apiserver's words.
+            Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
+            Err(error) => Err(error.to_string()),
+            Ok(answer) => match answer.failure() {
+                Some(why) => Err(why),
+                None => self.version.status(&answer.body),
+            },
+        };
+        match answered {
+            Ok(status) => status.judged(wanted, api),
+            Err(why) => {
+                tracing::warn!(%why, url = %self.url, "a TokenReview got no answer");
+                Err(why)
+            }
+        }
+    }
+}
+
+fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Client, ProvidersError> {
+    let limits = Limits { timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
+    Client::of(kubeconfig, limits).map_err(|why| ProvidersError::Other(format!("{flag}: {why}")))
+}
+
+/// About what it needs in memory.
+fn bytes_of(proof: &Proof) -> usize {
+    let user = &proof.user;
+    let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
+    let texts = user.groups.iter().chain(extra).chain(&proof.audiences).chain([&user.name, &user.uid]);
+    texts.map(|text| text.len() + size_of::<String>()).sum()
+}
+
+impl TokenReviewVersion {
+    fn api_version(self) -> &'static str {
+        match self {
+            TokenReviewVersion::V1 => "authentication.k8s.io/v1",
+            TokenReviewVersion::V1Beta1 => "authentication.k8s.io/v1beta1",
+        }
+    }
+
+    /// The question.
+    fn review(self, token: &str, audiences: &[String]) -> Bytes {
+        let mut spec = json!({"token": token});
+        if !audiences.is_empty() {
+            spec["audiences"] = audiences.into();
+        }
+        let review = json!({"kind": "TokenReview", "apiVersion": self.api_version(), "metadata": {}, "spec": spec, "status": {"user": {}}});
+        review.to_string().into()
+    }
+
+    /// The status of the answer. Kind and version may be missing, but not be others.
+    fn status(self, body: &[u8]) -> Result<Status, String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Review {
+            #[serde(default)]
+            kind: String,
+            #[serde(default)]
+            api_version: String,
+            status: Option<Value>,
+        }
+        let unreadable = |error: serde_json::Error| format!("couldn't get version/kind; json parse error: {error}");
+        let review: Review = serde_json::from_slice(body).map_err(unreadable)?;
+        let is_of = |found: &str, wanted: &str| found.is_empty() || found == wanted;
+        if !is_of(&review.kind, "TokenReview") || !is_of(&review.api_version, self.api_version()) {
+            let (kind, version) = (review.kind, review.api_version);
+            return Err(format!("the answer is no TokenReview of {}: kind {kind:?}, apiVersion {version:?}", self.api_version()));
+        }
+        let status = without_nulls(review.status.unwrap_or_else(|| json!({})));
+        serde_json::from_value(status).map_err(|error| format!("the status of the answer: {error}"))
+    }
+}
+
+/// Null is as if nothing were there, as in Go.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Null => json!({}),
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name, if value.is_object() { without_nulls(value) } else { value }))
+            .collect(),
+        other => other,
+    }
+}
+
+/// `TokenReviewStatus`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    authenticated: bool,
+    user: UserInfo,
+    audiences: Vec<String>,
+    error: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct UserInfo {
+    username: String,
+    uid: String,
+    groups: Vec<String>,
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Status {
+    /// kube-apiserver's reading: an answer without audiences is for those of the API.
+    fn judged(self, wanted: &[String], api: &[String]) -> Reviewed {
+        let there = if self.audiences.is_empty() { api } else { &self.audiences };
+        let audiences = intersection(there, wanted);
+        if !wanted.is_empty() && audiences.is_empty() {
+            return Ok(None);
+        }
+        if !self.authenticated {
+            return if self.error.is_empty() { Ok(None) } else { Err(self.error) };
+        }
+        let UserInfo { username, uid, groups, extra } = self.user;
+        let user = User { name: username, uid, groups, extra: extra.into_iter().collect() };
+        Ok(Some(Proof { audiences, ..Proof::of(user) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn judged(status: &Value) -> Reviewed {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let body = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status}).to_string();
+        TokenReviewVersion::V1.status(body.as_bytes())?.judged(&texts(&["a", "b"]), &texts(&["a", "c"]))
+    }
+
+    #[test]
+    fn an_answer_names_a_user() {
+        let user = json!({"username": "jane", "uid": "1", "groups": ["g"], "extra": {"b": ["2"], "a": ["1", null]}});
+        assert!(judged(&json!({"authenticated": true, "user": user})).is_err(), "a list has no nulls");
+        let user = json!({"username": "jane", "uid": null, "groups": ["g"], "extra": {"b": ["2"], "a": ["1"]}});
+        let proof = judged(&json!({"authenticated": true, "user": user})).expect("good").expect("a user");
+        assert_eq!((proof.user.name.as_str(), proof.user.groups.join(" ").as_str()), ("jane", "g system:authenticated"));
+        assert_eq!((proof.user.extra[0].0.as_str(), proof.audiences.join(" ").as_str()), ("a", "a"));
+    }
+
+    #[test]
+    fn an_answer_may_be_for_others() {
+        let audiences = |audiences: Value| judged(&json!({"authenticated": true, "user": {"username": "x"}, "audiences": audiences}));
+        assert_eq!(audiences(json!(["z"])), Ok(None));
+        assert_eq!(audiences(json!(["z", "b"])).map(|proof| proof.expect("a user").audiences), Ok(vec!["b".to_owned()]));
+        assert_eq!(judged(&json!({"authenticated": false, "error": "no"})), Err("no".to_owned()));
+        assert_eq!(judged(&json!({"user": {"username": "x"}})), Ok(None));
+        assert_eq!(judged(&Value::Null), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_review_is_an_error() {
+        let status = |body: &str| TokenReviewVersion::V1Beta1.status(body.as_bytes()).map(|_| ());
+        assert_eq!(status("{}"), Ok(()));
+        assert!(status("<html>").is_err_and(|why| why.starts_with("couldn't get version/kind; json parse error: ")));
+        assert!(status(r#"{"kind":"Status"}"#).is_err());
+        assert!(status(r#"{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1"}"#).is_err(), "of the other version");
+        assert!(status(r#"{"status":{"authenticated":"yes"}}"#).is_err());
+    }
+
+    #[test]
+    fn the_question_has_token_and_audiences() {
+        let body = TokenReviewVersion::V1.review("abc", &["x".to_owned()]);
+        let expected = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "spec": {"token": "abc", "audiences": ["x"]}, "status": {"user": {}}});
+        assert_eq!(serde_json::from_slice::<Value>(&body).expect("JSON"), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in ".{0,100}", status in corpus::any_json()) {
+            let _ = TokenReviewVersion::V1.status(text.as_bytes());
+            let _ = judged(&status);
+        }
+    }
+}

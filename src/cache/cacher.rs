@@ -1,0 +1,441 @@
+//! The one loop per resource: owns its replica and its dispatcher, and publishes the snapshot that readers hold.
+//!
+//! `select` awaits and changes nothing; [`State::apply`] changes and does not await: it is what the simulation calls.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+use tokio::{
+    runtime::{Handle as Runtime, RuntimeFlavor},
+    sync::{self, Notify, mpsc, oneshot},
+    task::block_in_place,
+    time::sleep_until,
+};
+
+use crate::dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake};
+use crate::state::{
+    index::Index,
+    replica::Replica,
+    ring::RingLimits,
+    view::{Fed, Published},
+};
+use codec::{Form, ingest};
+use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
+use telemetry::ResourceMetrics;
+
+/// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
+pub const ASKS_WAITING_MAX: usize = 1_024;
+
+/// Feed messages applied before the snapshot is published once: batching is the lever (design §8), but a reader must not wait for ever.
+pub const BATCHES_AT_ONCE: usize = 256;
+
+/// How often the ring shrinks and empty groups go.
+pub const TIDY_EVERY: Duration = Duration::from_secs(5);
+
+/// A resource as its readers see it. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    /// What is kept.
+    pub storage: Arc<Storage>,
+    /// Of which namespaces; none: of all.
+    pub included: Option<Arc<Included>>,
+    /// The snapshot.
+    pub published: Arc<Published>,
+    /// When the cacher began: how long it has not been ready.
+    pub since: Instant,
+    asks: mpsc::Sender<Ask>,
+    ends: Arc<Notify>,
+}
+
+/// Where the feed puts a resource's changes. Never blocks; knows how many bytes wait.
+#[derive(Clone)]
+pub struct Inbox {
+    queue: mpsc::UnboundedSender<Feed>,
+    queued: Arc<AtomicUsize>,
+    published: Arc<Published>,
+    /// Figures of the resource, for what only the feed sees.
+    pub metrics: Arc<ResourceMetrics>,
+}
+
+/// The loop and what it owns.
+pub struct Cacher {
+    queue: mpsc::UnboundedReceiver<Feed>,
+    queued: Arc<AtomicUsize>,
+    asks: mpsc::Receiver<Ask>,
+    /// Told when all watches are to end.
+    ends: Arc<Notify>,
+    /// Where an index comes that was made aside; at most one is in the making.
+    made: (mpsc::Sender<Made>, mpsc::Receiver<Made>),
+    /// What the server does without.
+    given_up: sync::watch::Receiver<GivenUp>,
+    storage: Arc<Storage>,
+    state: State,
+    started: Instant,
+    metrics: Arc<ResourceMetrics>,
+}
+
+/// What the loop works on: no channel, no clock.
+pub struct State {
+    replica: Replica,
+    dispatcher: Dispatcher,
+    published: Arc<Published>,
+}
+
+/// A watcher asks for its group.
+pub struct Ask {
+    key: GroupKey,
+    form: Arc<Form>,
+    answer: oneshot::Sender<(Arc<Group>, Epoch)>,
+}
+
+/// An index of the snapshot of this life at this revision.
+pub struct Made {
+    index: Index,
+    epoch: Epoch,
+    revision: Revision,
+}
+
+/// What wakes the loop.
+pub enum Action {
+    /// The feed brought something, in order.
+    Fed(Vec<Feed>),
+    /// A watcher asks.
+    Asked(Ask),
+    /// An index was made.
+    Made(Made),
+    /// The server does without this from now on.
+    GiveUp(GivenUp),
+    /// Somebody else answers from now on: all watches end, and their clients come again.
+    End,
+    /// Watches have waited long enough for more.
+    Late,
+    /// Nobody is in some groups any more.
+    Left,
+    /// Time to tidy.
+    Tick,
+}
+
+/// What an action came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Events that were applied.
+    pub events: usize,
+    /// Loads that were taken over.
+    pub loads: usize,
+    /// Values that cannot be decoded.
+    pub broken: usize,
+}
+
+/// The cacher is gone: the resource was removed, or the server is stopping.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the resource is no longer served")]
+pub struct Gone;
+
+/// Makes a cacher and both of its ends. What `given_up` has not seen yet, the cacher is told when it begins.
+#[must_use]
+pub fn cacher(
+    storage: Arc<Storage>,
+    limits: RingLimits,
+    groups: GroupLimits,
+    fed: Arc<Fed>,
+    given_up: sync::watch::Receiver<GivenUp>,
+    metrics: Arc<ResourceMetrics>,
+) -> (Cacher, Handle, Inbox) {
+    let (state, published) = State::new(limits, groups, fed);
+    let (queue, incoming) = mpsc::unbounded_channel();
+    let (asks, asked) = mpsc::channel(ASKS_WAITING_MAX);
+    let queued = Arc::new(AtomicUsize::new(0));
+    let made = mpsc::channel(1);
+    let (started, ends) = (Instant::now(), Arc::new(Notify::new()));
+    let (queued_here, ends_here) = (queued.clone(), ends.clone());
+    let cacher = Cacher {
+        queue: incoming,
+        queued: queued_here,
+        asks: asked,
+        ends: ends_here,
+        made,
+        given_up,
+        storage: storage.clone(),
+        state,
+        started,
+        metrics: metrics.clone(),
+    };
+    let handle = Handle { storage, included: None, published: published.clone(), since: cacher.started, asks, ends };
+    (cacher, handle, Inbox { queue, queued, published, metrics })
+}
+
+impl Cacher {
+    /// Takes what is known of a value for the whole, where more is in it.
+    pub fn serve_known_parts(&mut self, yes: bool) {
+        self.state.replica.serve_known_parts(yes);
+    }
+
+    /// Says in the log when values begin to be such that they cannot be shown, and when that ends.
+    fn tell(&self, undecodable: &mut bool) {
+        let view = self.state.published.known().view;
+        let is_so = !view.broken.is_empty();
+        if is_so == std::mem::replace(undecodable, is_so) {
+            return;
+        }
+        let (storage, count) = (&*self.storage.id, view.broken.len());
+        match view.broken.values().next() {
+            Some(first) => {
+                let key = String::from_utf8_lossy(&first.key);
+                tracing::warn!(resource = storage, count, %key, why = %first.why, "stored values cannot be shown; their resource is not answered from memory");
+            }
+            None => tracing::info!(resource = storage, "every stored value can be shown again"),
+        }
+    }
+
+    /// Runs until the feed lets go of the inbox; then every stream ends.
+    pub async fn run(mut self) {
+        let mut undecodable = false;
+        let mut tick = tokio::time::interval(TIDY_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while let Some(action) = self.select(&mut tick).await {
+            if matches!(action, Action::Tick) {
+                self.index_what_is_due();
+            }
+            let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let done = if action.is_long() { apart(|| self.state.apply(action, now_ms)) } else { self.state.apply(action, now_ms) };
+            self.metrics.cache_events_received.inc_by(done.events as u64);
+            self.metrics.cache_events_dispatched.inc_by(done.events as u64);
+            self.metrics.cache_initializations.inc_by(done.loads as u64);
+            self.metrics.decode_errors.inc_by(done.broken as u64);
+            self.tell(&mut undecodable);
+        }
+        self.state.dispatcher.end_all().now();
+    }
+
+    async fn select(&mut self, tick: &mut tokio::time::Interval) -> Option<Action> {
+        let mut messages = Vec::new();
+        let late = self.state.late_at_ms().map(|at| self.started + Duration::from_millis(at));
+        tokio::select! {
+            taken = self.queue.recv_many(&mut messages, BATCHES_AT_ONCE) => {
+                let weight: usize = messages.iter().map(Feed::weight).sum();
+                self.queued.fetch_sub(weight, Ordering::Relaxed);
+                (taken > 0).then_some(Action::Fed(messages))
+            }
+            Some(ask) = self.asks.recv() => Some(Action::Asked(ask)),
+            Some(made) = self.made.1.recv() => Some(Action::Made(made)),
+            Ok(()) = self.given_up.changed() => Some(Action::GiveUp(*self.given_up.borrow_and_update())),
+            () = self.ends.notified() => Some(Action::End),
+            () = sleep_until(late.unwrap_or(self.started).into()), if late.is_some() => Some(Action::Late),
+            () = poll_fn(|cx| self.state.dispatcher.poll_left(cx.waker())) => Some(Action::Left),
+            _ = tick.tick() => Some(Action::Tick),
+        }
+    }
+
+    /// Has an index made aside, of the newest snapshot, if selectors need one.
+    fn index_what_is_due(&self) {
+        let Ok(place) = self.made.0.clone().try_reserve_owned() else { return };
+        if !self.state.replica.may_index() {
+            return;
+        }
+        let view = self.state.published.known().view;
+        let Some(due) = self.state.published.index_due(&view.store) else { return };
+        tokio::task::spawn_blocking(move || {
+            let index = Index::of(due, &view.store);
+            place.send(Made { index, epoch: view.epoch, revision: view.applied });
+        });
+    }
+}
+
+impl Action {
+    /// Whether large values must be made servable first, or every object is visited.
+    fn is_long(&self) -> bool {
+        match self {
+            Self::Fed(messages) => messages.iter().any(|message| matches!(message, Feed::Batch(batch) if batch.is_stored())),
+            Self::GiveUp(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Does work that takes long, so that the feed and other cachers go on meanwhile.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Runtime::current().runtime_flavor() {
+        // There is no other thread that could go on.
+        RuntimeFlavor::CurrentThread => work(),
+        _ => block_in_place(work),
+    }
+}
+
+/// The batch with every value servable.
+fn servable(mut batch: Batch) -> Batch {
+    for change in &mut batch.changes {
+        if let Change::Stored(stored) = change {
+            let made = ingest(&stored.storage, stored.prefix_len, stored.key.clone(), &stored.value, stored.revision);
+            *change = made.map_or_else(Change::Broken, |object| Change::Put(Arc::new(object)));
+        }
+    }
+    batch
+}
+
+impl State {
+    /// An empty replica and dispatcher, and where they publish.
+    #[must_use]
+    pub fn new(limits: RingLimits, groups: GroupLimits, fed: Arc<Fed>) -> (Self, Arc<Published>) {
+        let replica = Replica::new(limits);
+        let published = Arc::new(Published::new(replica.view(), fed));
+        (Self { replica, dispatcher: Dispatcher::new(groups), published: published.clone() }, published)
+    }
+
+    /// Does one thing.
+    pub fn apply(&mut self, action: Action, now_ms: u64) -> Done {
+        match action {
+            Action::Fed(messages) => self.fed(messages, now_ms),
+            Action::Asked(ask) => {
+                let group = self.subscribe(ask.key, ask.form);
+                // A watcher that left while it waited is no error.
+                let _ = ask.answer.send((group, self.replica.epoch()));
+                Done::default()
+            }
+            Action::Made(made) => {
+                self.replica.adopt(made.index, made.epoch, made.revision, now_ms);
+                self.published.publish(self.replica.view());
+                Done::default()
+            }
+            Action::GiveUp(given_up) => {
+                self.replica.give_up(given_up, now_ms);
+                self.show_less();
+                Done::default()
+            }
+            Action::End => {
+                self.dispatcher.end_all().now();
+                Done::default()
+            }
+            Action::Late => {
+                self.dispatcher.late(now_ms).now();
+                Done::default()
+            }
+            Action::Left => {
+                self.dispatcher.forget_left();
+                Done::default()
+            }
+            Action::Tick => {
+                self.replica.shrink(now_ms);
+                self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
+                self.show_less();
+                Done::default()
+            }
+        }
+    }
+
+    /// Publishes what the replica has dropped something of, and takes back what readers hold of that.
+    fn show_less(&self) {
+        self.published.publish(self.replica.view());
+        self.published.take_back(self.replica.forgotten());
+    }
+
+    /// When [`Action::Late`] is to come, if watches wait, by the clock of `now_ms`.
+    pub fn late_at_ms(&self) -> Option<u64> {
+        self.dispatcher.late_at_ms()
+    }
+
+    /// The group for a key, as of now.
+    pub fn subscribe(&mut self, key: GroupKey, form: Arc<Form>) -> Arc<Group> {
+        self.dispatcher.group(key, form, self.replica.applied())
+    }
+
+    /// Applies messages, writes the groups' logs, publishes the snapshot, wakes the members: in this order (guarantee Bookmarkable).
+    fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> Done {
+        let readable = self.replica.applied();
+        let mut done = Done::default();
+        let mut wakes = Vec::new();
+        let mut events = Vec::new();
+        for message in messages {
+            match message {
+                Feed::Reset { epoch, revision, ready_at, objects, broken } => {
+                    events.clear();
+                    done.loads += 1;
+                    done.broken += broken.len();
+                    self.replica.reset(epoch, revision, ready_at, objects, broken);
+                    // Published first: a member that ends looks whether what it has seen still exists.
+                    self.published.publish(self.replica.view());
+                    wakes.push(self.dispatcher.end_all());
+                }
+                Feed::Batch(batch) => {
+                    let batch = servable(batch);
+                    done.broken += batch.changes.iter().filter(|change| matches!(change, Change::Broken(_))).count();
+                    done.events += self.batch(&batch, now_ms, &mut events, &mut wakes);
+                }
+            }
+        }
+        wakes.push(self.dispatcher.dispatch(&events, readable, now_ms));
+        self.published.publish(self.replica.view());
+        wakes.into_iter().for_each(Wake::now);
+        done
+    }
+
+    fn batch(&mut self, batch: &Batch, now_ms: u64, events: &mut Vec<Arc<Event>>, wakes: &mut Vec<Wake>) -> usize {
+        let applied = self.replica.apply(batch, now_ms);
+        let count = applied.events.len();
+        if applied.broke {
+            events.clear();
+            wakes.push(self.dispatcher.end_all());
+        } else {
+            events.extend(applied.events);
+        }
+        count
+    }
+}
+
+impl Handle {
+    /// Ends all watches, cleanly: their clients come again and may be led elsewhere.
+    pub fn end_watches(&self) {
+        self.ends.notify_one();
+    }
+
+    /// The group for a key, made when nobody asked the same before.
+    ///
+    /// # Errors
+    /// [`Gone`] when the cacher has stopped.
+    pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>) -> Result<(Arc<Group>, Epoch), Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask { key, form, answer }).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+}
+
+impl Inbox {
+    /// Hands messages over, all of them, then says how far the resource was handed (the order that [`Published::known`] relies on). Returns the
+    /// bytes of changes that now wait; a load does not count, for it cannot be made smaller by loading again.
+    ///
+    /// # Errors
+    /// [`Gone`] when the cacher has ended, which it does only by a fault of its own while the feed still feeds it.
+    pub fn hand(&self, feeds: Vec<Feed>) -> Result<usize, Gone> {
+        let weight: usize = feeds.iter().map(Feed::weight).sum();
+        let received: usize = feeds.iter().map(|feed| feed.changes().len()).sum();
+        self.metrics.storage_events_received.inc_by(received as u64);
+        let last = feeds.last().map(Feed::revision);
+        let waiting = self.queued.fetch_add(weight, Ordering::Relaxed) + weight;
+        for feed in feeds {
+            self.queue.send(feed).map_err(|_| Gone)?;
+        }
+        if let Some(last) = last {
+            self.published.handed(last);
+        }
+        Ok(waiting)
+    }
+
+    /// What the cacher has now is of an etcd that is no more: nothing of it counts as known before a snapshot of this epoch is published.
+    pub fn void_before(&self, epoch: Epoch) {
+        self.published.void_before(epoch);
+    }
+
+    /// Nothing may be inferred from `fed` until the next [`Inbox::hand`].
+    pub fn withhold(&self) {
+        self.published.withhold();
+    }
+}
+
+#[cfg(test)]
+mod tests;

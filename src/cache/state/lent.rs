@@ -1,0 +1,97 @@
+//! Snapshots that slow readers hold and that the resource takes back: an old one keeps no object alive that the ring does not keep anyway.
+//!
+//! What has replaced the objects of a view are events of the ring, which hold both. When the ring forgets an event after the view's revision, a reader that is
+//! still at the view could not go on from it either.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::view::View;
+use model::Revision;
+
+/// A view on loan.
+pub struct Lent {
+    revision: Revision,
+    view: Mutex<Option<Arc<View>>>,
+    number: u64,
+    lender: Weak<Lender>,
+}
+
+impl Lent {
+    /// The view, unless it was taken back.
+    #[must_use]
+    pub fn view(&self) -> Option<Arc<View>> {
+        lock(&self.view).clone()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(lender) = self.lender.upgrade() else { return };
+        let mut loans = lock(&lender.0);
+        loans.lent.remove(&self.number);
+    }
+}
+
+/// Everything that is on loan from one resource.
+#[derive(Default)]
+pub(super) struct Lender(Mutex<Loans>);
+
+#[derive(Default)]
+struct Loans {
+    next: u64,
+    /// Only what somebody holds.
+    lent: BTreeMap<u64, Weak<Lent>>,
+}
+
+impl Lender {
+    /// Lends a view whose reader goes on from this revision.
+    pub(super) fn lend(self: &Arc<Self>, view: Arc<View>, revision: Revision) -> Arc<Lent> {
+        let mut loans = lock(&self.0);
+        loans.next += 1;
+        let number = loans.next;
+        let lent = Arc::new(Lent { revision, view: Mutex::new(Some(view)), number, lender: Arc::downgrade(self) });
+        loans.lent.insert(number, Arc::downgrade(&lent));
+        lent
+    }
+
+    /// Takes back those whose readers could not go on: the ring has forgotten events up to here.
+    pub(super) fn take_back(&self, forgotten: Revision) {
+        // Let go of after the lock: the last of one takes the lock.
+        let mut lent = Vec::new();
+        lock(&self.0).lent.retain(|_, one| {
+            let Some(one) = one.upgrade() else { return false };
+            let is_kept = one.revision >= forgotten;
+            if !is_kept {
+                *lock(&one.view) = None;
+            }
+            lent.push(one);
+            is_kept
+        });
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change under the lock is whole.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{replica::Replica, ring::RingLimits};
+
+    #[test]
+    fn what_the_ring_could_not_continue_is_taken_back() {
+        let lender = Arc::<Lender>::default();
+        let view = || Arc::new(Replica::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 }).view());
+        let [old, new] = [10, 20].map(|revision| lender.lend(view(), Revision(revision)));
+        // Until something was taken back they stayed.
+        drop(lender.lend(view(), Revision(30)));
+        assert_eq!(lock(&lender.0).lent.len(), 2);
+        lender.take_back(Revision(10));
+        assert!(old.view().is_some() && lock(&lender.0).lent.len() == 2);
+        lender.take_back(Revision(11));
+        assert!(old.view().is_none() && new.view().is_some());
+    }
+}

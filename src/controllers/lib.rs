@@ -1,0 +1,131 @@
+//! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
+//! the status of definitions and the cleanup after them; and of a replica in a group, which shares out its watches. It also finds out whether the server is alone. Knows no HTTP.
+
+#![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
+
+mod authentication;
+mod compaction;
+mod definitions;
+pub mod directory;
+mod guard;
+mod kubernetes;
+mod namespaces;
+mod rbac;
+pub mod share;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::oneshot;
+
+use guard::Neighbour;
+
+use auth::access::Access;
+use auth::authn::Authenticator;
+use etcd::Etcd;
+use registry::ServedResources;
+use storage::write::{
+    Writer,
+    permit::{Permission, Permit},
+};
+
+/// What the controllers work with.
+pub struct Controllers {
+    /// The etcd that is kept.
+    pub etcd: Etcd,
+    /// Those of resources that are kept apart.
+    pub etcds_apart: Vec<Etcd>,
+    /// `/registry/`.
+    pub prefix: Arc<str>,
+    /// Writes as any client does.
+    pub writer: Arc<Writer>,
+    /// What is served.
+    pub resources: Arc<ArcSwap<ServedResources>>,
+    /// The index of roles, for those that are made of others.
+    pub access: Arc<Access>,
+    /// Whether the default roles and bindings are there; becomes true once.
+    pub has_roles: Arc<AtomicBool>,
+    /// Told when a kube-apiserver appears.
+    pub permit: Arc<Permit>,
+    /// How often etcd is compacted; zero never.
+    pub compaction_interval: Duration,
+    /// Writes are allowed whoever else is there.
+    pub allow_writes: bool,
+    /// Somebody else writes whatever clients ask for.
+    pub is_replica: bool,
+    /// What this server adds to a cluster that it extends; none when it extends none.
+    pub extension: Option<Extension>,
+    /// What the Service `default/kubernetes` says; without it there is none.
+    pub advertised: Option<Advertised>,
+    /// Whom this server believes.
+    pub authenticator: Arc<Authenticator>,
+}
+
+/// What this server adds to a cluster.
+pub struct Extension {
+    /// Directory of the definitions of its resources; none when they are only stored.
+    pub definitions: Option<PathBuf>,
+    /// What is wrong with files there, for health checks.
+    pub wrong: Arc<ArcSwapOption<String>>,
+}
+
+/// How clients inside of a cluster find this server.
+#[derive(Clone, Copy, Debug)]
+pub struct Advertised {
+    /// The TLS listener as other hosts see it.
+    pub endpoint: SocketAddr,
+    /// Address of the Service.
+    pub service: IpAddr,
+}
+
+impl Controllers {
+    /// Runs until it is dropped, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
+    pub async fn run(self, told: oneshot::Sender<Permission>) {
+        // A replica need not see its kube-apiserver to know of it.
+        let neighbour = if self.is_replica { Neighbour::KubeApiserver } else { guard::learn(&self.etcd, &self.prefix).await };
+        let permission = guard::permission(neighbour, self.allow_writes);
+        self.permit.set(permission);
+        // Nobody waits for it when the process is stopping.
+        let _ = told.send(permission);
+        if neighbour == Neighbour::KubeApiserver {
+            if !self.is_replica {
+                tracing::warn!(
+                    writes = self.allow_writes,
+                    "a kube-apiserver uses this etcd: compaction, namespaces, definitions and the Service kubernetes are left to it"
+                );
+            }
+            self.has_roles.store(true, Ordering::Relaxed);
+            return;
+        }
+        if let Some(extension) = &self.extension {
+            // All else is the host's.
+            tokio::join!(
+                guard::watch(&self),
+                compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
+                definitions::run(&self),
+                directory::run(&self, extension),
+            );
+            return;
+        }
+        tracing::info!(
+            "not all writes are validated yet: custom resources not against their schemas, built-in types only in metadata and field types"
+        );
+        tokio::join!(
+            guard::watch(&self),
+            compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
+            namespaces::run(&self),
+            kubernetes::run(&self),
+            authentication::run(&self),
+            definitions::run(&self),
+            rbac::run(&self),
+        );
+    }
+}

@@ -1,6 +1,0 @@
-//! etcd's answers become a [`Feed`](model::Feed): `driver` and `load` do the I/O, `freshness` tells how old it is, `watch::feed` decides.
-
-pub mod continuity;
-pub mod driver;
-pub mod freshness;
-pub mod load;

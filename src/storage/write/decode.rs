@@ -1,0 +1,206 @@
+//! What a client sent becomes a tree of the type that is meant; what is too much in it is told, refused or dropped (spec api-surface §3.8, §5.6).
+
+use serde_json::Value;
+
+use super::{
+    Ask, JSON_BYTES_MAX,
+    body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
+    failure::{Named, WriteError},
+    options::{FieldValidation, WriteOptions},
+    patched::{Patch, PatchKind},
+    tree, typed,
+};
+use catalogue::{defaults, types::TypeRef};
+use codec::{
+    normalize,
+    versions::{TooLong, Version},
+};
+use go::quote::quoted;
+use model::invalid::FieldError;
+
+/// A body, read.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// The object.
+    pub(super) tree: Value,
+    /// Texts of `Warning` headers.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Sent {
+    /// The object; what is told goes to `told`.
+    pub(super) fn into_tree(self, told: &mut Vec<String>) -> Value {
+        told.extend(self.warnings);
+        self.tree
+    }
+
+    /// The body of a POST or PUT of an object of this resource, in the version that is stored.
+    pub(super) fn read(ask: &Ask<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let expected = Expected::of(ask.place.served());
+        Self::read_shown(&expected, ask, syntax, bytes)?.in_stored_version(&expected)
+    }
+
+    /// The body of a POST or PUT that holds this kind, which who wants to see it is shown.
+    pub(super) fn read_shown(expected: &Expected<'_>, ask: &Ask<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let sent = Self::read_as(expected, &ask.options, syntax, bytes)?;
+        ask.show(&sent.tree);
+        Ok(sent)
+    }
+
+    /// The same object in the version that is stored.
+    fn in_stored_version(self, expected: &Expected<'_>) -> Result<Self, WriteError> {
+        let version = Version::of(&expected.api_version(), expected.kind).filter(|_| !expected.custom);
+        let (Some(version), Value::Object(sent)) = (version, &self.tree) else { return Ok(self) };
+        let mut tree =
+            version.stored(sent, JSON_BYTES_MAX).map_err(|TooLong { bytes, limit }| WriteError::BadRequest(too_long(bytes, limit)))?;
+        let api_version = tree["apiVersion"].as_str().unwrap_or_default().to_owned();
+        defaults::fill(&mut tree, &api_version, expected.kind);
+        Ok(Self { tree, ..self })
+    }
+
+    /// The body of a POST or PUT that holds this kind.
+    pub(super) fn read_as(expected: &Expected<'_>, options: &WriteOptions, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let Tree { value: mut tree, duplicates } = body::parse(syntax, bytes, expected)?;
+        body::identify(&mut tree, expected, syntax, bytes).map_err(|error| misidentified(error, &tree))?;
+        let kind = expected.kind;
+        let refused = |why: &str| {
+            WriteError::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {why}", quoted(expected.version)))
+        };
+        let unknown = conform(&mut tree, expected, typed::conform).map_err(|why| refused(&why))?;
+        let warnings = match options.validation {
+            FieldValidation::Ignore => Vec::new(),
+            FieldValidation::Warn => body::warnings(syntax, bytes, expected.custom, &duplicates, &unknown),
+            FieldValidation::Strict => match body::strict_error(syntax, bytes, expected.custom, &duplicates, &unknown) {
+                Some(why) => return Err(refused(&why)),
+                None => Vec::new(),
+            },
+        };
+        Ok(Self { tree, warnings })
+    }
+
+    /// What a patch makes of an object, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec
+    /// api-surface §7.2).
+    pub(super) fn patched(expected: &Expected<'_>, options: &WriteOptions, patch: &Patch<'_>, object: &Value) -> Result<Self, WriteError> {
+        let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
+        let (mut tree, told) = patch.apply(object, type_ref)?;
+        // A patch may make it another version of the same object.
+        let sibling = tree.get("apiVersion").and_then(Value::as_str);
+        let sibling = sibling.and_then(|found| Version::sibling(&expected.api_version(), expected.kind, found));
+        let sibling = sibling.filter(|_| !expected.custom && patch.kind != PatchKind::Strategic).map(|found| expected.sibling(found));
+        let expected = sibling.as_ref().unwrap_or(expected);
+        // A strategic merge patch is shown itself, as Go prints it; the others by what they made.
+        let refused = |why: &str| {
+            let made = || patch.apply(object, type_ref).map(|(tree, _)| tree.to_string()).unwrap_or_default();
+            let text = if patch.kind == PatchKind::Strategic { patch.printed() } else { made() };
+            WriteError::Invalid { of: Named::default(), errors: vec![FieldError::invalid("patch", &text.into(), why)] }
+        };
+        if expected.custom {
+            if tree.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
+                return Err(refused(&format!("Object 'Kind' is missing in '{tree}'")));
+            }
+            same_version(&tree, expected)?;
+        } else if patch.kind == PatchKind::Strategic {
+            body::identified(&mut tree, expected);
+        } else if tree.get("apiVersion").and_then(Value::as_str).unwrap_or("").is_empty() {
+            // Its decoder then knows no field at all (measured).
+            let unknown =
+                tree.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| !matches!(name.as_str(), "kind" | "apiVersion"));
+            let warnings = unknown.map(|name| format!("unknown field {}", quoted(name))).collect();
+            return Ok(Self { tree: serde_json::json!({}), warnings });
+        } else {
+            body::converts(&tree, expected).map_err(|why| refused(&why))?;
+            body::identified(&mut tree, expected);
+        }
+        let conform_as = if patch.kind == PatchKind::Strategic { typed::conform_merged } else { typed::conform };
+        let unknown = conform(&mut tree, expected, conform_as).map_err(|why| refused(&why))?;
+        // What is wrong with the patch itself comes first.
+        let told: Vec<String> = told.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
+        match options.validation {
+            FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
+            FieldValidation::Strict if !told.is_empty() => {
+                return Err(refused(&format!("strict decoding error: {}", told.join(", "))));
+            }
+            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings: told },
+        }
+        .in_stored_version(expected)
+    }
+}
+
+/// No patch makes another kind or version of a custom resource; the error is about what it would have been (measured).
+fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError> {
+    let text = |pointer: &str| tree.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
+    let api_version = expected.api_version();
+    for (member, wanted) in [("apiVersion", api_version.as_str()), ("kind", expected.kind)] {
+        let found = tree.get(member).unwrap_or(&Value::Null);
+        if found != wanted {
+            let group = text("/apiVersion").split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
+            let of = Named { group, kind: text("/kind"), name: text("/metadata/name") };
+            return Err(WriteError::Invalid { of, errors: vec![FieldError::invalid(member, found, &format!("must be {wanted}"))] });
+        }
+    }
+    Ok(())
+}
+
+/// Reads a tree as this group, version and kind: one of those of `typed`.
+type Conform = fn(&mut Value, &str, &str, &str) -> Result<typed::Unknown, typed::WrongType>;
+
+/// Drops what the type does not have, tells the paths, and fills in what was left out. The fields of custom resources are their own; only their metadata is known.
+fn conform(value: &mut Value, expected: &Expected<'_>, conform_as: Conform) -> Result<Vec<String>, String> {
+    body::paths_fit(value)?;
+    let outcome = if expected.custom {
+        body::whole_floats(value);
+        typed::conform_metadata(value)
+    } else {
+        let unknown = conform_as(value, expected.group, expected.version, expected.kind);
+        normalize(value, JSON_BYTES_MAX).map_err(|bytes| too_long(bytes, JSON_BYTES_MAX))?;
+        defaults::fill(value, &expected.api_version(), expected.kind);
+        if !tree::fits(value, JSON_BYTES_MAX) {
+            return Err(format!("it stands for more than {JSON_BYTES_MAX} bytes of JSON with its defaults"));
+        }
+        unknown
+    };
+    outcome.map_err(|wrong| wrong.0)
+}
+
+fn too_long(bytes: usize, limit: usize) -> String {
+    format!("it stands for {bytes} bytes of JSON, limit is {limit}")
+}
+
+impl From<BodyError> for WriteError {
+    fn from(error: BodyError) -> Self {
+        Self::BadRequest(error.0)
+    }
+}
+
+fn misidentified(error: IdentifyError, tree: &Value) -> WriteError {
+    match error {
+        IdentifyError::BadRequest(text) => WriteError::BadRequest(text),
+        IdentifyError::Invalid { kind, group, error } => {
+            let name = tree.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("").to_owned();
+            WriteError::Invalid { of: Named { group, kind, name }, errors: vec![error] }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_patch_is_told_before_what_it_made() {
+        let expected = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});
+        let told = |kind, bytes: &[u8]| {
+            let patch = Patch { kind, bytes, validation: FieldValidation::Warn };
+            Sent::patched(&expected, &WriteOptions::default(), &patch, &object).expect("a patch").warnings
+        };
+        let twice = br#"{"aaa":1,"data":{"a":"1","a":"2"}}"#;
+        for kind in [PatchKind::Merge, PatchKind::Strategic] {
+            assert_eq!(told(kind, twice), [r#"duplicate field "data.a""#, r#"unknown field "aaa""#]);
+        }
+        let operations = br#"[{"op":"add","path":"/aaa","value":1,"x":2}]"#;
+        assert_eq!(told(PatchKind::Json, operations), [r#"json patch unknown field "[0].x""#, r#"unknown field "aaa""#]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Why a write failed, with everything that its answer needs. Knows no HTTP: `http/status` makes the `Status`.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use super::patch::PatchError;
+use catalogue::Served;
+use etcd::EtcdError;
+use go::quote::quoted;
+use model::{Broken, invalid::FieldError};
+
+/// An object as messages name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// API group; empty for core.
+    pub group: String,
+    /// Plural resource, or kind where the API says kind.
+    pub kind: String,
+    /// Name; may be empty.
+    pub name: String,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, quoted(&self.name))
+    }
+}
+
+/// A write's failure.
+#[derive(Debug, PartialEq, Error)]
+pub enum WriteError {
+    /// 400.
+    #[error("{0}")]
+    BadRequest(String),
+    /// 403 `… is forbidden: why`.
+    #[error("forbidden: {why}")]
+    Forbidden {
+        /// What the write was about.
+        of: Named,
+        /// Text after `is forbidden: `.
+        why: String,
+        /// What clients match on: the namespace that is being terminated.
+        cause: Option<Terminating>,
+    },
+    /// 404.
+    #[error("{0} not found")]
+    NotFound(Named),
+    /// 405 with this text.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// 503 with this text: it is not known yet whether we may write.
+    #[error("{0}")]
+    NotYet(String),
+    /// 409.
+    #[error("{of} already exists")]
+    AlreadyExists {
+        /// The one that is there.
+        of: Named,
+        /// It has a deletionTimestamp.
+        deleting: bool,
+        /// The name was generated, again and again (spec api-surface §5.3).
+        generated: bool,
+    },
+    /// 409 `Operation cannot be fulfilled on …: why`.
+    #[error("conflict on {of}: {why}")]
+    Conflict {
+        /// The object.
+        of: Named,
+        /// Text after the colon.
+        why: String,
+    },
+    /// 429: an eviction would disrupt more than a budget allows.
+    #[error("{why}")]
+    Disrupting {
+        /// The cause.
+        why: String,
+        /// Seconds after which it may be tried again; 0 when nobody knows.
+        retry_after: u32,
+    },
+    /// 413 with this text.
+    #[error("{0}")]
+    TooLarge(String),
+    /// 422 with its causes; `of.kind` is the Kind.
+    #[error("{of} is invalid")]
+    Invalid {
+        /// The object or the options.
+        of: Named,
+        /// What is wrong.
+        errors: Vec<FieldError>,
+    },
+    /// 422 of a patch that cannot be applied (spec api-surface §7.2).
+    #[error("the patch cannot be applied")]
+    Unapplicable,
+    /// 500 with this text and no reason: what Go did not convert.
+    #[error("{0}")]
+    Raw(String),
+    /// 500 `Internal error occurred: …`.
+    #[error("{0}")]
+    Internal(String),
+    /// The stored value cannot be read, so it cannot be changed.
+    #[error("{0}")]
+    Undecodable(String),
+    /// etcd did not do it, or we do not know whether it did.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+}
+
+/// The namespace that a 403 blames (spec api-surface §5.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terminating {
+    /// Its name.
+    pub namespace: String,
+}
+
+impl Named {
+    /// An object under its plural resource.
+    #[must_use]
+    pub fn resource(served: &Served, name: &str) -> Self {
+        Self { group: served.group.clone(), kind: served.resource.clone(), name: name.to_owned() }
+    }
+
+    /// An object under its kind.
+    #[must_use]
+    pub fn kind(served: &Served, name: &str) -> Self {
+        Self { group: served.group.clone(), kind: served.kind.clone(), name: name.to_owned() }
+    }
+
+    /// Options of `meta.k8s.io`.
+    #[must_use]
+    pub fn options(kind: &str) -> Self {
+        Self { group: "meta.k8s.io".to_owned(), kind: kind.to_owned(), name: String::new() }
+    }
+}
+
+impl WriteError {
+    /// What the server says when somebody else's write came between (spec api-surface §6.1).
+    pub(super) fn modified(of: Named) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::Conflict { of, why: why.to_owned() }
+    }
+
+    /// 422 when there is something wrong.
+    pub(super) fn unless_valid(of: Named, errors: Vec<FieldError>) -> Result<(), Self> {
+        if errors.is_empty() { Ok(()) } else { Err(Self::Invalid { of, errors }) }
+    }
+}
+
+impl From<PatchError> for WriteError {
+    fn from(error: PatchError) -> Self {
+        match error {
+            PatchError::BadRequest(text) => Self::BadRequest(text),
+            PatchError::Unapplicable => Self::Unapplicable,
+            PatchError::Internal(text) => Self::Raw(text),
+            PatchError::TooLarge(text) => Self::TooLarge(text),
+        }
+    }
+}
+
+impl From<Broken> for WriteError {
+    fn from(broken: Broken) -> Self {
+        Self::Undecodable(format!("{}: {}", String::from_utf8_lossy(&broken.key), broken.why))
+    }
+}

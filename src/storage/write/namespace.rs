@@ -1,0 +1,114 @@
+//! The namespace of a new object must be there and stay (spec api-surface §5.5); it is ours, or that of the cluster that this server extends.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{
+    Writer,
+    failure::{Named, Terminating, WriteError},
+    place::{Current, Place},
+    tree,
+};
+use upstream::host::Phase;
+
+/// How long etcd is asked about a namespace after its deletion, for the cache may not have heard of it (spec api-surface §5.5).
+const LEAVING: Duration = Duration::from_secs(30);
+
+/// Namespaces that are remembered to be leaving. When more leave at once, etcd is asked about all.
+const LEAVING_MAX: usize = 4_096;
+
+/// Namespaces that were deleted here a moment ago.
+#[derive(Default)]
+pub(super) struct Leaving {
+    since: Mutex<HashMap<String, Instant>>,
+}
+
+impl Leaving {
+    /// This namespace is about to be deleted. It is there: of a name that a client made up nothing is kept.
+    pub(super) fn note(&self, namespace: &Current, now: Instant) {
+        let mut recent = self.recent(now);
+        // The empty name, which no namespace has, stands for all.
+        let name = if recent.len() < LEAVING_MAX { tree::text(&namespace.tree, &["metadata", "name"]) } else { "" };
+        recent.insert(name.to_owned(), now);
+    }
+
+    fn has(&self, name: &str, now: Instant) -> bool {
+        let recent = self.recent(now);
+        recent.contains_key(name) || recent.contains_key("")
+    }
+
+    /// Those that are remembered still; the others are forgotten.
+    fn recent(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Instant>> {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.retain(|_, at| now.saturating_duration_since(*at) < LEAVING);
+        since
+    }
+}
+
+impl Writer {
+    /// Whether an object may be created at this place.
+    ///
+    /// # Errors
+    /// See [`WriteError`]: the namespace is not there, or is being terminated.
+    pub async fn namespace_takes(&self, place: &Place) -> Result<(), WriteError> {
+        let Some(namespace) = &place.namespace else { return Ok(()) };
+        let phase = match &self.host {
+            Some(host) => host.phase(namespace).await.map_err(WriteError::Internal)?,
+            None => self.namespace(namespace).await?.map(|found| match tree::text(&found.tree, &["status", "phase"]) {
+                "Terminating" => Phase::Terminating,
+                _ => Phase::Active,
+            }),
+        };
+        let missing = || Named { group: String::new(), kind: "namespaces".to_owned(), name: namespace.clone() };
+        if phase.ok_or_else(|| WriteError::NotFound(missing()))? == Phase::Terminating {
+            return Err(WriteError::Forbidden {
+                of: place.named(),
+                why: format!("unable to create new content in namespace {namespace} because it is being terminated"),
+                cause: Some(Terminating { namespace: namespace.clone() }),
+            });
+        }
+        Ok(())
+    }
+
+    /// kube-apiserver waits 50 ms for its cache before it asks etcd; asking at once comes to the same.
+    async fn namespace(&self, name: &str) -> Result<Option<Current>, WriteError> {
+        let resources = self.resources.load();
+        let Some(resource) = resources.find("", "v1", "namespaces").cloned() else { return Ok(None) };
+        let place = Place { resource, namespace: None, name: name.to_owned() };
+        let cached = if self.leaving.has(name, Instant::now()) { None } else { self.cached(&place).await };
+        match cached {
+            Some(found) => Ok(Some(found)),
+            None => self.fresh(&place).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use model::Revision;
+
+    fn named(name: &str) -> Current {
+        Current { tree: json!({"metadata": {"name": name}}), revision: Revision(7), is_large: false }
+    }
+
+    #[test]
+    fn what_leaves_is_remembered_for_a_while_and_within_bounds() {
+        let (leaving, now) = (Leaving::default(), Instant::now());
+        assert!(!leaving.has("a", now));
+        leaving.note(&named("a"), now);
+        assert!(leaving.has("a", now) && !leaving.has("b", now));
+        for n in 0..LEAVING_MAX {
+            leaving.note(&named(&n.to_string()), now);
+        }
+        assert!(leaving.has("b", now), "all are asked about when too many leave");
+        leaving.note(&named("c"), now + LEAVING);
+        assert!(!leaving.has("b", now + LEAVING) && leaving.has("c", now + LEAVING));
+        assert!(!leaving.has("c", now + 2 * LEAVING) && leaving.recent(now).is_empty(), "who asks forgets");
+    }
+}

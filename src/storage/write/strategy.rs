@@ -1,0 +1,467 @@
+//! What the server does to an object before it stores it, whatever its kind: fields that are its own, status apart from spec, generation (spec
+//! api-surface §5.1, §6). What one kind has of its own is in `kinds`.
+
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    failure::WriteError,
+    kinds::{self, StatusMetadata},
+    metadata,
+    place::{Current, Place},
+    tree,
+};
+use catalogue::Served;
+use go::strconv::parse_uint;
+use model::invalid::FieldError;
+
+/// Members of `metadata` that only the server sets (spec api-surface §5.1 step 3).
+pub(super) const SERVER_SET: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
+/// Which part of an object a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All but the status.
+    Main,
+    /// `/status`.
+    Status,
+    /// `/finalize` of namespaces: `spec.finalizers`.
+    Finalizers,
+    /// `/approval` of certificate requests: the conditions.
+    Approval,
+    /// `/ephemeralcontainers` of Pods.
+    EphemeralContainers,
+    /// `/resize` of Pods: the resources of containers.
+    Resize,
+    /// All of it, by the server itself.
+    Server,
+}
+
+/// Makes what a client sent into a new object, and judges it.
+pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warnings: &mut Vec<String>) -> Result<Value, WriteError> {
+    let served = place.served();
+    no_revision(&object)?;
+    let metadata = tree::member(&mut object, "metadata");
+    SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
+    metadata.remove("resourceVersion");
+    match &place.namespace {
+        Some(namespace) => metadata.insert("namespace".into(), namespace.as_str().into()),
+        None => metadata.remove("namespace"),
+    };
+    metadata.insert("name".into(), place.name.as_str().into());
+    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".into(), tree::rfc3339(now).into());
+    if served.rules.generation && !kinds::begins_as_sent(served) {
+        metadata.insert("generation".into(), 1.into());
+    }
+    clear_status(served, &mut object);
+    kinds::drop_disabled(served, None, &mut object);
+    kinds::prepare_create(served, &mut object, warnings);
+    normalize(&mut object);
+    warnings.extend(kinds::warnings(served, Part::Main, None, &object));
+    let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
+    errors.extend(kinds::validate_create(served, &object));
+    WriteError::unless_valid(place.kind(), errors)?;
+    Ok(object)
+}
+
+/// Makes what a client wants the object to be into what it becomes, and judges it. `None`: nothing changes.
+pub(super) fn update(
+    place: &Place,
+    part: Part,
+    current: &Current,
+    wanted: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Value>, WriteError> {
+    let (served, old) = (place.served(), &current.tree);
+    let mut new = match part {
+        Part::Main => with_old_status(served, old, wanted),
+        Part::Status => with_new_status(served, old, wanted),
+        Part::Finalizers => kinds::with_finalizers(old, wanted),
+        Part::Approval => kinds::with_approval(old, wanted),
+        Part::EphemeralContainers => kinds::with_ephemeral_containers(old, wanted),
+        Part::Resize => kinds::with_resources(old, wanted),
+        Part::Server => wanted,
+    };
+    let metadata = tree::member(&mut new, "metadata");
+    keep_server_set(metadata, tree::metadata(old));
+    // A client may give a namespace to what has none (measured).
+    if place.namespace.is_none() {
+        metadata.remove("namespace");
+    }
+    kinds::drop_disabled(served, Some(old), &mut new);
+    kinds::prepare_update(served, part, old, &mut new);
+    normalize(&mut new);
+    count_generation(served, part, old, &mut new);
+    warnings.extend(kinds::warnings(served, part, Some(old), &new));
+    kinds::drop_counted(served, old, &mut new);
+    let again = kinds::is_judged_as_new(served, part);
+    let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
+    errors.extend(kinds::validate_update(served, part, old, &new));
+    WriteError::unless_valid(place.kind(), errors)?;
+    Ok((new != *kinds::comparable(served, old)).then_some(new))
+}
+
+/// Whether a write that leaves this object behind takes it away: it is being deleted and nothing holds it any more (spec api-surface §8.4).
+pub(super) fn is_finished(served: &Served, object: &Value) -> bool {
+    let held = !tree::texts(object, &["metadata", "finalizers"]).is_empty() || kinds::is_held(served, object);
+    let grace = tree::integer(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    tree::at(object, &["metadata", "deletionTimestamp"]).is_some() && !held && grace == 0
+}
+
+/// Judges the `resourceVersion` of what a client sent against the object that is there (spec api-surface §6.1).
+pub(super) fn check_revision(place: &Place, sent: &str, current: &Current) -> Result<(), WriteError> {
+    if matches!(sent, "" | "0") {
+        if place.served().rules.unconditional_update {
+            return Ok(());
+        }
+        let error = FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
+        return Err(WriteError::Invalid { of: place.named(), errors: vec![error] });
+    }
+    let revision = parse_uint(sent).map_err(WriteError::Raw)?;
+    if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(place.named())) }
+}
+
+/// What a client says that the object is; what is empty says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preconditions<'a> {
+    pub(super) uid: &'a str,
+    /// As text: `0` and `01` are no revision of an object.
+    pub(super) revision: &'a str,
+}
+
+impl Preconditions<'_> {
+    /// Judges them as kube-apiserver's storage does, before anything else is looked at (spec api-surface §6.1).
+    pub(super) fn check(self, place: &Place, current: &Current, dry_run: bool) -> Result<(), WriteError> {
+        let uid = tree::text(&current.tree, &["metadata", "uid"]);
+        let revision = current.revision.0.to_string();
+        let of = [("UID", self.uid, uid), ("ResourceVersion", self.revision, &revision)];
+        match of.into_iter().find(|(_, wanted, found)| !wanted.is_empty() && wanted != found) {
+            Some((what, wanted, found)) => Err(WriteError::Conflict { of: place.named(), why: unmet(place, dry_run, what, wanted, found) }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Tells of a precondition that does not hold. A dry run does not come to the storage that knows the prefix of the keys.
+pub(super) fn unmet(place: &Place, dry_run: bool, what: &str, wanted: &str, found: &str) -> String {
+    let key = place.key(if dry_run { "/" } else { "/registry/" });
+    let key = String::from_utf8_lossy(&key);
+    format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: \
+         {wanted}, {what} in object meta: {found}"
+    )
+}
+
+/// An object that is created has no revision yet (spec api-surface §5.2).
+fn no_revision(object: &Value) -> Result<(), WriteError> {
+    match tree::text(object, &["metadata", "resourceVersion"]).parse::<u64>() {
+        Ok(revision) if revision != 0 => Err(WriteError::Raw("resourceVersion should not be set on objects to be created".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// A new object has no status but what its kind begins with; Go prints the empty struct of a built-in.
+fn clear_status(served: &Served, object: &mut Value) {
+    if !served.has_subresource("status") || kinds::creates_status(served) {
+        return;
+    }
+    let members = tree::object(object);
+    members.remove("status");
+    if !served.custom {
+        members.insert("status".into(), Value::Object(Map::new()));
+    }
+}
+
+fn with_old_status(served: &Served, old: &Value, mut new: Value) -> Value {
+    if served.has_subresource("status")
+        && let Some(old) = old.as_object()
+    {
+        tree::take_over(tree::object(&mut new), old, "status");
+    }
+    new
+}
+
+/// The object with another status; how much of the metadata may change with it is the kind's own (spec api-surface §6.3).
+fn with_new_status(served: &Served, old: &Value, wanted: Value) -> Value {
+    let mut new = old.clone();
+    let Value::Object(mut wanted) = wanted else { return new };
+    let mut sent = wanted.get_mut("metadata").and_then(Value::as_object_mut).map(std::mem::take).unwrap_or_default();
+    match kinds::status_metadata(served) {
+        StatusMetadata::Without(names) => {
+            names.iter().for_each(|name| tree::take_over(&mut sent, tree::metadata(old), name));
+            tree::object(&mut new).insert("metadata".into(), sent.into());
+        }
+        StatusMetadata::Nothing => {
+            if let Some(fields) = sent.remove("managedFields") {
+                tree::member(&mut new, "metadata").insert("managedFields".into(), fields);
+            }
+        }
+    }
+    tree::take_over(tree::object(&mut new), &wanted, "status");
+    new
+}
+
+/// Fills in what a client may leave away, and puts back what it cannot even try to change; what else differs is judged (spec api-surface §6.1).
+fn keep_server_set(new: &mut Map<String, Value>, old: &Map<String, Value>) {
+    for name in ["generation", "selfLink", "resourceVersion"] {
+        tree::take_over(new, old, name);
+    }
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(time) = old.get(name).filter(|time| !time.is_null()) {
+            new.insert(name.to_owned(), time.clone());
+        }
+    }
+    for name in ["uid", "name", "namespace"] {
+        if new.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            tree::take_over(new, old, name);
+        }
+    }
+    if new.get("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
+        tree::take_over(new, old, "deletionGracePeriodSeconds");
+    }
+    // Exactly one empty entry strips the list; none at all leaves what is there, so that unaware clients lose nothing (spec api-surface §7.4).
+    match new.get("managedFields").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([Value::Object(entry)]) if entry.is_empty() => drop(new.remove("managedFields")),
+        Some([_, ..]) => {}
+        _ => tree::take_over(new, old, "managedFields"),
+    }
+}
+
+/// One more when anything but metadata and status changed (spec api-surface §6.2).
+fn count_generation(served: &Served, part: Part, old: &Value, new: &mut Value) {
+    if !served.rules.generation || matches!(part, Part::Status | Part::Server) || kinds::counts_itself(served) {
+        return;
+    }
+    let is_spec = |name: &str| match name {
+        "metadata" | "kind" | "apiVersion" => false,
+        "status" => !served.has_subresource("status"),
+        _ => true,
+    };
+    let spec = |object: &Value| -> Map<String, Value> {
+        let members = object.as_object().into_iter().flatten();
+        members.filter(|(name, _)| is_spec(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let counted = kinds::counted_metadata(served);
+    if spec(old) != spec(new) || counted.is_some_and(|name| tree::metadata(old).get(name) != tree::metadata(new).get(name)) {
+        let generation = tree::integer(old, &["metadata", "generation"]).unwrap_or(0).wrapping_add(1);
+        tree::member(new, "metadata").insert("generation".into(), generation.into());
+    }
+}
+
+/// The form in which Go keeps an ObjectMeta.
+fn normalize(object: &mut Value) {
+    metadata::normalize(tree::member(object, "metadata"));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::write::place::test_place;
+    use model::Revision;
+
+    fn current(tree: Value) -> Current {
+        Current { tree, revision: Revision(7), is_large: false }
+    }
+
+    fn deployment(replicas: i64, annotation: &str, status: i64) -> Value {
+        json!({"kind": "Deployment", "apiVersion": "apps/v1",
+            "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"l": "1"}, "annotations": {"a": annotation}},
+            "spec": {"replicas": replicas}, "status": {"replicas": status}})
+    }
+
+    fn generation(tree: &Value) -> i64 {
+        tree::integer(tree, &["metadata", "generation"]).expect("a number")
+    }
+
+    #[test]
+    fn what_only_the_server_sets_is_not_taken_from_a_client() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let mut sent = deployment(1, "x", 5);
+        tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
+        tree::member(&mut sent, "metadata").remove("resourceVersion");
+        let new = create(&place, sent, tree::now(), &mut Vec::new()).expect("valid");
+        assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
+        assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
+        assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
+        assert_eq!(new.get("status"), Some(&json!({})));
+    }
+
+    #[test]
+    fn an_object_to_be_created_has_no_revision() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        let sent =
+            |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
+        for fine in ["", "0", "abc"] {
+            let new = create(&place, sent(fine), tree::now(), &mut Vec::new()).expect("dropped");
+            assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
+        }
+        assert!(
+            matches!(create(&place, sent("5"), tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
+        );
+    }
+
+    #[test]
+    fn spec_and_status_are_written_apart() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let old = current(deployment(1, "x", 5));
+        let main = update(&place, Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        assert_eq!((tree::integer(&main, &["spec", "replicas"]), tree::integer(&main, &["status", "replicas"])), (Some(2), Some(5)));
+        let status = update(&place, Part::Status, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
+        assert_eq!((generation(&main), generation(&status)), (4, 3));
+        assert_eq!(
+            update(&place, Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
+            Ok(None),
+            "a status through the main listener is no change"
+        );
+    }
+
+    #[test]
+    fn annotations_of_a_deployment_count_as_spec_and_labels_do_not() {
+        let place = test_place("apps", "deployments", Some("n"), "d");
+        let old = current(deployment(1, "x", 5));
+        let annotated = update(&place, Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
+        let mut wanted = deployment(1, "x", 5);
+        tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
+        let labelled = update(&place, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
+        assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
+        assert_eq!(
+            update(&place, Part::Status, &old, wanted, &mut Vec::new()),
+            Ok(None),
+            "the status listener of Deployments takes no labels"
+        );
+    }
+
+    #[test]
+    fn what_has_no_namespace_gets_none() {
+        let place = test_place("", "nodes", None, "n");
+        let node = |namespace: &str, label: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "namespace": namespace, "labels": {"l": label}}});
+        let old = current(json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "labels": {"l": "1"}}}));
+        for part in [Part::Main, Part::Status] {
+            let new = update(&place, part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
+            assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
+            assert_eq!(update(&place, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
+        }
+        let new = create(&place, node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
+        assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
+    }
+
+    #[test]
+    fn revisions_and_uids_are_judged() {
+        let place = test_place("coordination.k8s.io", "leases", Some("n"), "l");
+        let lease = current(json!({"metadata": {"uid": "u"}}));
+        assert!(check_revision(&place, "7", &lease).is_ok());
+        assert!(matches!(check_revision(&place, "8", &lease), Err(WriteError::Conflict { .. })));
+        assert!(matches!(check_revision(&place, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
+        for sent in ["x", "+7"] {
+            let want = format!(r#"strconv.ParseUint: parsing "{sent}": invalid syntax"#);
+            assert!(matches!(check_revision(&place, sent, &lease), Err(WriteError::Raw(text)) if text == want));
+        }
+        let config = test_place("", "configmaps", Some("n"), "c");
+        assert!(check_revision(&config, "0", &lease).is_ok());
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn preconditions_are_compared_as_texts() {
+        let place = test_place("", "pods", Some("n"), "p");
+        let pod = current(json!({"metadata": {"uid": "u"}}));
+        let told = |uid, revision, dry_run| match (Preconditions { uid, revision }).check(&place, &pod, dry_run) {
+            Ok(()) => String::new(),
+            Err(WriteError::Conflict { why, .. }) => why,
+            Err(other) => panic!("{other:?}"),
+        };
+        for (uid, revision) in [("", ""), ("u", ""), ("", "7"), ("u", "7")] {
+            assert_eq!(told(uid, revision, false), "");
+        }
+        let begin =
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/n/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:";
+        assert_eq!(told("v", "8", false), format!("{begin} UID in precondition: v, UID in object meta: u"));
+        for revision in ["8", "0", "07", "x"] {
+            let want = format!("{begin} ResourceVersion in precondition: {revision}, ResourceVersion in object meta: 7");
+            assert_eq!(told("u", revision, false), want);
+        }
+        assert!(told("v", "", true).contains(" Key: /pods/n/p, "), "a dry run");
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn what_may_not_change_is_put_back_or_refused() {
+        let place = test_place("", "configmaps", Some("n"), "c");
+        let object = |more: Value| {
+            let mut object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+            tree::member(&mut object, "metadata").extend(more.as_object().expect("members").clone());
+            object
+        };
+        let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0, "finalizers": ["x.io/f"]});
+        let told = |old: &Value, more: Value| {
+            let mut wanted = object(old.clone());
+            tree::member(&mut wanted, "metadata").extend(more.as_object().expect("members").clone());
+            match update(&place, Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
+                Ok(None) => "same".to_owned(),
+                Err(WriteError::Invalid { errors, .. }) => errors.into_iter().map(|error| error.field).collect::<Vec<_>>().join(" "),
+                other => panic!("{other:?}"),
+            }
+        };
+        let time = "2030-01-01T00:00:00Z";
+        let none = json!({});
+        for (old, more, want) in [
+            (&none, json!({"creationTimestamp": time, "selfLink": "/x", "generation": 9}), "same"),
+            (&none, json!({"deletionTimestamp": time}), "metadata.deletionTimestamp"),
+            (&none, json!({"deletionGracePeriodSeconds": 5}), "metadata.deletionGracePeriodSeconds"),
+            (&none, json!({"uid": "v"}), "metadata.uid"),
+            (&none, json!({"generateName": "A_"}), "metadata.generateName"),
+            (&deleting, json!({"deletionTimestamp": time}), "same"),
+            (&deleting, json!({"deletionGracePeriodSeconds": null}), "same"),
+            (&deleting, json!({"deletionGracePeriodSeconds": 5}), "metadata.deletionGracePeriodSeconds"),
+        ] {
+            assert_eq!(told(old, more.clone()), want, "{more}");
+        }
+    }
+
+    /// Each was sent to a kube-apiserver.
+    #[test]
+    fn a_status_leaves_of_the_metadata_what_its_kind_says() {
+        let written = |group: &str, resource: &str, namespace: Option<&str>| {
+            let place = test_place(group, resource, namespace, "x");
+            let object = |text: &str| {
+                json!({"metadata": {"name": "x", "uid": "u", "namespace": namespace, "labels": {"l": text}, "annotations": {"a": text},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}})
+            };
+            let new = update(&place, Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
+            let Some(new) = new else { return String::new() };
+            let owner = tree::at(&new, &["metadata", "ownerReferences"]).map(|owners| owners[0]["name"].as_str().unwrap_or(""));
+            let told = [("l", tree::text(&new, &["metadata", "labels", "l"])), ("a", tree::text(&new, &["metadata", "annotations", "a"]))];
+            let changed = told.into_iter().chain([("o", owner.unwrap_or(""))]).filter(|(_, text)| *text == "new");
+            changed.map(|(name, _)| name).collect()
+        };
+        assert_eq!(written("", "nodes", None), "lao");
+        assert_eq!(written("", "pods", Some("n")), "la");
+        assert_eq!(written("apps", "deployments", Some("n")), "ao");
+        for (group, resource, namespace) in [
+            ("storage.k8s.io", "volumeattachments", None),
+            ("networking.k8s.io", "servicecidrs", None),
+            ("resource.k8s.io", "resourceclaims", Some("n")),
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies", None),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas", None),
+            ("apiregistration.k8s.io", "apiservices", None),
+        ] {
+            assert_eq!(written(group, resource, namespace), "", "{resource}");
+        }
+    }
+
+    #[test]
+    fn the_last_finalizer_of_what_is_being_deleted_ends_it() {
+        let place = test_place("", "namespaces", None, "n");
+        let object = |spec: Value, finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}, "spec": {"finalizers": spec}});
+        assert!(is_finished(place.served(), &object(json!([]), json!([]))));
+        assert!(!is_finished(place.served(), &object(json!(["kubernetes"]), json!([]))));
+        assert!(!is_finished(place.served(), &object(json!([]), json!(["x"]))));
+        assert!(!is_finished(place.served(), &json!({"metadata": {}})));
+    }
+}

@@ -1,0 +1,253 @@
+//! The host's namespaces: a reflector keeps the name of each, and whether it is being deleted. One that it does not know is asked about at once, for it may have been made a moment ago.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{StatusCode, Uri};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout};
+
+use client::{CallError, Client, Kubeconfig, Limits, Lines, Streamed};
+
+/// Of the namespaces, client-go's size of a page.
+const PAGE: usize = 500;
+/// A watch lasts so long, in seconds, and then another one goes on from its last event.
+const WATCH_SECONDS: u64 = 300;
+/// How much longer a silent one is waited for: then the connection is dead.
+const WATCH_GRACE: Duration = Duration::from_secs(30);
+/// One list or lookup may take so long, and one page or event may be so large: 500 namespaces whose annotations are as long as they may be need 125 MiB, which nobody has.
+const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), answer_bytes_max: 32 << 20, concurrent_max: 32 };
+/// Waits between tries of the reflector, from the first one to the longest.
+const RETRY: Duration = Duration::from_millis(500);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// How a namespace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It takes objects.
+    Active,
+    /// It is being deleted.
+    Terminating,
+}
+
+/// See the file's header.
+pub struct Namespaces {
+    client: Client,
+    kubeconfig: Kubeconfig,
+    known: Mutex<Known>,
+}
+
+/// What the reflector knows.
+struct Known {
+    phases: BTreeMap<String, Phase>,
+    /// Why it does not follow now.
+    wrong: Option<String>,
+    /// Whether it has ever known all of them.
+    is_ready: bool,
+}
+
+/// Of an object of the host, what is read.
+#[derive(Debug, Deserialize)]
+struct Object {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    phase: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    metadata: Metadata,
+    items: Vec<Object>,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Object,
+}
+
+/// How a watch ended.
+enum Ended {
+    /// Its time was over, or the connection: the next one goes on from here.
+    At(String),
+    /// The host has forgotten what was there: all must be listed again.
+    Gone,
+}
+
+impl Namespaces {
+    /// Of this cluster; nothing is asked yet.
+    ///
+    /// # Errors
+    /// When the certificate and key of the kubeconfig file do not fit.
+    pub fn new(kubeconfig: Kubeconfig) -> Result<Self, String> {
+        let known = Known { phases: BTreeMap::new(), wrong: Some("they are not listed yet".to_owned()), is_ready: false };
+        Ok(Self { client: Client::of(&kubeconfig, LIMITS)?, kubeconfig, known: Mutex::new(known) })
+    }
+
+    /// How this namespace is; none when the host has none of this name.
+    ///
+    /// # Errors
+    /// The reflector does not know it, and the host does not say.
+    pub async fn phase(&self, name: &str) -> Result<Option<Phase>, String> {
+        let known = self.known().phases.get(name).copied();
+        if known.is_some() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+            return Ok(known);
+        }
+        let answer = self.client.get(&self.url(&format!("/{name}"))).await.map_err(|error| error.to_string())?;
+        match answer.failure() {
+            None => Ok(Some(parsed::<Object>(&answer.body)?.phase())),
+            Some(_) if answer.status == StatusCode::NOT_FOUND => Ok(None),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// Why they are not followed now, and whether they were known once: then what was known counts on.
+    #[must_use]
+    pub fn wrong(&self) -> Option<(String, bool)> {
+        let known = self.known();
+        known.wrong.clone().map(|why| (why, known.is_ready))
+    }
+
+    /// Follows them for ever.
+    pub async fn follow(&self) {
+        let mut pause = RETRY;
+        loop {
+            let began = Instant::now();
+            let Err(why) = self.listed_and_watched().await else {
+                // The host has forgotten where we were; one that does so each time is asked no faster.
+                sleep(RETRY).await;
+                continue;
+            };
+            let is_new = self.known().wrong.replace(why.clone()).is_none_or(|old| old != why);
+            if is_new {
+                tracing::warn!(%why, "the host's namespaces cannot be followed; what is known of them counts");
+            }
+            // One that went well for a while begins anew.
+            pause = if began.elapsed() > RETRY_MAX { RETRY } else { pause };
+            sleep(pause.mul_f64(1.0 + rand::random::<f64>())).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Lists all, and watches until they must be listed again.
+    async fn listed_and_watched(&self) -> Result<(), String> {
+        let (phases, mut revision) = self.list().await?;
+        tracing::info!(namespaces = phases.len(), "follows the host's namespaces");
+        *self.known() = Known { phases, wrong: None, is_ready: true };
+        loop {
+            match self.watch(&revision).await? {
+                Ended::At(last) => revision = last,
+                Ended::Gone => return Ok(()),
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<(BTreeMap<String, Phase>, String), String> {
+        let (mut phases, mut next) = (BTreeMap::new(), String::new());
+        loop {
+            let from = if next.is_empty() { String::new() } else { format!("&continue={next}") };
+            let answer = self.client.get(&self.url(&format!("?limit={PAGE}{from}"))).await.map_err(|error| error.to_string())?;
+            if let Some(why) = answer.failure() {
+                return Err(why);
+            }
+            let list: List = parsed(&answer.body)?;
+            phases.extend(list.items.into_iter().map(Object::known));
+            if list.metadata.next.is_empty() {
+                return Ok((phases, list.metadata.resource_version));
+            }
+            // It stands in a URL.
+            next = utf8_percent_encode(&list.metadata.next, NON_ALPHANUMERIC).to_string();
+        }
+    }
+
+    async fn watch(&self, from: &str) -> Result<Ended, String> {
+        let query = format!("?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}");
+        let mut lines = match self.client.stream(&self.url(&query)).await.map_err(|error| error.to_string())? {
+            Streamed::Lines(lines) => lines,
+            Streamed::Refused(answer) if answer.status == StatusCode::GONE => return Ok(Ended::Gone),
+            Streamed::Refused(answer) => return Err(answer.failure().unwrap_or_default()),
+        };
+        let mut last = from.to_owned();
+        let longest = Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
+        let followed = timeout(longest, self.follow_lines(&mut lines, &mut last)).await;
+        match followed.unwrap_or(Err(CallError::TimedOut)) {
+            Ok(true) => Ok(Ended::Gone),
+            // A connection that was lost in the middle is no reason to list anew.
+            Ok(false) | Err(CallError::Lost(_)) if last != from => Ok(Ended::At(last)),
+            Ok(false) => Ok(Ended::At(last)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Takes events in until there are no more; whether the host says that they must be listed again.
+    async fn follow_lines(&self, lines: &mut Lines, last: &mut String) -> Result<bool, CallError> {
+        while let Some(line) = lines.next().await? {
+            // An event that cannot be read may have been about anything.
+            let Ok(Event { kind, object }) = serde_json::from_slice(&line) else { return Ok(true) };
+            let revision = object.metadata.resource_version.clone();
+            // It will stand in a URL.
+            if !revision.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Ok(true);
+            }
+            match kind.as_str() {
+                "ADDED" | "MODIFIED" => {
+                    let (name, phase) = object.known();
+                    self.known().phases.insert(name, phase);
+                }
+                "DELETED" => {
+                    self.known().phases.remove(&object.metadata.name);
+                }
+                "BOOKMARK" => {}
+                _ => return Ok(true),
+            }
+            *last = revision;
+        }
+        Ok(false)
+    }
+
+    fn url(&self, rest: &str) -> Uri {
+        self.kubeconfig.url(&format!("/api/v1/namespaces{rest}"))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Object {
+    fn phase(&self) -> Phase {
+        if self.status.phase == "Terminating" { Phase::Terminating } else { Phase::Active }
+    }
+
+    fn known(self) -> (String, Phase) {
+        let phase = self.phase();
+        (self.metadata.name, phase)
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| format!("its answer is not what was asked for: {error}"))
+}
