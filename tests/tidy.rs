@@ -28,7 +28,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("client", &["go"]),
     ("auth", &["cache", "client", "go", "model", "registry", "telemetry"]),
     ("audit", &["auth", "client", "go", "model"]),
-    ("upstream", &["auth", "client"]),
+    ("upstream", &["auth", "client", "fair"]),
     ("storage", &["cache", "catalogue", "codec", "etcd", "fair", "go", "model", "proto", "registry", "upstream"]),
     ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "storage"]),
     ("fair", &[]),

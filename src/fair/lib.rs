@@ -1,7 +1,10 @@
 //! Turns at work of which only so much is done at a time. Each asker has a queue of its own, and turns go round among the queues: who asks for much waits
 //! behind what it has asked for itself, and nobody else does.
 //!
-//! The asker is that of the task ([`asked_by`]), so what waits deep inside of a request need not be told whose it is.
+//! The asker is that of the task ([`asked_by`]), so what waits deep inside of a request need not be told whose it is. What is not waited for is given in
+//! [`Shares`].
+
+mod shares;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,6 +13,8 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+
+pub use shares::{Leaves, Share, Shares};
 
 tokio::task_local! {
     static ASKER: Arc<str>;

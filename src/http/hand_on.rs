@@ -374,7 +374,7 @@ impl Replica {
                 user.name == ANONYMOUS || upstream.manner() == Manner::OwnToken && !request.headers().contains_key(AUTHORIZATION);
             let address = conn.peer.ip().to_canonical().to_string();
             let name = if user.name == ANONYMOUS { &address } else { &user.name };
-            let answer = upstream.send(request, Client { name, is_nobody }).await.map_err(|error| failure(&error, &method))?;
+            let answer = upstream.send(request, Client { name, is_nobody, is_long }).await.map_err(|error| failure(&error, &method))?;
             Ok::<_, Status>((answer, client, look))
         };
         let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
@@ -506,7 +506,7 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
 
 /// As whom it is looked whether upstream answers.
 pub(super) fn looker(manner: Manner) -> Client<'static> {
-    Client { name: LOOKER, is_nobody: manner == Manner::OwnToken }
+    Client { name: LOOKER, is_nobody: manner == Manner::OwnToken, is_long: false }
 }
 
 fn replace(headers: &mut HeaderMap, name: &HeaderName, values: &[HeaderValue]) {
