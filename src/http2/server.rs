@@ -51,6 +51,7 @@ pub struct Server<T> {
     /// The newest one that the client has begun.
     last: u32,
     recent: Recent,
+    /// Streams that the client has broken; each that has ended as it should makes up for one.
     faults: u32,
     wasted: Wasted,
     goodbye: Goodbye,
@@ -453,6 +454,9 @@ impl<T> Server<T> {
         if is_over {
             self.remove(stream);
             self.ended(stream, is_open, out);
+        }
+        if !is_open {
+            self.faults = self.faults.saturating_sub(1);
         }
         own.into_kept()
     }

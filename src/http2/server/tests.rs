@@ -340,6 +340,24 @@ fn streams_may_be_broken_only_so_often() {
     assert_eq!(pair.fault(&broken(11)), Code::ENHANCE_YOUR_CALM);
 }
 
+/// A connection that many share had so many for its whole life.
+#[test]
+fn good_requests_make_up_for_broken_streams() {
+    let mut pair = Pair::open();
+    let broken = |stream| frame(kind::HEADERS, 5, stream, &block(&[("a", "b")]));
+    for stream in (1..400).step_by(4) {
+        assert_eq!(pair.say(&broken(stream)), texts(&[]));
+        pair.say(&get(stream + 2)).expect("a request");
+        pair.server.end(stream + 2, &mut pair.out);
+    }
+    for stream in (401..420).step_by(4) {
+        assert_eq!(pair.say(&broken(stream)), texts(&[]));
+        // What is cancelled makes up for nothing.
+        pair.say(&[get(stream + 2), frame(kind::RST_STREAM, 0, stream + 2, &[0, 0, 0, 8])].concat()).expect("two frames");
+    }
+    assert_eq!(pair.fault(&broken(601)), Code::ENHANCE_YOUR_CALM);
+}
+
 /// Each block is work, whether it becomes a request or not.
 #[test]
 fn blocks_that_become_no_request_may_come_only_so_often() {
