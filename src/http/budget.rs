@@ -16,6 +16,7 @@ use std::{
 
 use bytes::Bytes;
 use prometheus::IntGauge;
+use tokio::time::Instant;
 
 use fair::{Turn, Turns};
 
@@ -161,10 +162,12 @@ impl Account {
     /// Takes this many bytes when there is room; waits until then. The caller bounds the time. What is larger than all that the server has left is
     /// taken by one connection at a time, until it is let go.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
-        let beyond = if bytes > BASE.max(self.budget.left()) { Some(self.budget.beyond.take().await) } else { None };
+        let is_beyond = bytes > BASE.max(self.budget.left());
+        let beyond = if is_beyond { Some(self.budget.beyond.take().await) } else { None };
+        let beyond = beyond.map(|turn| (turn, Instant::now()));
         let mut wait = Wait::of(self);
         let mut hold = poll_fn(|cx| wait.ready(cx.waker(), || self.try_take(bytes))).await;
-        hold._beyond = beyond;
+        hold.beyond = beyond;
         hold
     }
 
@@ -187,7 +190,7 @@ impl Account {
 
     fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
         self.count(past_base(before), past_base(before + bytes));
-        Hold { account: self.clone(), bytes, _beyond: None }
+        Hold { account: self.clone(), bytes, beyond: None }
     }
 
     #[cfg(test)]
@@ -234,11 +237,16 @@ fn past_base(held: usize) -> usize {
 pub(super) struct Hold {
     account: Arc<Account>,
     bytes: usize,
-    /// Given back with the bytes.
-    _beyond: Option<Turn>,
+    /// Given back with the bytes; when it was taken.
+    beyond: Option<(Turn, Instant)>,
 }
 
 impl Hold {
+    /// Since when it has kept others waiting that are larger than what is left, as it is itself.
+    pub(super) fn alone_since(&self) -> Option<Instant> {
+        self.beyond.as_ref().map(|(_, since)| *since)
+    }
+
     /// It has become this many bytes.
     pub(super) fn resize(&mut self, bytes: usize) {
         if bytes >= self.bytes {
@@ -329,9 +337,11 @@ mod tests {
         let budget = budget(BASE);
         let (first, second) = (budget.account(), budget.account());
         let second_s = || timeout(Duration::from_secs(1), second.take(2 * BASE));
-        let hold = first.take(2 * BASE).await;
+        let (began, hold) = (Instant::now(), first.take(2 * BASE).await);
         assert!(second_s().await.is_err());
-        assert!(timeout(Duration::from_secs(1), second.take(BASE)).await.is_ok(), "the base is everybody's");
+        assert_eq!(hold.alone_since(), Some(began));
+        let base = timeout(Duration::from_secs(1), second.take(BASE)).await;
+        assert!(base.is_ok_and(|hold| hold.alone_since().is_none()), "the base is everybody's");
         drop(hold);
         assert!(second_s().await.is_ok());
     }

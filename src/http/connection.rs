@@ -19,11 +19,11 @@ use tokio::time::{Instant, sleep};
 use super::{
     budget::Hold,
     connections::{Reason, STRANGER_REQUESTS_MAX},
-    counted::{Counted, LongRunning},
+    counted::{Alone, Counted, LongRunning},
     inflight::Place,
     linger::linger,
     listen::ConnInfo,
-    pulse::{Felt, Open, Pulse, Sent},
+    pulse::{Felt, Longest, Open, Pulse, Sent},
     received::Received,
     rewind::Rewind,
     spoken::{Answer, Handover, Speech, Spoken, may_leave},
@@ -169,12 +169,16 @@ where
             }
             let long = answer.extensions().get::<LongRunning>().cloned();
             let made = answer.extensions_mut().remove::<Arc<Hold>>();
+            if let Some(since) = made.as_ref().and_then(|made| made.alone_since()) {
+                answer.extensions_mut().insert(Alone(since));
+            }
+            let longest = Longest::of(answer.extensions());
             let place = answer.extensions_mut().remove::<Place>();
             if let Some(handshake) = answer.extensions().get::<Handshake>() {
                 *followed.lock().expect("no holder panics") = Some(handshake.clone());
             }
             let leaves = leaves.filter(|_| long.is_some());
-            let body = |body| Sent::new(Counted::new(body, &unread, made, place), open, long.clone());
+            let body = |body| Sent::new(Counted::new(body, &unread, made, place), open, (longest, long.clone()));
             Ok::<_, Infallible>(Answer::of(answer.map(body), leaves))
         }
     };

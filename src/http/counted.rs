@@ -33,6 +33,10 @@ impl LongRunning {
     }
 }
 
+/// Put into the extensions of an answer that is larger than what is left, as one at a time may be: since when others wait for it. It has one `--request-timeout` in all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alone(pub(super) Instant);
+
 /// A body whose bytes are those of a connection.
 #[derive(Debug)]
 pub(super) struct Counted<B> {

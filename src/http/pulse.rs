@@ -16,12 +16,12 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, timeout_at},
 };
 
 use super::{
     connections::{Reason, Seat},
-    counted::LongRunning,
+    counted::{Alone, LongRunning},
     frames::Frames,
     heads,
 };
@@ -31,7 +31,29 @@ const STEP_BYTES: usize = 16 << 10;
 
 /// An answer ends after so many times the limit, however it goes on: what it is made of may be long gone from the cache. (kube-apiserver ends every one after
 /// one time.)
-pub(super) const LIMITS_MAX: u32 = 10;
+const LIMITS_MAX: u32 = 10;
+
+/// How long an answer may take in all, in limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Longest {
+    from: Instant,
+    limits: u32,
+}
+
+impl Longest {
+    /// Of an answer that begins now. One that keeps others waiting has its time from when it began to.
+    pub(super) fn of(extensions: &http::Extensions) -> Self {
+        match extensions.get::<Alone>() {
+            Some(Alone(since)) => Self { from: *since, limits: 1 },
+            None => Self { from: Instant::now(), limits: LIMITS_MAX },
+        }
+    }
+
+    /// When it must have ended.
+    pub(super) fn until(self, limit: Duration) -> Instant {
+        self.from + limit * self.limits
+    }
+}
 
 /// What a connection is doing, as its stream and its requests see it.
 #[derive(Debug, Default)]
@@ -117,11 +139,17 @@ impl Pulse {
                     None => self.begun.notified().await,
                 }
             }
-            let seen = self.steps.load(Ordering::Acquire);
-            sleep(limit).await;
+            let (seen, until) = (self.steps.load(Ordering::Acquire), Instant::now() + limit);
+            while Instant::now() < until {
+                let late = self.late_at(limit).map_or(until, |late| late.min(until));
+                // Another answer has another time.
+                drop(timeout_at(late, self.begun.notified()).await);
+                if self.late_at(limit).is_some_and(|late| late <= Instant::now()) {
+                    return;
+                }
+            }
             let stands_still = self.answers.load(Ordering::Acquire) > 0 && self.steps.load(Ordering::Acquire) == seen;
-            let must_end = if self.speaks_h2() { stands_still && self.is_blocked() } else { stands_still || self.is_late(limit) };
-            if must_end {
+            if stands_still && (!self.speaks_h2() || self.is_blocked()) {
                 return;
             }
         }
@@ -132,9 +160,9 @@ impl Pulse {
         if self.speaks_h2() { None } else { self.times.until() }
     }
 
-    /// Whether the answer of an HTTP/1.1 connection takes longer than any may.
-    fn is_late(&self, limit: Duration) -> bool {
-        self.answers.load(Ordering::Acquire) > 0 && self.times.is_late(limit)
+    /// When the answer of an HTTP/1.1 connection must have ended.
+    fn late_at(&self, limit: Duration) -> Option<Instant> {
+        if self.speaks_h2() || self.answers.load(Ordering::Acquire) == 0 { None } else { self.times.late_at(limit) }
     }
 
     fn step(&self) {
@@ -142,14 +170,14 @@ impl Pulse {
     }
 }
 
-/// When the answer under way began, and when it is over if it is a watch.
+/// How long the answer under way may take, and when it is over if it is a watch.
 #[derive(Debug, Default)]
-struct Times(Mutex<(Option<Instant>, Option<Instant>)>);
+struct Times(Mutex<(Option<Longest>, Option<Instant>)>);
 
 impl Times {
-    /// An answer begins now; a watch is over at `until`.
-    fn begin(&self, until: Option<Instant>) {
-        *self.lock() = (Some(Instant::now()), until);
+    /// An answer begins; a watch is over at `until`.
+    fn begin(&self, longest: Longest, until: Option<Instant>) {
+        *self.lock() = (Some(longest), until);
     }
 
     /// When the watch is over.
@@ -162,12 +190,12 @@ impl Times {
         self.lock().1 = None;
     }
 
-    /// Whether the answer takes longer than any may.
-    fn is_late(&self, limit: Duration) -> bool {
-        self.lock().0.is_some_and(|since| since.elapsed() >= limit * LIMITS_MAX)
+    /// When the answer must have ended.
+    fn late_at(&self, limit: Duration) -> Option<Instant> {
+        self.lock().0.map(|longest| longest.until(limit))
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Option<Instant>, Option<Instant>)> {
+    fn lock(&self) -> MutexGuard<'_, (Option<Longest>, Option<Instant>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,8 +216,8 @@ impl Open {
     }
 
     /// It is being answered: from now on it must go on. A watch is over at `until`.
-    fn answered(self, until: Option<Instant>) -> Self {
-        self.pulse.times.begin(until);
+    fn answered(self, longest: Longest, until: Option<Instant>) -> Self {
+        self.pulse.times.begin(longest, until);
         self.is_answer.store(true, Ordering::Release);
         self.pulse.answers.fetch_add(1, Ordering::AcqRel);
         self.pulse.step();
@@ -229,9 +257,9 @@ pub(super) struct Sent<B> {
 }
 
 impl<B> Sent<B> {
-    /// The answer begins.
-    pub(super) fn new(body: B, open: Open, long: Option<LongRunning>) -> Self {
-        Self { body, open: Arc::new(open.answered(long.as_ref().map(|long| long.until))), long }
+    /// The answer begins, and has its time.
+    pub(super) fn new(body: B, open: Open, (longest, long): (Longest, Option<LongRunning>)) -> Self {
+        Self { body, open: Arc::new(open.answered(longest, long.as_ref().map(|long| long.until))), long }
     }
 }
 
@@ -395,16 +423,21 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Felt<IO> {
 #[cfg(test)]
 mod tests {
     use http_body_util::{BodyExt, Full};
-    use tokio::time::timeout;
+    use tokio::time::{sleep, timeout};
 
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
+    /// Of an answer that begins now.
+    fn longest() -> Longest {
+        Longest::of(&http::Extensions::new())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_open_until_it_is_written() {
         let pulse = Arc::new(Pulse::default());
-        let mut body = Sent::new(Full::new(Bytes::from_static(b"answer")), Open::new(&pulse), None);
+        let mut body = Sent::new(Full::new(Bytes::from_static(b"answer")), Open::new(&pulse), (longest(), None));
         let data = body.frame().await.expect("one").expect("infallible").into_data().expect("data");
         drop(body);
         let (part, rest) = (data.slice(..3), data.slice(3..));
@@ -424,7 +457,7 @@ mod tests {
         let pulse = Arc::new(Pulse::default());
         let (began, may_rest) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let long = LongRunning { until: began + 100 * LIMIT, may_rest: may_rest.clone() };
-        let mut body = Sent::new(Full::new(Bytes::from_static(b"event")), Open::new(&pulse), Some(long));
+        let mut body = Sent::new(Full::new(Bytes::from_static(b"event")), Open::new(&pulse), (longest(), Some(long)));
         pulse.stalls(LIMIT).await;
         assert_eq!(began.elapsed(), LIMIT);
         may_rest.store(true, Ordering::Relaxed);
@@ -437,19 +470,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_ends_however_it_goes_on() {
-        let pulse = Arc::new(Pulse::default());
-        let (began, _answer) = (Instant::now(), Open::new(&pulse).answered(None));
-        let steps = async {
-            loop {
-                sleep(LIMIT / 4).await;
-                pulse.step();
+        for is_alone in [false, true] {
+            let mut extensions = http::Extensions::new();
+            if is_alone {
+                extensions.insert(Alone(Instant::now()));
             }
-        };
-        tokio::select! {
-            () = pulse.stalls(LIMIT) => {}
-            () = steps => {}
+            // Half of the time of one that is alone goes to making it.
+            sleep(LIMIT / 2).await;
+            let (longest, lasts) = (Longest::of(&extensions), if is_alone { LIMIT / 2 } else { LIMITS_MAX * LIMIT });
+            let pulse = Arc::new(Pulse::default());
+            let began = Instant::now();
+            // An answer has ended while the pulse was looked at, and another one begins.
+            drop(Open::new(&pulse).answered(longest, None));
+            let _answer = Open::new(&pulse).answered(longest, None);
+            let steps = async {
+                loop {
+                    sleep(LIMIT / 4).await;
+                    pulse.step();
+                }
+            };
+            tokio::select! {
+                () = pulse.stalls(LIMIT) => {}
+                () = steps => {}
+            }
+            assert_eq!(began.elapsed(), lasts);
         }
-        assert_eq!(began.elapsed(), LIMITS_MAX * LIMIT);
     }
 
     #[tokio::test(start_paused = true)]
@@ -457,10 +502,10 @@ mod tests {
         let pulse = Arc::new(Pulse::default());
         pulse.speaks_h2.store(true, Ordering::Release);
         pulse.is_blocked.store(true, Ordering::Release);
-        let watch = Open::new(&pulse).answered(None);
+        let watch = Open::new(&pulse).answered(longest(), None);
         watch.rest();
         assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "a watch may stand still");
-        let answer = Open::new(&pulse).answered(None);
+        let answer = Open::new(&pulse).answered(longest(), None);
         pulse.is_blocked.store(false, Ordering::Release);
         assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "it waits for a window, which is for the streams to end");
         pulse.is_blocked.store(true, Ordering::Release);

@@ -86,7 +86,7 @@ impl Reader {
 }
 
 /// The verb of a method on a resource; others have none.
-fn verb(method: &Method) -> &'static str {
+pub(super) fn verb(method: &Method) -> &'static str {
     match *method {
         Method::POST => "create",
         Method::GET | Method::HEAD => "get",

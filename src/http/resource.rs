@@ -23,6 +23,7 @@ use super::{
     authorize::{Rights, rights},
     body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
     budget::Hold,
+    counted::Alone,
     gzip::LARGE_BYTES,
     gzip_body::GzipBody,
     offload::offload,
@@ -30,6 +31,7 @@ use super::{
     parts::is_in_scope,
     path::ResourcePath,
     piece_body::{PieceBody, Pieces},
+    request_info::verb,
     respond::{Reply, held},
     reviews,
     status::Status,
@@ -298,9 +300,10 @@ impl Call<'_> {
             form: target.form().clone(),
             mute: matches!(self.form.shape, Shape::Partial(partial) if partial.list),
         };
-        // A watch may wait for etcd as long as a stream may last: its own deadline bounds it.
+        // A watch may wait for etcd as long as a stream may last: its own deadline bounds it; for memory as long as other requests.
         let user = rights.as_ref().map_or("", |rights| &rights.user.name);
-        let watching = self.api.reader.watch(&target, &options, times.length.max(MIN_WATCH_WAIT), user).await;
+        let limits = (times.length.max(MIN_WATCH_WAIT), self.arrived.limit);
+        let watching = self.api.reader.watch(&target, &options, limits, user).await;
         if let (Ok(_), Shape::Table(_), Err(word)) = (&watching, self.form.shape, &self.include) {
             return self.failed(&partial::no_such_include(word), &mut timer);
         }
@@ -482,15 +485,20 @@ impl Call<'_> {
             return sent(self.reply().encoded(code, media, begun), timer);
         }
         let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
+        let alone = hold.alone_since();
         let body = PieceBody::new(begun, pieces, hold, timer, code.as_u16());
         let mut response = self.reply().stream(media.content_type(), Body::new(body));
         *response.status_mut() = code;
+        alone.map(|since| response.extensions_mut().insert(Alone(since)));
         response
     }
 
     fn compressed(&self, list: GzipList, media: Media, hold: Option<Hold>, timer: RequestTimer) -> Response {
         let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
-        self.reply().compressed(media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())))
+        let alone = hold.alone_since();
+        let mut response = self.reply().compressed(media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())));
+        alone.map(|since| response.extensions_mut().insert(Alone(since)));
+        response
     }
 
     /// Room among what its connection has not read, for an answer that is made of so many bytes; a small one needs none.
@@ -557,6 +565,7 @@ impl Call<'_> {
     pub(super) fn unsupported(&self, method: &Method) -> Status {
         let served = &self.resource.served;
         if served.custom {
+            // Of a method without a verb the text begins with a space.
             return Status::verb_not_supported(verb(method), &served.group, &served.resource);
         }
         Status::method_not_allowed()
@@ -585,15 +594,3 @@ const MIN_WATCH_WAIT: Duration = Duration::from_secs(1);
 
 /// `timeoutSeconds` has no upper limit in the API; tokio's clock has one, and thirty years are enough.
 const LONGEST_WATCH_SECONDS: u64 = 30 * 365 * 86_400;
-
-/// The API verb of a method, for texts; other methods have none, and the text begins with a space.
-fn verb(method: &Method) -> &'static str {
-    match *method {
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        Method::GET | Method::HEAD => "get",
-        _ => "",
-    }
-}

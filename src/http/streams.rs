@@ -408,13 +408,13 @@ where
 
     /// Ends streams that stand still for too long. When to look at the others again; `None`: there are none.
     fn give_up(&mut self, now: Instant) -> Option<Instant> {
-        // A connection whose client takes nothing ends as a whole.
+        // A connection whose client takes nothing ends as a whole; one whose client takes little may have an answer that takes too long.
         let is_read = self.output.is_empty();
         let (mut next, mut late) = (now + PING_INTERVAL, Vec::new());
         let soon = now + self.limit / 2;
         for (stream, own) in self.server.streams() {
             match own.patience(now, self.limit) {
-                Some(until) if until <= now && is_read => late.push(stream),
+                Some(until) if until <= now && (is_read || own.is_late(now, self.limit)) => late.push(stream),
                 Some(until) => next = next.min(until.max(soon)),
                 None => next = next.min(soon),
             }

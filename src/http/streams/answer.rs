@@ -22,7 +22,7 @@ use super::{
     inbox::Inbox,
     marks::{Bell, Marks},
 };
-use crate::http::{counted::LongRunning, pulse::LIMITS_MAX};
+use crate::http::{counted::LongRunning, pulse::Longest};
 
 thread_local! {
     /// The second since 1970 that it is, and how headers say it.
@@ -75,7 +75,7 @@ pub(super) struct Answer<B> {
     waits: bool,
     /// It has gone on since it was last looked at.
     has_moved: bool,
-    began: Instant,
+    longest: Longest,
     /// Since when it has stood still, as far as was looked.
     still_since: Instant,
     /// Of a watch.
@@ -171,7 +171,13 @@ where
         if std::mem::take(&mut answer.has_moved) {
             answer.still_since = now;
         }
-        Some((answer.still_since + limit).min(answer.began + limit * LIMITS_MAX))
+        Some((answer.still_since + limit).min(answer.longest.until(limit)))
+    }
+
+    /// Whether its answer takes longer than any may, however it goes on. A watch may when it has shown what was there.
+    pub(super) fn is_late(&self, now: Instant, limit: Duration) -> bool {
+        let State::Answers(answer) = &self.state else { return false };
+        self.rests_until(limit).is_none() && answer.longest.until(limit) <= now
     }
 }
 
@@ -219,9 +225,9 @@ fn answered<B: Body<Data = Bytes>>(response: Response<B>, is_head: bool) -> (Nex
     if let Some(length) = body.size_hint().exact().filter(|_| !is_end && !headers.contains_key(CONTENT_LENGTH)) {
         headers.insert(CONTENT_LENGTH, length.into());
     }
-    let (now, long) = (Instant::now(), head.extensions.remove::<LongRunning>());
-    let (rest, is_last, waits, has_moved, began, still_since) = (Bytes::new(), false, false, false, now, now);
-    let answer = Answer { body, rest, is_last, waits, has_moved, began, still_since, long };
+    let (longest, long) = (Longest::of(&head.extensions), head.extensions.remove::<LongRunning>());
+    let (rest, is_last, waits, has_moved, still_since) = (Bytes::new(), false, false, false, Instant::now());
+    let answer = Answer { body, rest, is_last, waits, has_moved, longest, still_since, long };
     (Next::Head { status: head.status, headers: head.headers, is_end }, (!is_end).then_some(answer))
 }
 

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::http::counted::LongRunning;
+use crate::http::counted::{Alone, LongRunning};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -100,6 +100,44 @@ async fn a_client_that_does_not_answer_a_ping_is_gone() {
     let mut all = Vec::new();
     client.read_to_end(&mut all).await.expect("what was written");
     assert!(all.ends_with(b"alive???"));
+}
+
+/// What kept everybody else from large answers had ten times the time of a request, or any time if its client took a little of the connection now and then.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_others_wait_for_has_the_time_of_a_request() {
+    for (is_alone, limits) in [(true, 1), (false, 10)] {
+        let (server, mut client) = duplex(2_000);
+        let service = move |_: Request<Received>| {
+            let mut answer = Response::new(Full::new(Bytes::from(vec![b'x'; 10_000_000])));
+            if is_alone {
+                answer.extensions_mut().insert(Alone(Instant::now()));
+            }
+            ready(Ok::<_, Infallible>(answer))
+        };
+        let (pulse, account) = (Arc::default(), Account::of_a_test());
+        let mut streams = Streams::new(Rewind::new(server), &pulse, &account, LIMITS, LIMIT, service);
+        let _served = tokio::spawn(async move { poll_fn(|cx| streams.poll(cx)).await.map_err(|error| error.to_string()) });
+        let room = [frame(4, 0, 0, &[0, 4, 0, 15, 66, 64]), frame(8, 0, 0, &100_000_000_u32.to_be_bytes())].concat();
+        client.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &room, &get(1, ROOT)].concat()).await.expect("sent");
+        let (began, mut taken) = (Instant::now(), 0);
+        let took = loop {
+            let (kind, stream, size) = next(&mut client).await;
+            if (kind, stream) == (3, 1) {
+                break began.elapsed();
+            }
+            taken += size;
+            // 64 KiB in the time of a request; and it is there.
+            if taken >= 16 << 10 {
+                taken = 0;
+                for _ in 0..2 {
+                    tokio::time::sleep(LIMIT / 8).await;
+                    client.write_all(&frame(6, 0, 0, &[0; 8])).await.expect("sent");
+                }
+            }
+            assert!(began.elapsed() < 30 * LIMIT, "it has no end");
+        };
+        assert!(took >= LIMIT * limits && took <= LIMIT * (limits + 3), "{is_alone} {took:?}");
+    }
 }
 
 /// The first one took all the room there was, again and again.
