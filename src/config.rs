@@ -156,6 +156,8 @@ pub struct MaxInflight {
     pub reads: usize,
     /// All others. Default 200, kube-apiserver's.
     pub writes: usize,
+    /// Bytes of open watches, all together. Default 4 GiB.
+    pub watches_bytes: usize,
 }
 
 /// The least `--memory-budget`, bytes: an empty server takes 27 MB (docs/performance.md, Compare).
@@ -323,7 +325,11 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
         audit,
         replica,
         aggregated: args.aggregated.aggregated(),
-        inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
+        inflight: MaxInflight {
+            reads: args.max_requests_inflight,
+            writes: args.max_mutating_requests_inflight,
+            watches_bytes: between("--watches-bytes-limit", args.watches_bytes_limit, 1 << 20, 1 << 44)? as usize,
+        },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
             request: not_zero("--request-timeout", args.request_timeout)?,

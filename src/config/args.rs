@@ -343,6 +343,10 @@ pub(super) struct ServeArgs {
     /// The same for writes
     #[arg(long, default_value_t = 200, value_name = "COUNT", help_heading = "Requests")]
     pub(super) max_mutating_requests_inflight: usize,
+    /// Most memory for open watches, all together, each counted as 10 KiB; above it, watches get 429. One user has at most seven times what is free, and those who have
+    /// more than a thousandth of all leave a quarter to the others. Exempt are system:masters; in bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "4Gi", value_parser = bytes, value_name = "BYTES", help_heading = "Requests")]
+    pub(super) watches_bytes_limit: u64,
     /// Longest time after SIGTERM until open requests and streams are cut (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,

@@ -135,6 +135,8 @@ pub(super) struct Arrived {
     pub(super) unread: Arc<Account>,
     /// What its head takes, and what is made of it.
     pub(super) head: Arc<heads::Held>,
+    /// How often somebody had lost a right before anything was decided about it.
+    pub(super) losses: u64,
 }
 
 /// The service of both listeners.
@@ -206,7 +208,8 @@ async fn arrive<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Reque
     if !unread.has_room() && timeout(limit, poll_fn(|cx| wait.poll_room(cx.waker()))).await.is_err() {
         return whole(reply.timed_out());
     }
-    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone(), head });
+    let losses = api.access.losses();
+    request.extensions_mut().insert(Arrived { line, reply: reply.clone(), at, limit, unread: unread.clone(), head, losses });
     caught(|| next(request), &reply, &unread).await
 }
 

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     api::{Api, Arrived, arrived, asker, caller, connection, credential, expiry, impersonator, whole},
     heads::Held,
+    inflight::OpenWatch,
     path::{Health, Route},
     request_info::request_info,
     status::Status,
@@ -103,6 +104,8 @@ pub(super) struct Rights {
     pub(super) expires: Option<Instant>,
     /// What counts its user.
     pub(super) kept: Option<Held>,
+    /// What counts the watch itself.
+    pub(super) open: Option<OpenWatch>,
 }
 
 /// What the watch lives on that this request begins.
@@ -110,8 +113,10 @@ pub(super) struct Rights {
 /// # Errors
 /// The 429: there is no room for what is kept of it.
 pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status> {
+    let open = request.extensions_mut().remove::<OpenWatch>();
     let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| Arc::unwrap_or_clone(info));
-    let of_request = || request_info(request.method(), request.uri().path(), &arrived(request).line.query);
+    let Arrived { line, losses, .. } = arrived(request);
+    let of_request = || request_info(request.method(), request.uri().path(), &line.query);
     let info = asked.or_else(|| api.access.moves_watches().then(of_request));
     let (conn, user, impersonator) = (connection(request), caller(request), impersonator(request));
     let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
@@ -120,10 +125,10 @@ pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status>
         let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
         let info = api.access.share(info, count)?;
         let (still_counts, goodbye) = (still_counts(api, request), conn.goodbye.clone());
-        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye });
+        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, losses);
     }
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
-    Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept })
+    Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept, open })
 }
 
 /// Asks whether what proves who asks still counts; none when it always does.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::{authorize::Rights, counted::LongRunning, heads::Held, status::Status};
+use super::{authorize::Rights, counted::LongRunning, heads::Held, inflight::OpenWatch, status::Status};
 use auth::access::{Permission, Refused, about};
 use cache::dispatch::{Step, Subscription};
 use codec::{Form, Unencodable, append};
@@ -79,6 +79,8 @@ pub(super) struct WatchBody {
     expires: bool,
     /// What counts its user.
     _kept: Option<Held>,
+    /// What counts it among the open watches.
+    _open: Option<OpenWatch>,
 }
 
 /// Events to send.
@@ -166,6 +168,7 @@ impl WatchBody {
             permission: None,
             expires: false,
             _kept: None,
+            _open: None,
         };
         body.set_alarm();
         body
@@ -174,7 +177,7 @@ impl WatchBody {
     /// The same, which ends when these rights do.
     #[must_use]
     pub(super) fn with_rights(mut self, rights: Rights) -> Self {
-        (self.permission, self._kept) = (rights.permission, rights.kept);
+        (self.permission, self._kept, self._open) = (rights.permission, rights.kept, rights.open);
         if let Some(expires) = rights.expires.filter(|expires| *expires < self.deadline) {
             self.deadline = expires;
             self.expires = true;

@@ -1,8 +1,9 @@
-//! How many requests are under way at once, and how many of them one user may have (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
+//! How many requests are under way at once, and how many of them one user may have (`--max-requests-inflight`, `--max-mutating-requests-inflight`); the same of open
+//! watches, by their memory (`--watches-bytes-limit`).
 //!
 //! kube-apiserver counts in the same way when its priority and fairness is off (`WithMaxInFlightLimit`), but knows no users. Here a user may have as many requests
 //! as `SHARE` times the places that are free: alone seven of eight, beside another one that wants all each a little less than half. So whoever floods the server
-//! leaves a place for everybody else, and nobody waits in a queue.
+//! leaves a place for everybody else, and nobody waits in a queue. Of the memory of watches a quarter is left to users who have few.
 
 use std::{
     collections::HashMap,
@@ -11,6 +12,7 @@ use std::{
 };
 
 use axum::{extract::Request, response::Response};
+use fair::{Leaves, Share, Shares};
 use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 
 use super::{
@@ -27,6 +29,9 @@ use telemetry::{Scope, Verb};
 /// How many times the free places one user may have.
 const SHARE: usize = 7;
 
+/// What a watch counts: it rests with 3 KB, and takes so much when many begin at once (docs/performance.md; `burst-watches` in docs/guarantees.md).
+const WATCH_BYTES: usize = 10 << 10;
+
 /// The text of kube-apiserver's 429, and the seconds after which a client may come again.
 const TOO_MANY: &str = "Too many requests, please try again later.\n";
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -35,6 +40,7 @@ const RETRY_AFTER_SECONDS: &str = "1";
 pub struct Inflight {
     reads: Option<Arc<Places>>,
     writes: Option<Arc<Places>>,
+    watches: Arc<Shares>,
 }
 
 impl Inflight {
@@ -42,7 +48,7 @@ impl Inflight {
     #[must_use]
     pub fn new(max: MaxInflight) -> Self {
         let places = |max| (max > 0).then(|| Arc::new(Places { max, taken: Mutex::default() }));
-        Self { reads: places(max.reads), writes: places(max.writes) }
+        Self { reads: places(max.reads), writes: places(max.writes), watches: Shares::new(max.watches_bytes) }
     }
 
     /// A place for a request of this user, if there is one; nothing where there is no limit.
@@ -53,7 +59,20 @@ impl Inflight {
             None => Ok(None),
         }
     }
+
+    /// A watch of this user, if there is room for it; who is `exempt` gets it in any case.
+    fn admit_watch(&self, user: &User, is_exempt: bool) -> Result<OpenWatch, Full> {
+        let share = match is_exempt {
+            true => self.watches.take_anyway(&user.name, WATCH_BYTES),
+            false => self.watches.take(&user.name, WATCH_BYTES, Leaves::QuarterWhenLarge).ok_or(Full)?,
+        };
+        Ok(OpenWatch(Arc::new(share)))
+    }
 }
+
+/// That a watch is counted, in the extensions of its request; until the watch has ended.
+#[derive(Clone, Debug)]
+pub(super) struct OpenWatch(#[expect(dead_code, reason = "held for its drop")] Arc<Share>);
 
 /// No place is free, or the user has too many.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,9 +147,9 @@ impl Drop for Held {
 }
 
 /// The stage after the user is known. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch has a place
-/// only until it begins.
-pub(super) async fn limit<F: Future<Output = Response>>(api: &Arc<Api>, request: Request, next: impl FnOnce(Request) -> F) -> Response {
-    let Ok((place, is_watch)) = place(api, &request) else { return refused(api, &request) };
+/// only until it begins, and memory until it ends.
+pub(super) async fn limit<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
+    let Ok((place, is_watch)) = place(api, &mut request) else { return refused(api, &request) };
     let mut response = next(request).await;
     if let Some(place) = place.filter(|_| !is_watch) {
         response.extensions_mut().insert(place);
@@ -139,11 +158,17 @@ pub(super) async fn limit<F: Future<Output = Response>>(api: &Arc<Api>, request:
 }
 
 /// A place for a request that needs one, and whether it is a watch.
-fn place(api: &Api, request: &Request) -> Result<(Option<Place>, bool), Full> {
+fn place(api: &Api, request: &mut Request) -> Result<(Option<Place>, bool), Full> {
     let (user, line) = (caller(request), arrived(request).line);
-    let is_exempt =
-        user.groups.iter().any(|group| group == MASTERS) || is_always_open(request.method(), &line.route) || hand_on::has_no_end(request);
+    let is_administrator = user.groups.iter().any(|group| group == MASTERS);
+    // What upstream answers is counted there.
+    let is_upstreams = hand_on::has_no_end(request);
+    let is_exempt = is_administrator || is_always_open(request.method(), &line.route) || is_upstreams;
     let place = if is_exempt { None } else { api.inflight.admit(request.method(), &user)? };
+    if line.is_watch() && !is_upstreams {
+        let watch = api.inflight.admit_watch(&user, is_administrator)?;
+        request.extensions_mut().insert(watch);
+    }
     Ok((place, line.is_watch()))
 }
 
@@ -196,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_flood_leaves_places_for_others() {
-        let inflight = Inflight::new(MaxInflight { reads: 400, writes: 1 });
+        let inflight = Inflight::new(MaxInflight { reads: 400, writes: 1, watches_bytes: 0 });
         let first = flood(&inflight, &Method::GET, "a");
         assert_eq!(first.len(), 350);
         let second = flood(&inflight, &Method::GET, "b");
@@ -209,7 +234,7 @@ mod tests {
 
     #[test]
     fn reads_and_writes_have_places_of_their_own() {
-        let inflight = Inflight::new(MaxInflight { reads: 1, writes: 1 });
+        let inflight = Inflight::new(MaxInflight { reads: 1, writes: 1, watches_bytes: 0 });
         let read = inflight.admit(&Method::GET, &user("a")).expect("a place");
         assert_eq!(inflight.admit(&Method::HEAD, &user("b")).err(), Some(Full));
         let write = inflight.admit(&Method::PATCH, &user("b")).expect("a place");
@@ -217,15 +242,42 @@ mod tests {
         assert!(read.is_some() && write.is_some());
         drop(read);
         assert!(inflight.admit(&Method::GET, &user("b")).is_ok());
-        let without = Inflight::new(MaxInflight { reads: 0, writes: 1 });
+        let without = Inflight::new(MaxInflight { reads: 0, writes: 1, watches_bytes: 0 });
         assert!(without.admit(&Method::GET, &user("a")).expect("no limit").is_none());
+    }
+
+    /// What the watches of one user take is not limited by a small number, but it leaves room for others'.
+    #[test]
+    fn watches_are_limited_by_their_memory() {
+        const AGENTS: usize = 50_000;
+        let inflight = Inflight::new(MaxInflight { reads: 400, writes: 200, watches_bytes: 4 << 30 });
+        let watches = |user: &str, count: usize| {
+            let user = User { name: user.to_owned(), ..User::default() };
+            let watches: Vec<_> = (0..count).map_while(|_| inflight.admit_watch(&user, false).ok()).collect();
+            watches
+        };
+        let agents = watches("system:serviceaccount:kube-system:agent", AGENTS);
+        assert_eq!(agents.len(), AGENTS, "5,000 nodes with ten each share an account");
+        let kubelets: Vec<_> = (0..10_000).map(|nth| watches(&format!("system:node:{nth}"), 20)).collect();
+        assert!(kubelets.iter().all(|watches| watches.len() == 20));
+        drop((agents, kubelets));
+        assert_eq!(inflight.watches.all(), 0);
+        let greedy = watches("greedy", 1_000_000).len() * WATCH_BYTES;
+        assert!(greedy > 2 << 30 && greedy < 3 << 30, "{greedy}");
+        let held: Vec<_> = (0..30).map(|nth| watches(&nth.to_string(), 1_000_000)).collect();
+        assert_eq!(watches("controller", 300).len(), 300, "a quarter is for those who have few");
+        assert!(inflight.watches.all() <= 4 << 30);
+        let administrator = User { name: "admin".to_owned(), ..User::default() };
+        let anyway: Vec<_> = (0..1_000).map_while(|_| inflight.admit_watch(&administrator, true).ok()).collect();
+        assert_eq!(anyway.len(), 1_000);
+        drop((held, anyway));
     }
 
     proptest! {
         /// Whatever is taken and given back: never more than there are, all is given back, and whoever has nothing gets a place if one is free.
         #[test]
         fn places_are_counted(max in 1..20_usize, steps in prop::collection::vec((0..6_usize, any::<bool>()), 0..200)) {
-            let inflight = Inflight::new(MaxInflight { reads: max, writes: 0 });
+            let inflight = Inflight::new(MaxInflight { reads: max, writes: 0, watches_bytes: 0 });
             let mut held: Vec<Vec<Place>> = vec![Vec::new(); 6];
             for (who, takes) in steps {
                 let all: usize = held.iter().map(Vec::len).sum();
