@@ -82,6 +82,11 @@ impl Whole {
         }
     }
 
+    /// Drops the bytes when they are read; what they were made into counts in their place.
+    pub(super) fn read_out(self) -> Vec<Hold> {
+        self.holds
+    }
+
     /// Copied, so that many small pieces cost what they have and not what they came in.
     fn push(&mut self, data: &[u8], account: &Arc<Account>) -> Result<(), Status> {
         let needed = self.bytes.len() + data.len();

@@ -57,6 +57,8 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         };
         let kind = (&*review.group, &*review.version, &*review.kind);
         let asked = api.writer.decode(kind, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
+        // Others may have to be asked, who take their time.
+        let _counted = body.read_out();
         if let Some(record) = reply.record() {
             record.requested(&asked, |asked| stored::shown(false, asked));
         }

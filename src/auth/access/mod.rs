@@ -32,13 +32,16 @@ use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
 use directory::Cached;
-use elsewhere::Elsewhere;
+use elsewhere::{Elsewhere, QUESTIONS_MAX};
 use follow::{Index, follow};
 use pace::Pace;
 use registry::ServedResources;
 use settings::{Authorization, Mode};
 use streams::{Judgement, Stream, Streams};
 pub use streams::{Opened, Permission, Refused, StillCounts};
+
+/// Connections that questions to one authorization webhook may need.
+pub const CONNECTIONS_EACH: usize = QUESTIONS_MAX;
 
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);

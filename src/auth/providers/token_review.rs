@@ -19,7 +19,7 @@ use crate::authn::{Proof, TokenKey, intersection, token_key};
 use client::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
 
 /// Questions of one reviewer that may be under way; ours.
-const QUESTIONS_MAX: usize = 256;
+pub(super) const QUESTIONS_MAX: usize = 256;
 /// Those of one address: a quarter, so that whoever sends tokens that hang leaves room for others.
 const QUESTIONS_EACH_MAX: usize = QUESTIONS_MAX / 4;
 /// Bytes of an answer; ours. A user in 5,000 groups has some 300 KiB.
@@ -101,12 +101,14 @@ impl TokenReviewer {
         if let Some(kept) = self.kept.get(&key) {
             return Ok(Ok(kept));
         }
+        let texts = wanted.iter().map(String::len).sum::<usize>();
+        let bytes = token.len() + 2 * (texts + size_of_val(wanted));
         let question = || {
             let (server, body) = (self.server.clone(), self.server.version.review(token, wanted));
             let (wanted, api) = (wanted.to_vec(), api.to_vec());
             async move { server.ask(body, &wanted, &api).await }
         };
-        let reviewed = self.questions.ask(key, client, until, question).await.inspect_err(|error| {
+        let reviewed = self.questions.ask(key, client, bytes, until, question).await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
         if let Ok(proof) = &reviewed {
