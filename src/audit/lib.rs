@@ -22,8 +22,8 @@ pub use event::{Event, Level, Stage};
 pub use log::{Format, LogConfig, Rotation, start as start_log};
 pub use policy::{Policy, Rule};
 pub use queue::{Batching, Mode, Queue, Truncation};
-pub use record::{Met, OBJECT_BYTES_MAX, Record};
-pub use webhook::{WebhookConfig, start as start_webhook};
+pub use record::{Counted, Counter, Met, OBJECT_BYTES_MAX, Record};
+pub use webhook::{SENDING_MAX, WebhookConfig, start as start_webhook};
 
 /// The auditor of a server: its policy, and the backends that get the events.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::{
     time::SystemTime,
 };
 
-use ::audit::{Met, OBJECT_BYTES_MAX, Record, Stage};
+use ::audit::{Counted, Met, OBJECT_BYTES_MAX, Record, Stage};
 use axum::{extract::Request, response::Response};
 use futures_util::FutureExt;
 use http::{
-    HeaderMap, StatusCode,
+    HeaderMap, Method, StatusCode,
     header::{AUTHORIZATION, USER_AGENT},
 };
 use http_body::Body as _;
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::{
     api::{Api, Arrived, arrived, connection, whole},
     body::is_small,
+    budget::Hold,
     heads::Held,
     held::held,
     line::RequestLine,
@@ -167,7 +168,13 @@ fn record(
         source_ips: ips.iter().map(ToString::to_string).collect(),
         received: SystemTime::now().checked_sub(at.elapsed()).unwrap_or_else(SystemTime::now),
     };
-    Some((audit.begin(user, &info, met)?, info))
+    let record = audit.begin(user, &info, met)?;
+    // What is written is counted with the bodies that it comes from, what is read with other answers.
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let conn = connection(request);
+    let account = if is_read { conn.unread.clone() } else { conn.bodies.clone() };
+    record.count_with(Box::new(move |bytes| Box::new(account.add(bytes))));
+    Some((record, info))
 }
 
 fn uri(request: &Request) -> String {
@@ -203,9 +210,21 @@ fn ip(text: &str) -> Option<IpAddr> {
 }
 
 impl Call<'_> {
-    /// Tells the audit log of a list, if it wants that.
-    pub(super) async fn tell_list(&self, list: &List, form: &Arc<codec::Form>, mut timer: RequestTimer) -> Result<RequestTimer, Response> {
+    /// Bytes of a list that the audit log may be told of, beside what its answer is made of: there is room for them before anything is made.
+    pub(super) fn told_bytes(&self) -> usize {
+        self.reply().told().map_or(0, |_| OBJECT_BYTES_MAX)
+    }
+
+    /// Tells the audit log of a list, if it wants that. `hold` counts what is told, too.
+    pub(super) async fn tell_list(
+        &self,
+        list: &List,
+        form: &Arc<codec::Form>,
+        hold: Option<&mut Hold>,
+        mut timer: RequestTimer,
+    ) -> Result<RequestTimer, Response> {
         let Some(record) = self.reply().told() else { return Ok(timer) };
+        let hold = hold.map(|hold| hold.split(OBJECT_BYTES_MAX));
         if list.objects.iter().map(|object| object.tail().len()).sum::<usize>() > OBJECT_BYTES_MAX {
             record.answered_too_much();
             return Ok(timer);
@@ -213,7 +232,11 @@ impl Call<'_> {
         let (meta, objects, form) = (list.meta.clone(), list.objects.clone(), form.clone());
         let json = move || form.list_json(&meta, &objects);
         let json = if is_small(list) { json() } else { self.offload(json, &mut timer).await? };
-        record.answered(&json);
+        let counted = hold.map(|mut hold| {
+            hold.resize(json.len());
+            Box::new(hold) as Counted
+        });
+        record.answered_counted(json, counted);
         Ok(timer)
     }
 }

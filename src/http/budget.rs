@@ -250,6 +250,13 @@ impl Hold {
         self.bytes = bytes;
     }
 
+    /// Takes so many bytes out, or as many as there are, to be held by somebody else.
+    pub(super) fn split(&mut self, bytes: usize) -> Hold {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Hold { account: self.account.clone(), bytes, _beyond: None }
+    }
+
     #[cfg(test)]
     pub(super) fn of_a_test() -> Self {
         Account::of_a_test().add(0)
@@ -409,6 +416,10 @@ mod tests {
         assert_eq!((account.held.load(Ordering::Relaxed), budget.shown.get()), (BASE + 5, 5));
         hold.resize(2 * BASE);
         assert_eq!(budget.shown.get(), BASE as i64);
+        let part = hold.split(BASE);
+        assert_eq!((hold.bytes, part.bytes, hold.split(2 * BASE).bytes, budget.shown.get()), (BASE, BASE, BASE, BASE as i64));
+        drop(part);
+        assert_eq!(account.held(), 0);
         drop(hold);
         assert_eq!((account.held.load(Ordering::Relaxed), budget.shown.get()), (0, 0));
     }

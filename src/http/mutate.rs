@@ -325,14 +325,14 @@ impl Call<'_> {
         options: &DeleteOptions,
         approval: Option<&DeletionApproval<'_>>,
     ) -> Result<Answer, Status> {
-        let hold = self.arrived.unread.take(self.api.reader.list_bytes(target, listed)).await;
+        let mut hold = self.arrived.unread.take(self.api.reader.list_bytes(target, listed) + self.told_bytes()).await;
         let is_limited = listed.limit > 0;
         let mut asked = listed.clone();
         if asked.limit == 0 {
             asked.limit = DELETED_AT_ONCE;
         }
         // What follows the first page is deleted too, and listed behind it, under what the first one said.
-        let mut answer: Option<List> = None;
+        let (mut answer, mut bytes) = (None::<List>, self.told_bytes());
         loop {
             let page = self.api.reader.list(target, &asked, None).await.map_err(|error| self.status(error))?;
             if self.path.odd.no_namespace && !page.objects.is_empty() {
@@ -340,6 +340,9 @@ impl Call<'_> {
             }
             self.api.writer.delete_each(&self.resource, page.objects.iter(), options, approval).await.map_err(Status::from)?;
             let more = page.meta.continue_token.clone();
+            // No cache has them any more.
+            bytes += page.objects.iter().map(|object| object.tail().len()).sum::<usize>();
+            hold.resize(bytes);
             match &mut answer {
                 None => answer = Some(page),
                 Some(first) => first.objects.extend(page.objects),

@@ -259,7 +259,7 @@ impl Call<'_> {
             Ok(target) => target,
             Err(status) => return self.failed(&status, &mut timer),
         };
-        let mut hold = match self.room(self.api.reader.list_bytes(&target, options), &mut timer).await {
+        let mut hold = match self.room(self.api.reader.list_bytes(&target, options) + self.told_bytes(), &mut timer).await {
             Ok(hold) => hold,
             Err(response) => return response,
         };
@@ -273,8 +273,8 @@ impl Call<'_> {
             return self.failed(&status, &mut timer);
         }
         if list.epoch.is_none() {
-            let bytes = list.objects.iter().map(|object| object.tail().len()).sum();
-            hold.get_or_insert_with(|| self.arrived.unread.add(0)).resize(bytes);
+            let bytes: usize = list.objects.iter().map(|object| object.tail().len()).sum();
+            hold.get_or_insert_with(|| self.arrived.unread.add(0)).resize(bytes + self.told_bytes());
         }
         self.listed(list, target.form().clone(), hold, timer).await
     }
@@ -374,12 +374,12 @@ impl Call<'_> {
     }
 
     /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep others waiting when it is large.
-    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, hold: Option<Hold>, timer: RequestTimer) -> Response {
+    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, mut hold: Option<Hold>, timer: RequestTimer) -> Response {
         form.arrange(&mut list.objects);
         if let Some(run) = list.run {
             return self.compressed(GzipList::of_run(&form, &list.meta, run), form.media(), hold, timer);
         }
-        let timer = match self.tell_list(&list, &form, timer).await {
+        let timer = match self.tell_list(&list, &form, hold.as_mut(), timer).await {
             Ok(timer) => timer,
             Err(response) => return response,
         };
