@@ -21,7 +21,8 @@ pub async fn asked_by<T>(asker: Arc<str>, work: impl Future<Output = T>) -> T {
 }
 
 /// The asker of this task; the empty name is the server itself.
-fn asker() -> Arc<str> {
+#[must_use]
+pub fn asker() -> Arc<str> {
     ASKER.try_with(Arc::clone).unwrap_or_else(|_| "".into())
 }
 

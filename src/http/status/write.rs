@@ -87,6 +87,7 @@ impl From<WriteError> for Status {
                 Self::about(403, Reason::Forbidden, format!("{} is forbidden: {why}", named(&of)), of, cause.into_iter().collect())
             }
             WriteError::NotFound(of) => Self::not_found(&of.group, &of.kind, &of.name),
+            WriteError::TooMany(message) => Self::too_many_requests(message, 1),
             WriteError::NotAllowed(message) => Self::new(405, Some(Reason::MethodNotAllowed), message).with(Details::default()),
             WriteError::NotYet(message) => Self::unavailable(message, 1),
             WriteError::AlreadyExists { of, deleting, generated } => already_exists(of, deleting, generated),

@@ -3,7 +3,7 @@
 
 mod namespaces;
 
-pub use namespaces::{Namespaces, Phase};
+pub use namespaces::{CONNECTIONS_MAX, Namespaces, Phase, Unknown};
 
 #[cfg(test)]
 mod tests;
