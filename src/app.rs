@@ -145,7 +145,7 @@ pub fn run(config: Config) -> Result<(), StartError> {
 }
 
 async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> {
-    let (connections, few) = files::connections(config.connections.count_max);
+    let (connections, few) = files::connections(&config);
     config.connections.count_max = connections;
     config.warnings.extend(few);
     let metrics = Metrics::new();

@@ -27,5 +27,5 @@ pub use identity::{Manner, Unspeakable};
 pub use release::Release;
 pub use served::{Agreed, Named, Offered, Recent, Said};
 pub use trusted::{CONFIG_MAP, Trusted};
-pub use upstream::{Answer, Body, Client, Settings, Upgraded, Upstream, UpstreamError};
+pub use upstream::{Answer, Body, CONNECTIONS_MAX, Client, Settings, Upgraded, Upstream, UpstreamError};
 pub use visit::{Visit, Whole};

@@ -34,6 +34,8 @@ const STREAMS_MAX: usize = 240;
 const TRIES_MAX: u32 = 4;
 /// Connections.
 const LINES_MAX: usize = 64;
+/// All connections: those that requests share, and as many as there may be streams on these that have one of their own.
+pub const CONNECTIONS_MAX: usize = LINES_MAX + LINES_MAX * STREAMS_MAX;
 /// A connection without requests is closed after this time (Go's default for its clients).
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Headers of an answer over HTTP/1.1, and their bytes.
