@@ -256,7 +256,10 @@ impl<T> Server<T> {
         }
         let request = match request {
             Block::Good(request) => request,
-            Block::Malformed => return self.broken(stream, Code::PROTOCOL_ERROR, out),
+            Block::Malformed => {
+                self.wasted.add::<()>()?;
+                return self.broken(stream, Code::PROTOCOL_ERROR, out);
+            }
             Block::TooLarge => {
                 headers::write_answer(stream, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &HeaderMap::new(), true, self.tells(), out);
                 self.ended(stream, !is_end, out);
@@ -266,9 +269,11 @@ impl<T> Server<T> {
         let left = headers::content_length(request.headers());
         // It says what cannot be, or what does not come.
         if left.is_none() && request.headers().contains_key(CONTENT_LENGTH) || is_end && left.is_some_and(|left| left > 0) {
+            self.wasted.add::<()>()?;
             return self.broken(stream, Code::PROTOCOL_ERROR, out);
         }
         self.wasted.make_up();
+        self.faults = self.faults.saturating_sub(1);
         let (room, allowance) = (Room::new(self.peer.first_window), Allowance::new(self.limits.stream_window));
         self.streams.push((stream, Box::new(Stream { room, allowance, is_open: !is_end, left, own: Own::Unknown })));
         Ok(Some(Event::Request { stream, request, is_end }))
