@@ -26,9 +26,7 @@ use tokio::{
     sync::{Notify, watch::Receiver},
     time::{Instant, sleep, timeout, timeout_at},
 };
-use upstream::{
-    Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Release, Settings, Trusted, Upstream, UpstreamError, headers,
-};
+use upstream::{Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Settings, Trusted, Upstream, UpstreamError, headers};
 
 use super::{
     api::{Api, Arrived, arrived, caller, connection, whole},
@@ -84,8 +82,6 @@ pub struct Replica {
     proof: Proof,
     /// Resources that upstream answers, and how often their watches were ended since.
     ended: Mutex<HashMap<Arc<str>, u8>>,
-    /// Of which minor it is.
-    pub(super) release: Release,
     /// Why it does not answer now.
     trouble: ArcSwapOption<String>,
     /// What is wrong with what it says of what it serves.
@@ -140,7 +136,6 @@ impl Replica {
     ) -> Result<Self, FileError> {
         let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
-        let release = Release::new(catalogue::MINOR);
         Ok(Self {
             upstream,
             hop,
@@ -154,7 +149,6 @@ impl Replica {
             born: Instant::now(),
             trouble: ArcSwapOption::empty(),
             discovery: ArcSwapOption::empty(),
-            release,
             trusted: ArcSwapOption::empty(),
             looped: Notify::new(),
         })
@@ -263,11 +257,7 @@ impl Replica {
     /// Looks again and again whether upstream answers and believes us, until the process ends.
     pub async fn look(self: Arc<Self>) {
         loop {
-            let look = async {
-                self.look_once().await?;
-                self.look_at_release().await
-            };
-            let found = timeout(LOOK_TIMEOUT, look).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
+            let found = timeout(LOOK_TIMEOUT, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
             match found {
                 Ok(()) => {
                     if self.trouble.swap(None).is_some() {
@@ -295,22 +285,6 @@ impl Replica {
         let looker = User { name: LOOKER.to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
         manner.name(&looker, None, request.headers_mut()).map_err(|error| error.to_string())?;
         Ok(request)
-    }
-
-    /// Asks upstream of which minor it is. One that does not say so counts as another one than ours.
-    async fn look_at_release(&self) -> Result<(), String> {
-        let upstream = self.upstream.now();
-        let mut request = self.look_request(upstream.manner())?;
-        *request.uri_mut() = http::Uri::from_static("/version");
-        let was_ours = self.release.is_ours();
-        let Answer { response, .. } = upstream.send(request, looker(upstream.manner())).await.map_err(|error| error.to_string())?;
-        let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
-        let minor = self.release.told(&body);
-        if was_ours != self.release.is_ours() {
-            let (minor, ours) = (minor.unwrap_or_default(), catalogue::MINOR);
-            tracing::info!(minor, ours, "the minor of upstream; what another one than ours shows otherwise is handed on");
-        }
-        Ok(())
     }
 
     /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.

@@ -48,10 +48,19 @@ struct Known {
     at: Instant,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Version {
-    #[serde(default)]
+    major: String,
     minor: String,
+}
+
+impl Version {
+    /// The minor, of a release whose major is ours; some builds add a plus.
+    fn into_minor(self) -> Option<String> {
+        let minor = self.minor.trim_end_matches('+');
+        (self.major == "1" && !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit())).then(|| minor.to_owned())
+    }
 }
 
 impl Follow {
@@ -68,9 +77,9 @@ impl Follow {
         })
     }
 
-    /// Whether the releases of all print the Tables of this as they are printed here.
-    pub(super) fn prints(&self, served: &Served) -> bool {
-        let alike = |minor: &String| releases::prints(minor, &served.group, &served.resource);
+    /// Whether the releases of all show the objects of this as they are shown here, and print their Tables so where one is asked for.
+    pub(super) fn shows(&self, served: &Served, is_table: bool) -> bool {
+        let alike = |minor: &String| releases::shows(minor, served) && (!is_table || releases::prints(minor, served));
         self.agreed.load().as_ref().is_some_and(|agreed| agreed.minors.iter().all(alike))
     }
 
@@ -80,9 +89,13 @@ impl Follow {
     /// What is wrong with upstream's answers, for people.
     pub(super) async fn look(&self, visit: &Visit, who: &HeaderMap) -> Result<bool, String> {
         let mut asking = self.asking.lock().await;
-        let version = visit.get("/version", who.clone()).await?;
-        let minor = serde_json::from_slice::<Version>(&version.body).map(|version| version.minor).unwrap_or_default();
-        let minor: String = minor.chars().take_while(char::is_ascii_digit).collect();
+        let Whole { status, body, .. } = visit.get("/version", who.clone()).await?;
+        // A release that is not told is none that this server knows. Whoever is too busy to tell it has not said anything.
+        let minor = match status {
+            StatusCode::OK => serde_json::from_slice::<Version>(&body).ok().and_then(Version::into_minor).unwrap_or_default(),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => String::new(),
+            status => return Err(format!("it answers {} to /version", status.as_u16())),
+        };
         let mut offered = Some(Offered::default());
         for path in ["/api", "/apis"] {
             match asking.ask(visit, who, path).await? {
@@ -137,15 +150,19 @@ impl Replica {
                         if self.discovery.swap(None).is_some() {
                             self.proof.begin_anew();
                         }
-                        if is_new && let Some((notes, _)) = self.discovery_wrong(&api) {
-                            tracing::warn!(%notes, "upstream serves something else than this server");
+                        match self.discovery_wrong(&api).filter(|_| is_new) {
+                            Some((notes, _)) => tracing::warn!(%notes, "upstream serves something else than this server"),
+                            None if is_new => tracing::info!("upstream serves what this server serves"),
+                            None => {}
                         }
                     }
                     Err(why) => self.discovery.store(Some(Arc::new(format!("what upstream serves cannot be read: {why}")))),
                 }
             }
             self.end_what_is_not_ours(&api);
-            sleep(if self.follow.is_new() { FIRST_LOOKS } else { LOOK_INTERVAL }).await;
+            // Whoever comes back may be of another release.
+            let is_away = self.discovery.load().is_some();
+            sleep(if is_away || self.follow.is_new() { FIRST_LOOKS } else { LOOK_INTERVAL }).await;
         }
     }
 }
@@ -204,6 +221,15 @@ mod tests {
     #[test]
     fn the_release_that_is_known_is_the_one_that_is_served() {
         let version: Version = serde_json::from_slice(&catalogue::discovery::version()).expect("JSON");
-        assert_eq!(version.minor, catalogue::MINOR);
+        assert_eq!(version.into_minor().as_deref(), Some(catalogue::MINOR));
+    }
+
+    #[test]
+    fn a_minor_is_one_of_kubernetes_1() {
+        let minor = |text: &str| serde_json::from_str::<Version>(text).ok().and_then(Version::into_minor);
+        assert_eq!(minor(r#"{"major":"1","minor":"36+"}"#).as_deref(), Some("36"));
+        for none in ["{}", "no JSON", r#"{"major":"2","minor":"36"}"#, r#"{"major":"1","minor":""}"#, r#"{"major":"1","minor":"36a"}"#] {
+            assert_eq!(minor(none), None, "{none}");
+        }
     }
 }

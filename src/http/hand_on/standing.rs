@@ -73,8 +73,7 @@ impl Replica {
 
     /// Whether upstream's release shows a resource as this server does: the objects, and their Tables where one is asked for.
     fn shows(&self, resource: &Resource, is_table: bool) -> bool {
-        let served = &resource.served;
-        served.custom || (self.release.is_ours() || !served.depends_on_minor()) && (!is_table || self.follow.prints(served))
+        resource.served.custom || self.follow.shows(&resource.served, is_table)
     }
 
     /// Ends the watches of what upstream answers from now on; twice, for one may have begun meanwhile.
