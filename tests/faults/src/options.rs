@@ -86,6 +86,9 @@ pub(crate) struct Options {
     /// kube-apiserver of the next minor.
     #[arg(long, global = true, default_value = "kube-apiserver-next")]
     pub(crate) kube_apiserver_next: PathBuf,
+    /// kube-controller-manager, which then works through the replica of that scenario.
+    #[arg(long, global = true)]
+    pub(crate) kube_controller_manager: Option<PathBuf>,
     /// How long each state of an upgrade lasts, seconds. The replica takes two minutes to believe that a cluster was rolled back.
     #[arg(long, global = true, default_value_t = 30)]
     pub(crate) upgrade_seconds: u64,

@@ -1,6 +1,7 @@
 //! A cluster that is upgraded to the next minor under a read replica, and rolled back: first with two API servers behind one address, as large clusters do it, then with one that is stopped before the other
 //! starts. Informers watch and writers write all the while, through the replica and past it. What the newer one adds to an object must be shown to everybody as long as no older one could have been asked.
 
+mod controllers;
 mod lists;
 mod servers;
 mod stored;
@@ -29,6 +30,7 @@ use crate::{
     validate::{Expiry, Guarantee, Violation, check},
     wire::Encoding,
 };
+use controllers::Controllers;
 use servers::{Release, Running, Servers};
 use stored::Stored;
 use writers::Writers;
@@ -75,6 +77,7 @@ struct Play<'a> {
     options: &'a Options,
     servers: Servers<'a>,
     replica: Server,
+    controllers: Option<Controllers>,
     sides: Vec<Side>,
     stop: watch::Sender<bool>,
     alone: Alone,
@@ -94,7 +97,8 @@ pub(super) async fn upgraded(options: &Options, dir: &Path) -> Result<Verdict> {
     make(&servers.listener(here)?).await?;
     let wishes = Wishes { secure: true, args: servers.replica_args(), ..Wishes::default() };
     let replica = Server::start(options, dir, &[options.ports().etcd(0)], wishes).await?;
-    let mut play = Play::begin(options, servers, replica)?;
+    let controllers = Controllers::start(options, dir, &replica.secure).await?;
+    let mut play = Play::begin(options, servers, replica, controllers)?;
     let writers = play.writers()?;
     sleep(Duration::from_secs(3)).await;
     play.watch();
@@ -155,13 +159,14 @@ async fn make(upstream: &Listener) -> Result<()> {
 }
 
 impl<'a> Play<'a> {
-    fn begin(options: &'a Options, servers: Servers<'a>, replica: Server) -> Result<Self> {
+    fn begin(options: &'a Options, servers: Servers<'a>, replica: Server, controllers: Option<Controllers>) -> Result<Self> {
         let follow = |resource| Ok(Side { stored: Stored::follow(options.ports().etcd(0), resource)?, informers: Vec::new() });
         let sides = RESOURCES.into_iter().map(follow).collect::<Result<_>>()?;
         Ok(Self {
             options,
             servers,
             replica,
+            controllers,
             sides,
             stop: watch::Sender::new(false),
             alone: Alone::default(),
@@ -196,15 +201,24 @@ impl<'a> Play<'a> {
     /// Lets a state last in which there is one API server only; the replica must then list what that one lists, and show no less all the while.
     async fn state(&mut self, server: &Running, release: Release) -> Result<()> {
         let began = Instant::now();
-        let (ours, theirs) = (&*self.replica.secure, self.servers.listener(server.port)?);
+        let (ours, theirs) = (self.replica.secure.clone(), self.servers.listener(server.port)?);
+        let ours = &*ours;
         loop {
             let compared = lists::compare(ours, &theirs, release).await?;
-            if compared.wrong.is_empty() || began.elapsed() > NOTICED {
-                break;
-            }
+            let Some(wrong) = compared.wrong.first().filter(|_| began.elapsed() < NOTICED) else { break };
+            println!(
+                "  {release:?}: after {:.1} s {} lists differ, the first: {wrong}",
+                began.elapsed().as_secs_f64(),
+                compared.wrong.len()
+            );
             sleep(Duration::from_millis(200)).await;
         }
         self.slowest = self.slowest.max(began.elapsed());
+        if let Some(controllers) = &mut self.controllers
+            && let Err(error) = controllers.scale(&theirs, ours).await
+        {
+            self.blame(Guarantee::Complete, format!("{release:?}: {error:#}"));
+        }
         let left = Duration::from_secs(self.options.upgrade_seconds).saturating_sub(began.elapsed());
         sleep(left).await;
         let compared = lists::compare(ours, &theirs, release).await?;
@@ -279,6 +293,7 @@ impl<'a> Play<'a> {
         verdict.violations.extend(self.found);
         verdict.notes = self.notes;
         verdict.notes.extend(self.compared.notes());
+        verdict.notes.extend(self.controllers.map(|controllers| ("pods_after", format!("{}ms", controllers.slowest.as_millis()))));
         verdict.notes.extend([
             ("noticed", format!("{}ms", self.slowest.as_millis())),
             ("defaults_late", format!("{}ms", late.as_millis())),
