@@ -203,17 +203,18 @@ impl<'a> Play<'a> {
         let began = Instant::now();
         let (ours, theirs) = (self.replica.secure.clone(), self.servers.listener(server.port)?);
         let ours = &*ours;
-        loop {
+        let noticed = loop {
+            let asked = began.elapsed();
             let compared = lists::compare(ours, &theirs, release).await?;
-            let Some(wrong) = compared.wrong.first().filter(|_| began.elapsed() < NOTICED) else { break };
+            let Some(wrong) = compared.wrong.first().filter(|_| asked < NOTICED) else { break asked };
             println!(
-                "  {release:?}: after {:.1} s {} lists differ, the first: {wrong}",
-                began.elapsed().as_secs_f64(),
+                "  {release:?}: asked for after {:.1} s {} lists differ, the first: {wrong}",
+                asked.as_secs_f64(),
                 compared.wrong.len()
             );
             sleep(Duration::from_millis(200)).await;
-        }
-        self.slowest = self.slowest.max(began.elapsed());
+        };
+        self.slowest = self.slowest.max(noticed);
         if let Some(controllers) = &mut self.controllers
             && let Err(error) = controllers.scale(&theirs, ours).await
         {
