@@ -13,10 +13,17 @@ pub(super) fn symbolic(body: &str) -> String {
     let body = replaced(&body, "serverAddress: 127.0.0.1:", |_, _| Some("PORT".to_owned()));
     let body = replaced(&body, "current: ", |_, digits| digits.chars().all(|c| c.is_ascii_digit()).then(|| "K".to_owned()));
     let body = replaced(&body, "Too large resource version: ", |_, _| Some("N".to_owned()));
-    let body = body.replace(": node: ", ": ");
+    let body = without_authorizer(&body);
     let body = quoted(&body, CONTINUE, |_, token| token_of(token));
     let body = quoted(&body, REVISION, |before, _| is_of_a_list(before).then(|| "R".to_owned()));
     yaml(&body)
+}
+
+/// Without the name of the node authorizer before a reason, and without the line breaks that YAML then has elsewhere.
+fn without_authorizer(body: &str) -> String {
+    let is_refused_in_yaml = body.ends_with("\nreason: Forbidden\nstatus: Failure\n");
+    let body = if is_refused_in_yaml { body.replace("\n  ", " ") } else { body.to_owned() };
+    body.replace(": node: ", ": ")
 }
 
 /// The same of a list in YAML, where the metadata of the list stands last and alone has this indentation.
@@ -101,6 +108,8 @@ mod tests {
         assert_eq!(symbolic(late), r#"{"message":"Timeout: Too large resource version: N, current: K","serverAddress":"SERVER"}"#);
         let refused = r#"{"message":"cannot get resource \"x\" in the namespace \"t\": node: No Object name found"}"#;
         assert_eq!(symbolic(refused), refused.replace("node: ", ""));
+        let yaml = |message: &str| format!("message: 'cannot list: {message}'\nreason: Forbidden\nstatus: Failure\n");
+        assert_eq!(symbolic(&yaml("node:\n  no name")), symbolic(&yaml("no\n  name")));
         let yaml = "items: []\nkind: ConfigMapList\nmetadata:\n  resourceVersion: \"7\"\n";
         assert_eq!(symbolic(yaml), yaml.replace("\"7\"", "R"));
         let object = "kind: ConfigMap\nmetadata:\n  labels: {}\n  name: a\n  resourceVersion: \"7\"\n";
