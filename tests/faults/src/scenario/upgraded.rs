@@ -242,7 +242,7 @@ impl<'a> Play<'a> {
 
     /// Waits until every informer has the truth, ends everything, and judges.
     async fn verdict(mut self, only: Running) -> Result<Verdict> {
-        for side in &self.sides {
+        for side in &mut self.sides {
             side.stored.settled(self.options.ports().etcd(0)).await?;
         }
         let settled = self.settle().await;

@@ -57,7 +57,7 @@ impl Stored {
     }
 
     /// Waits until it has followed everything, once nobody writes any more.
-    pub(super) async fn settled(&self, etcd_port: u16) -> Result<()> {
+    pub(super) async fn settled(&mut self, etcd_port: u16) -> Result<()> {
         let began = Instant::now();
         loop {
             let resource = self.ledger.resource();
@@ -73,7 +73,9 @@ impl Stored {
             if stored == logged {
                 return Ok(());
             }
-            ensure!(!self.follower.is_finished(), "the watch of etcd has ended");
+            if self.follower.is_finished() {
+                return (&mut self.follower).await?.context("the watch of etcd");
+            }
             ensure!(
                 began.elapsed() < PATIENCE,
                 "the truth log differs from etcd: {} keys there, {} in the log",
