@@ -20,7 +20,6 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::{self, oneshot},
 };
-use tower::ServiceExt;
 
 mod admin;
 mod advertised;
@@ -43,20 +42,19 @@ pub use alone::run_store;
 pub use manifests::print as print_manifests;
 
 use crate::config::Config;
-use crate::http::{
+use ::reload::FileError;
+use apiserver::{
     api::{Api, router},
     hand_on::Replica,
     health::Host,
     inflight::Inflight,
     last_use::LastUses,
-    listen::{ListenerError, Listeners, Sockets},
-    received::Received,
+    service::Clients,
     staleness,
 };
 use auth::access::Access;
 use auth::authn::Authenticator;
 use auth::providers::{Providers, ProvidersError, Sources};
-use auth::reload::FileError;
 use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::ring::RingLimits;
@@ -67,6 +65,7 @@ use etcd::{self, Etcd};
 use model::GivenUp;
 use registry::{Parts, Registry, ServedResources};
 use reload::Reloads;
+use server::{ListenerError, Listeners, Sockets};
 use signals::Signals;
 use storage::read::serve::Reader;
 use storage::write::{
@@ -145,13 +144,13 @@ pub fn run(config: Config) -> Result<(), StartError> {
 }
 
 async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> {
-    let (connections, few) = files::connections(config.connections.count_max);
+    let (connections, few) = files::connections(&config);
     config.connections.count_max = connections;
     config.warnings.extend(few);
     let metrics = Metrics::new();
     let audit = audit::open(config.audit.as_ref(), &metrics).map_err(StartError::Audit)?;
     let backend = Backend::open(&config)?;
-    let sockets = Sockets::bind(&config.listeners)?;
+    let sockets = Sockets::bind(&config.listeners.binding())?;
     ports::settle(&mut config.listeners, &sockets).map_err(StartError::Made)?;
     issuer::prepare(&mut config).map_err(StartError::Made)?;
     let admin = config.listeners.secure.as_ref().and_then(|listener| listener.admin.clone());
@@ -164,7 +163,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let authenticator = Arc::new(Authenticator::load(&config.auth)?);
     let providers = Providers::start(sources, authenticator.clone(), metrics.clone()).await?;
     let replica = config.replica.as_ref().map(|config| replica::replica(config, &metrics)).transpose()?;
-    let listeners = Listeners::new(&config.listeners, sockets, authenticator.clone(), metrics.clone())?;
+    let files = config.listeners.secure.as_ref().map(|listener| &listener.files);
+    let listeners = Listeners::new(files, sockets, authenticator.handshake_verifier(), metrics.clone())?;
     // Before, there is nothing to drain, and a signal ends the process.
     let mut signals = Signals::listen()?;
     let etcds = backend.etcds()?;
@@ -180,7 +180,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
         groups: GroupLimits {
-            gather: Pause { most_ms: millis(config.connections.watch_gather), each_us: GATHER_EACH_US },
+            gather: Pause { most_ms: millis(config.memory.watch_gather), each_us: GATHER_EACH_US },
             ..GroupLimits::default()
         },
         given_up,
@@ -218,7 +218,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
     let access = Arc::new(Access::new(&config.authorization, group.is_some() || dismisses)?);
-    feeding.spawn(access.clone().follow(resources.clone(), prefix.as_str().into()));
+    feeding.spawn(access.clone().follow(resources.clone()));
+    tokio::spawn(access.clone().end_streams(resources.clone(), prefix.as_str().into()));
     let has_roles = Arc::<AtomicBool>::default();
     let definitions_wrong = Arc::<ArcSwapOption<String>>::default();
     let controllers = Controllers {
@@ -309,17 +310,8 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     for (listener, address) in listeners.addresses() {
         tracing::info!(?listener, %address, "serving");
     }
-    let router = router(api.clone());
-    let service = move |request: hyper::Request<Received>, conn| {
-        let router = router.clone();
-        // Boxed: hyper keeps room for this future as long as the connection lives, and most of them are idle watches.
-        Box::pin(async move {
-            let mut request = request.map(axum::body::Body::new);
-            request.extensions_mut().insert(conn);
-            router.oneshot(request).await.unwrap_or_else(|never| match never {})
-        })
-    };
-    let mut serving = tokio::spawn(listeners.serve(config.connections.clone(), config.times.shutdown, service, stopped));
+    let clients = Arc::new(Clients { authenticator: api.authenticator.clone(), router: router(api.clone()) });
+    let mut serving = tokio::spawn(listeners.serve(clients, config.connections.clone(), config.times.shutdown, stopped));
     let mut listeners_ended = false;
     let fault = loop {
         tokio::select! {

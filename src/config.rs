@@ -12,7 +12,6 @@ mod aggregated;
 mod args;
 mod audit;
 mod authorization;
-mod cors;
 mod gates;
 pub mod overrides;
 mod pages;
@@ -25,19 +24,17 @@ mod tls;
 mod tokens;
 
 pub use aggregated::{Aggregated, Manifests};
+use apiserver::settings::{Callers, Gates, MaxInflight, Times};
 use args::{Cli, Command, LogArgs, ServeArgs};
 pub use audit::Audit;
 use auth::access::settings::{Authorization, Mode};
 use auth::providers::settings::Providers;
-pub use cors::Origins;
-pub use gates::Gates;
-pub use plain::Callers;
 use plain::Port;
 pub use replica::{Replica, UpstreamServer};
 pub use secure::{Admin, Advertised, SecureListener};
+use server::{Binding, Limits};
 pub use store::{Embedded, StoreAlone};
 use telemetry::Log;
-pub use tls::NamedPair;
 pub use tokens::TokenIssuer;
 
 /// What the command line asks for.
@@ -79,7 +76,7 @@ pub struct Config {
     /// How long things may take.
     pub times: Times,
     /// What one connection, and all of them, may use.
-    pub connections: Connections,
+    pub connections: Limits,
     /// What the cache may use.
     pub memory: Memory,
     /// What is served only when asked for.
@@ -127,35 +124,16 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Returns where the plain listener listens; IPv4 first.
+    /// Returns where the server listens; the plain listener on IPv4 first.
     #[must_use]
-    pub fn insecure_addresses(&self) -> Vec<IpAddr> {
-        self.insecure_address.map_or_else(|| vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()], |address| vec![address])
+    pub fn binding(&self) -> Binding {
+        let loopback = || vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        Binding {
+            secure: self.secure.as_ref().map(|listener| listener.address),
+            plain: self.insecure_address.map_or_else(loopback, |address| vec![address]),
+            plain_port: self.insecure_port,
+        }
     }
-}
-
-/// Time limits.
-#[derive(Clone, Debug)]
-pub struct Times {
-    /// A watch without `timeoutSeconds` gets a random length from this to twice this (spec list-watch §4.6). Default 1800 s.
-    pub min_watch: Duration,
-    /// Any other request (spec list-watch §2.14). Default 60 s.
-    pub request: Duration,
-    /// From SIGTERM, when `/readyz` begins to fail, until nothing new is let in. Default 0, kube-apiserver's.
-    pub shutdown_delay: Duration,
-    /// From then to the end of the last connection. Default 10 s.
-    pub shutdown: Duration,
-    /// How old memory may be that answers. Default: of any age, as with kube-apiserver.
-    pub max_staleness: Option<Duration>,
-}
-
-/// How many requests may be under way at once; zero for no limit.
-#[derive(Clone, Copy, Debug)]
-pub struct MaxInflight {
-    /// GET and HEAD, of watches those that begin. Default 400, kube-apiserver's.
-    pub reads: usize,
-    /// All others. Default 200, kube-apiserver's.
-    pub writes: usize,
 }
 
 /// The least `--memory-budget`, bytes: an empty server takes 27 MB (docs/performance.md, Compare).
@@ -166,40 +144,14 @@ const WATCH_GATHER_MAX: Duration = Duration::from_secs(1);
 /// The least `--max-staleness`: a healthy memory is a second or two old, and counts as behind from here on.
 const MAX_STALENESS_MIN: Duration = Duration::from_secs(5);
 
-/// Limits of connections.
+/// Limits of the cache.
 #[derive(Clone, Debug)]
-pub struct Connections {
-    /// Open connections, both listeners together. Default 20,000: twice the 10,000 watchers of design §10, each on its own connection.
-    pub count_max: usize,
-    /// How often a request on an HTTP/2 connection makes the connection take no more, so that its client comes again, perhaps to another server: 0 to 0.02.
-    /// Default 0, kube-apiserver's.
-    pub goaway_chance: f64,
-    /// Streams of one HTTP/2 connection. Default 250 (Go's own default; kube-apiserver documents 100): each may hold 128 KiB of unsent bytes.
-    pub streams_max: u32,
+pub struct Memory {
     /// Longest pause between two wakes of watches that ask for the same, at most a second. Default 40 ms: a thousand watches take them ([`Pause`]).
     ///
     /// [`Pause`]: cache::dispatch::Pause
     pub watch_gather: Duration,
-    /// From the accept to the proof of who a client is, the head of a request, and the next piece of its body. Default 10 s (kube-apiserver: 32 s for the
-    /// head).
-    pub header_timeout: Duration,
-    /// A connection without an open request. Default 90 s, kube-apiserver's.
-    pub idle_timeout: Duration,
-    /// Bytes of a request's head, and of what an HTTP/1.1 connection holds unsent: hyper has one limit for both, and the second one is what ten
-    /// thousand readers that stop reading would fill. Default 128 KiB, one frame of design §8 (Go's `DefaultMaxHeaderBytes` is 1 MiB).
-    pub header_bytes_max: usize,
-    /// How long an answer that is no watch may stand still because its client does not read: `--request-timeout`.
-    pub unread_max: Duration,
-    /// Bytes of answers that clients have not read, of all connections together, besides 128 KiB for each connection. Default 512 MiB.
-    pub unread_bytes_max: usize,
-    /// Bytes of request bodies that are on their way, of all connections together, besides 128 KiB for each connection. Default 256 MiB.
-    pub bodies_bytes_max: usize,
-}
-
-/// Limits of the cache.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    /// How far before now the load starts (design §3 "Warm start"). Default 10,000 revisions.
+    /// How far before now the load starts. Default 10,000 revisions.
     pub warm_start_revisions: u64,
     /// Bytes that only the ring of one resource holds. Default 64 MiB.
     pub ring_bytes_limit: u64,
@@ -207,7 +159,7 @@ pub struct Memory {
     pub ring_events_limit: usize,
     /// Age the ring reaches at least while the two limits allow it. Default 75 s, kube-apiserver's (spec list-watch §0.2).
     pub history_window: Duration,
-    /// Bytes of changes waiting for one cacher; past it the resource is reset alone (design §3 "Feed"). Default 256 MiB.
+    /// Bytes of changes waiting for one cacher; past it the resource is reset alone. Default 256 MiB.
     pub cacher_inbox_bytes_limit: u64,
     /// Bytes of compressed pieces of lists, of all resources together, that are kept for whoever lists the same. Default 128 MiB: lists of 300,000 objects
     /// of 1.5 KB (docs/performance.md, Forms).
@@ -323,7 +275,11 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
         audit,
         replica,
         aggregated: args.aggregated.aggregated(),
-        inflight: MaxInflight { reads: args.max_requests_inflight, writes: args.max_mutating_requests_inflight },
+        inflight: MaxInflight {
+            reads: args.max_requests_inflight,
+            writes: args.max_mutating_requests_inflight,
+            watches_bytes: between("--watches-bytes-limit", args.watches_bytes_limit, 1 << 20, 1 << 44)? as usize,
+        },
         times: Times {
             min_watch: Duration::from_secs(between("--min-request-timeout", args.min_request_timeout, 1, 30 * 86_400)?),
             request: not_zero("--request-timeout", args.request_timeout)?,
@@ -331,10 +287,9 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
             shutdown: args.shutdown_timeout,
             max_staleness: args.max_staleness.map(max_staleness).transpose()?,
         },
-        connections: Connections {
+        connections: Limits {
             count_max: between("--max-connections", args.max_connections, 1, 1_000_000)?,
             goaway_chance: goaway_chance(args.goaway_chance)?,
-            watch_gather: watch_gather(args.watch_gather)?,
             streams_max: between("--http2-max-streams-per-connection", args.http2_max_streams_per_connection, 1, 100_000)?,
             header_timeout: not_zero("--read-header-timeout", args.read_header_timeout)?,
             idle_timeout: not_zero("--idle-timeout", args.idle_timeout)?,
@@ -345,6 +300,7 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
             bodies_bytes_max: between("--request-bodies-bytes-limit", args.request_bodies_bytes_limit, 1 << 20, 1 << 40)? as usize,
         },
         memory: Memory {
+            watch_gather: watch_gather(args.watch_gather)?,
             warm_start_revisions: args.warm_start_revisions,
             ring_bytes_limit: between("--ring-bytes-limit", args.ring_bytes_limit, 64 << 10, 1 << 40)?,
             ring_events_limit: between("--ring-events-limit", args.ring_events_limit, 100, 100_000_000)?,
@@ -355,7 +311,7 @@ fn check(mut args: ServeArgs) -> Result<Config, String> {
             budget: memory_budget(args.memory_budget)?,
             feed_threads: feed_threads(args.feed_threads)?,
         },
-        gates: Gates::read(&args.feature_gates)?,
+        gates: gates::gates(&args.feature_gates)?,
         serve_unknown_fields: args.serve_unknown_fields,
         log: log(&args.log)?,
         warnings,
@@ -457,7 +413,7 @@ fn listeners(args: &ServeArgs, etcd: &Etcd, auth: &authn::Config, warnings: &mut
     }
 }
 
-/// Why a listener without authentication would hand out what etcd itself protects (design §3 "Safety of the listeners").
+/// Why a listener without authentication would hand out what etcd itself protects.
 fn exposure(etcd: &Etcd) -> Option<&'static str> {
     if etcd.login.is_some() {
         return Some("asks for a password");
@@ -499,7 +455,7 @@ fn log(args: &LogArgs) -> Result<Log, String> {
     let directives = match args.v {
         None => args.log_level.clone(),
         Some(0..=2) => "info".to_owned(),
-        Some(3) => "info,watchcache::http::request_log=debug".to_owned(),
+        Some(3) => "info,watchcache_apiserver::request_log=debug".to_owned(),
         Some(4..=5) => "info,watchcache=debug".to_owned(),
         Some(_) => "info,watchcache=trace".to_owned(),
     };

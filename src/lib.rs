@@ -11,7 +11,3 @@
 
 pub mod app;
 pub mod config;
-pub mod http;
-
-#[cfg(test)]
-mod laws;

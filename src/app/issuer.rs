@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
+use ::reload::{FileError, Named, Reloaded};
 use auth::authn::{Discovery, Issuer, PublicKey, SigningKey};
-use auth::reload::{FileError, Named, Reloaded};
 
 use super::owner_file;
 use crate::config::{Config, TokenIssuer};

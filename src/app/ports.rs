@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::owner_file;
 use crate::config::Listeners;
-use crate::http::api::Api;
-use crate::http::listen::Sockets;
+use apiserver::api::Api;
+use server::Sockets;
 
 /// Between two looks at whether the server is ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);

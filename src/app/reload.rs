@@ -9,8 +9,9 @@ use tokio::time::sleep;
 
 use super::{admin, issuer};
 use crate::config::{Admin, TokenIssuer};
-use crate::http::{api::Api, tls::Tls};
-use auth::reload::Reload;
+use ::reload::Reload;
+use apiserver::api::Api;
+use server::Tls;
 
 /// Between two looks. What has changed counts at the second look that sees it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ impl Reloads {
             return;
         }
         if let Some(tls) = &self.tls {
-            tls.renew(authenticator);
+            tls.renew(authenticator.handshake_verifier());
         }
         self.api.access.check_credentials();
         let discovery = self.address.and_then(|address| issuer::discovery(&self.issuer, address, &authenticator.account_keys()));

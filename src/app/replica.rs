@@ -7,8 +7,8 @@ use upstream::{Manner, Settings};
 
 use super::StartError;
 use crate::config::{self, UpstreamServer};
-use crate::http::hand_on::Replica;
-use auth::reload::{Named, Wrong};
+use ::reload::{Named, Wrong};
+use apiserver::hand_on::Replica;
 use client::{Kubeconfig, Trust};
 use telemetry::Metrics;
 

@@ -70,6 +70,11 @@ impl Stage {
         }
     }
 
+    /// Whether nothing is told after it.
+    pub(crate) fn is_last(self) -> bool {
+        matches!(self, Self::ResponseComplete | Self::Panic)
+    }
+
     /// The one with this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
@@ -132,7 +137,37 @@ pub(crate) struct ResponseStatus {
     pub(crate) code: u16,
 }
 
+/// Bytes that one of a text may become: `\u001b`.
+const ESCAPED_MAX: usize = 6;
+/// More than the names of all members take, and what is around them.
+const AROUND: usize = 2 << 10;
+/// The same for each text of a list.
+const AROUND_EACH: usize = 8;
+
 impl Event {
+    /// Bytes that it takes encoded, or fewer.
+    pub(crate) fn encoded_max(&self) -> usize {
+        let of_user = |user: &Option<Arc<User>>| {
+            let user = user.as_deref();
+            let texts = user.into_iter().flat_map(|user| user.groups.iter().chain(user.extra.iter().flat_map(|(_, values)| values)));
+            let keys = user.into_iter().flat_map(|user| user.extra.iter().map(|(key, _)| key));
+            let texts: usize = texts.chain(keys).map(|text| text.len() + AROUND_EACH).sum();
+            texts + user.map_or(0, |user| user.name.len() + user.uid.len())
+        };
+        let of_object = self.object.as_ref().map_or(0, |of| {
+            let texts = [&of.resource, &of.namespace, &of.name, &of.uid, &of.group, &of.version, &of.resource_version, &of.subresource];
+            texts.map(String::len).iter().sum()
+        });
+        let annotations = self.annotations.iter().chain(self.late.iter().map(|(key, value)| (key, value)));
+        let annotations: usize = annotations.map(|(key, value)| key.len() + value.len() + AROUND_EACH).sum();
+        let ips: usize = self.source_ips.iter().map(|ip| ip.len() + AROUND_EACH).sum();
+        let texts = [&self.id, &self.uri, &self.verb, &self.user_agent].map(String::len).iter().sum::<usize>();
+        let status = self.status.as_ref().map_or(0, |status| status.members.len());
+        let written = texts + of_object + annotations + ips + of_user(&self.user) + of_user(&self.impersonated) + status;
+        let objects: usize = [&self.request_object, &self.response_object].into_iter().flatten().map(Vec::len).sum();
+        AROUND + ESCAPED_MAX * written + objects
+    }
+
     /// Appends the event as JSON, without a newline. Alone it says what it is; as an item of a list it does not.
     pub fn json_into(&self, alone: bool, out: &mut Vec<u8>) {
         out.extend_from_slice(if alone { br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"# } else { br#"{"level":"# });

@@ -1,7 +1,7 @@
 //! The audit log: which requests are told (`policy`), what is told of them (`event`, `record`), and how it gets out (`queue`, `log`, `webhook`).
 //!
 //! A request has one [`Record`]. At each stage that the policy does not omit, the record's event is encoded and given to each backend. A backend is a [`Queue`]
-//! and whoever empties it: the thread of the log, the task of the webhook. Knows no HTTP.
+//! and whoever empties it: the thread of the log, the task of the webhook.
 
 mod event;
 mod json;
@@ -22,8 +22,8 @@ pub use event::{Event, Level, Stage};
 pub use log::{Format, LogConfig, Rotation, start as start_log};
 pub use policy::{Policy, Rule};
 pub use queue::{Batching, Mode, Queue, Truncation};
-pub use record::{Met, OBJECT_BYTES_MAX, Record};
-pub use webhook::{WebhookConfig, start as start_webhook};
+pub use record::{Counted, Counter, Met, OBJECT_BYTES_MAX, Record};
+pub use webhook::{SENDING_MAX, WebhookConfig, start as start_webhook};
 
 /// The auditor of a server: its policy, and the backends that get the events.
 #[derive(Debug)]

@@ -157,32 +157,39 @@ impl Queue {
     }
 
     /// Room for so many bytes, at once if there is some.
-    fn permits(bytes: &[u8]) -> u32 {
-        u32::try_from(bytes.len().min(QUEUE_BYTES_MAX)).unwrap_or(u32::MAX)
+    fn permits(bytes: usize) -> u32 {
+        u32::try_from(bytes.min(QUEUE_BYTES_MAX)).unwrap_or(u32::MAX)
     }
 
-    /// Puts an event in when there is room for it; and whether it was written then. Who stops waiting before there was room has lost the event.
-    async fn wait(&self, bytes: Vec<u8>) -> Option<bool> {
+    /// Makes an event of at most so many bytes when there is room for it, and puts it in; and whether it was written then. Who stops waiting before there was room has
+    /// lost the event.
+    async fn wait(&self, bytes_max: usize, encode: impl FnOnce() -> Option<Vec<u8>>) -> Option<bool> {
         let mut unsent = Unsent(Some(self));
         let (written, outcome) = oneshot::channel();
-        let room = self.room.clone().acquire_many_owned(Self::permits(&bytes)).await.ok()?;
+        let mut room = self.room.clone().acquire_many_owned(Self::permits(bytes_max)).await.ok()?;
+        let Some(bytes) = encode() else {
+            unsent.0 = None;
+            return Some(true);
+        };
+        drop(room.split(room.num_permits().saturating_sub(bytes.len())));
         self.sender.send(Message::Event(Waiting { bytes, written: Some(written), _room: room })).await.ok()?;
         unsent.0 = None;
         outcome.await.ok()
     }
 
-    /// Sends an event; in the blocking modes it is written then. False when it is not and the mode is strict.
-    pub(crate) async fn send(&self, bytes: Vec<u8>) -> bool {
+    /// Sends the event that `encode` makes, if any, of at most so many bytes; in the blocking modes it is made when there is room for it, and is written then. False
+    /// when it is not and the mode is strict.
+    pub(crate) async fn send(&self, bytes_max: usize, encode: impl FnOnce() -> Option<Vec<u8>>) -> bool {
         if let Mode::Batch(_) = self.mode {
-            self.send_later(bytes);
+            encode().into_iter().for_each(|bytes| self.send_later(bytes));
             return true;
         }
-        timeout(WRITE_WAIT_MAX, self.wait(bytes)).await.ok().flatten().unwrap_or(false) || self.mode == Mode::Blocking
+        timeout(WRITE_WAIT_MAX, self.wait(bytes_max, encode)).await.ok().flatten().unwrap_or(false) || self.mode == Mode::Blocking
     }
 
     /// Sends an event on behalf of somebody who does not wait.
     pub(crate) fn send_later(&self, bytes: Vec<u8>) {
-        let sent = self.room.clone().try_acquire_many_owned(Self::permits(&bytes)).is_ok_and(|room| {
+        let sent = self.room.clone().try_acquire_many_owned(Self::permits(bytes.len())).is_ok_and(|room| {
             let event = Message::Event(Waiting { bytes, written: None, _room: room });
             self.sender.try_send(event).is_ok()
         });
@@ -282,4 +289,4 @@ impl Throttle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

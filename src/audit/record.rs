@@ -1,7 +1,10 @@
 //! The record of one request: what becomes known of it while it is served, and what is told of it at each stage.
 
 use std::{
+    any::Any,
+    borrow::Cow,
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -44,12 +47,33 @@ pub struct Met {
     pub received: SystemTime,
 }
 
+/// Counts the bytes of an object that a record keeps.
+pub type Counter = Box<dyn Fn(usize) -> Counted + Send + Sync>;
+
+/// What is counted, until this is dropped.
+pub type Counted = Box<dyn Any + Send>;
+
 /// What is told of one request. Shared by all who serve it.
 #[derive(Debug)]
 pub struct Record {
     rule: Rule,
     backends: Arc<Backends>,
     event: Mutex<Event>,
+    counting: Mutex<Counting>,
+}
+
+/// What counts the objects of a record.
+#[derive(Default)]
+struct Counting {
+    counter: Option<Counter>,
+    request: Option<Counted>,
+    response: Option<Counted>,
+}
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counting").field("request", &self.request).field("response", &self.response).finish_non_exhaustive()
+    }
 }
 
 impl Record {
@@ -84,7 +108,30 @@ impl Record {
             annotations: BTreeMap::new(),
             late: Vec::new(),
         };
-        Self { rule, backends, event: Mutex::new(event) }
+        Self { rule, backends, event: Mutex::new(event), counting: Mutex::default() }
+    }
+
+    /// From here on objects that are kept are counted so.
+    pub fn count_with(&self, counter: Counter) {
+        self.counting().counter = Some(counter);
+    }
+
+    fn counting(&self) -> MutexGuard<'_, Counting> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the object that was sent.
+    fn count_request(&self, object: Option<&Vec<u8>>) {
+        let mut counting = self.counting();
+        counting.request = counting.counter.as_ref().zip(object).map(|(count, object)| count(object.len()));
+    }
+
+    /// Nothing more is told: lets go of the objects.
+    fn end(&self) {
+        let mut event = self.event();
+        (event.request_object, event.response_object) = (None, None);
+        let mut counting = self.counting();
+        (counting.request, counting.response) = (None, None);
     }
 
     /// Nothing in it is ever half done.
@@ -134,6 +181,7 @@ impl Record {
     pub fn requested(&self, object: &Value, print: impl FnOnce(&Value) -> Vec<u8>) {
         let printed = self.wants_request().then(|| print(object));
         let printed = printed.map(|json| if self.rule.omit_managed_fields { json::without_managed_fields(json) } else { json });
+        self.count_request(printed.as_ref());
         let mut event = self.event();
         let metadata = &object["metadata"];
         let of = event.object.get_or_insert_default();
@@ -150,17 +198,38 @@ impl Record {
     /// Notes JSON that was sent, as it is: a patch, or options. What is no JSON is not told: kube-apiserver loses the event then.
     pub fn requested_text(&self, bytes: &[u8]) {
         if self.wants_request() {
-            self.event().request_object = json::compact(bytes);
+            let object = json::compact(bytes);
+            self.count_request(object.as_ref());
+            self.event().request_object = object;
         }
     }
 
     /// Notes the object that is answered: JSON, compact. A Status is also told where nothing else of the answer is.
     pub fn answered(&self, compact: &[u8]) {
-        let status = json::status_members(compact).map(|members| ResponseStatus { members, code: 0 });
+        self.answered_with(compact.into(), None);
+    }
+
+    /// The same for what is counted already.
+    pub fn answered_counted(&self, compact: Vec<u8>, counted: Option<Counted>) {
+        self.answered_with(compact.into(), counted);
+    }
+
+    fn answered_with(&self, compact: Cow<'_, [u8]>, counted: Option<Counted>) {
+        let status = json::status_members(&compact).map(|members| ResponseStatus { members, code: 0 });
         let object = (self.wants_response() && compact.len() <= OBJECT_BYTES_MAX).then(|| {
-            let json = compact.strip_suffix(b"\n").unwrap_or(compact).to_vec();
+            let json = match compact {
+                Cow::Borrowed(json) => json.strip_suffix(b"\n").unwrap_or(json).to_vec(),
+                Cow::Owned(mut json) => {
+                    json.truncate(json.strip_suffix(b"\n").unwrap_or(&json).len());
+                    json
+                }
+            };
             if self.rule.omit_managed_fields { json::without_managed_fields(json) } else { json }
         });
+        if let Some(object) = &object {
+            let mut counting = self.counting();
+            counting.response = counted.or_else(|| counting.counter.as_ref().map(|count| count(object.len())));
+        }
         let mut event = self.event();
         if status.is_some() {
             event.status = status;
@@ -201,8 +270,8 @@ impl Record {
         self.event().status = Some(ResponseStatus { members, code: 500 });
     }
 
-    /// The event of a stage, encoded for each backend; none when the policy omits the stage. A backend may have no use for the event.
-    fn staged(&self, stage: Stage) -> Option<Vec<Option<Vec<u8>>>> {
+    /// The event becomes that of a stage; how large it may be when it is encoded. None when the policy omits the stage.
+    fn staged(&self, stage: Stage) -> Option<usize> {
         if self.rule.omit_stages.contains(&stage) {
             return None;
         }
@@ -214,26 +283,35 @@ impl Record {
             event.annotations.extend(late);
         }
         event.at = if stage == Stage::RequestReceived { event.received } else { at(SystemTime::now()) };
-        Some(self.backends.queues.iter().map(|queue| queue.encode(&event)).collect())
+        Some(event.encoded_max())
     }
 
-    /// Tells the event of a stage. In the blocking modes it is written when this returns.
+    /// Tells the event of a stage. In the blocking modes it is written when this returns. A backend may have no use for it.
     ///
     /// False when the request must not go on: nobody could write it, and the mode is strict.
     pub async fn tell(&self, stage: Stage) -> bool {
-        let Some(encoded) = self.staged(stage) else { return true };
-        // All at once: who stops waiting for one of them has sent to the others.
-        let sent = self.backends.queues.iter().zip(encoded).filter_map(|(queue, bytes)| Some(queue.send(bytes?)));
-        join_all(sent).await.into_iter().all(|stored| stored)
+        let mut is_stored = true;
+        if let Some(bytes_max) = self.staged(stage) {
+            // All at once: who stops waiting for one of them has sent to the others.
+            let sent = self.backends.queues.iter().map(|queue| queue.send(bytes_max, move || queue.encode(&self.event())));
+            is_stored = join_all(sent).await.into_iter().all(|stored| stored);
+        }
+        if stage.is_last() {
+            self.end();
+        }
+        is_stored
     }
 
     /// The same where nobody can wait: when an answer is dropped.
     pub fn tell_later(&self, stage: Stage) {
-        let Some(encoded) = self.staged(stage) else { return };
-        for (queue, bytes) in self.backends.queues.iter().zip(encoded) {
-            if let Some(bytes) = bytes {
-                queue.send_later(bytes);
+        if self.staged(stage).is_some() {
+            for queue in &self.backends.queues {
+                let encoded = queue.encode(&self.event());
+                encoded.into_iter().for_each(|bytes| queue.send_later(bytes));
             }
+        }
+        if stage.is_last() {
+            self.end();
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
 const PLUGIN: &str = "webhook";
 
 /// Batches that are on their way at once. When there are more, events wait in the queue.
-const SENDING_MAX: usize = 16;
+pub const SENDING_MAX: usize = 16;
 
 /// How long one post may take: kube-apiserver's number for its webhooks.
 const POST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -11,7 +11,6 @@ pub mod authz;
 mod names;
 pub mod providers;
 mod recent;
-pub mod reload;
 pub mod shared;
 mod strict;
 mod user;

@@ -1,4 +1,4 @@
-//! Names that Kubernetes accepts for namespaces, accounts, nodes and extra keys. Knows no user.
+//! Names that Kubernetes accepts for namespaces, accounts, nodes and extra keys.
 
 use go::quote::quoted;
 

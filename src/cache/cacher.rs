@@ -16,7 +16,7 @@ use tokio::{
     runtime::{Handle as Runtime, RuntimeFlavor},
     sync::{self, Notify, mpsc, oneshot},
     task::block_in_place,
-    time::sleep_until,
+    time::{sleep_until, timeout},
 };
 
 use crate::dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake};
@@ -33,7 +33,7 @@ use telemetry::ResourceMetrics;
 /// Subscribers that may wait for their group at once, per resource; the next one waits in its own task.
 pub const ASKS_WAITING_MAX: usize = 1_024;
 
-/// Feed messages applied before the snapshot is published once: batching is the lever (design §8), but a reader must not wait for ever.
+/// Feed messages applied before the snapshot is published once: batching is the lever, but a reader must not wait for ever.
 pub const BATCHES_AT_ONCE: usize = 256;
 
 /// How often the ring shrinks and empty groups go.
@@ -137,6 +137,17 @@ pub struct Done {
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the resource is no longer served")]
 pub struct Gone;
+
+/// Why a watch has no group.
+#[derive(Clone, Copy, Debug, Error)]
+pub enum NoGroup {
+    /// There is no cacher any more.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+    /// The cacher has had no time to answer.
+    #[error("the cache of the resource is busy")]
+    Busy,
+}
 
 /// Makes a cacher and both of its ends. What `given_up` has not seen yet, the cacher is told when it begins.
 #[must_use]
@@ -397,11 +408,14 @@ impl Handle {
     /// The group for a key, made when nobody asked the same before.
     ///
     /// # Errors
-    /// [`Gone`] when the cacher has stopped.
-    pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>) -> Result<(Arc<Group>, Epoch), Gone> {
+    /// The cacher has stopped, or does not answer within `limit`.
+    pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>, limit: Duration) -> Result<(Arc<Group>, Epoch), NoGroup> {
         let (answer, answered) = oneshot::channel();
-        self.asks.send(Ask { key, form, answer }).await.map_err(|_| Gone)?;
-        answered.await.map_err(|_| Gone)
+        let asked = async {
+            self.asks.send(Ask { key, form, answer }).await.map_err(|_| Gone)?;
+            answered.await.map_err(|_| Gone)
+        };
+        Ok(timeout(limit, asked).await.map_err(|_| NoGroup::Busy)??)
     }
 }
 

@@ -1,5 +1,4 @@
 //! CustomResourceDefinitions: what one makes served (`read`), and the rules of writing one: defaults, validation, conditions (spec api-surface §11).
-//! Pure: knows no etcd and no clock.
 //!
 //! ```text
 //! POST         defaulted → prepare_create → validate_create → codec::definition::to_stored → etcd

@@ -1,4 +1,4 @@
-//! The JSON shapes of discovery, members in the order of the Go types. Knows nothing of what is listed.
+//! The JSON shapes of discovery, members in the order of the Go types.
 
 use serde::Serialize;
 

@@ -1,5 +1,4 @@
-//! The OpenAPI documents of a catalogue, of v3 one for each group version, of v2 one for all: what may be asked, and of which types the answers are. Knows no
-//! HTTP.
+//! The OpenAPI documents of a catalogue, of v3 one for each group version, of v2 one for all: what may be asked, and of which types the answers are.
 //!
 //! As with discovery, they list what is answered and nothing else. What people read, descriptions and defaults, is not there.
 

@@ -1,4 +1,4 @@
-//! How a served resource is written: facts of its Go strategy, as data. Knows no object and judges no name.
+//! How a served resource is written: facts of its Go strategy, as data.
 
 use serde::Deserialize;
 

@@ -1,13 +1,12 @@
-//! One served resource: its names, what may be asked of it and where it is stored. Knows no document and no definition.
+//! One served resource: its names, what may be asked of it and where it is stored.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::rules::Rules;
-use codec::proto;
 use go::quote::quoted;
-use model::{PrinterColumn, Shape, Storage, selector::Field};
+use model::{PrinterColumn, Storage, selector::Field};
 
 /// One resource of one group and version, as clients see it.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,9 +142,6 @@ pub(super) enum UnknownLabel {
     ResourceSlice,
 }
 
-/// What is read from etcd with other defaults by another minor, because a feature is on there: `maxUnavailable` of a rolling update, `preventPodSchedulingIfMissing`.
-const DEFAULTED_OTHERWISE: [(&str, &str); 2] = [("apps/v1", "StatefulSet"), ("storage.k8s.io/v1", "CSIDriver")];
-
 impl Served {
     /// `v1`, `apps/v1`.
     #[must_use]
@@ -167,21 +163,6 @@ impl Served {
             Some((_, index)) => Ok(Field::Declared(*index)),
             None => Err(self.unknown_label(label)),
         }
-    }
-
-    /// Whether kube-apiservers of other minors than [`super::MINOR`] show the same stored objects otherwise: they print some field by default, they have other defaults,
-    /// or they convert fields that our conversion does not have.
-    #[must_use]
-    pub fn depends_on_minor(&self) -> bool {
-        let Shape::BuiltIn { kind, api_version } = &self.storage.shape else { return false };
-        if DEFAULTED_OTHERWISE.contains(&(api_version.as_str(), kind.as_str())) {
-            return true;
-        }
-        let has = |api_version: &str, kind: &str, what: fn(proto::Message) -> bool| proto::message(api_version, kind).is_some_and(what);
-        let is_converted = self.conversion != Conversion::None;
-        has(api_version, kind, proto::Message::is_printed_otherwise)
-            || is_converted && has(api_version, kind, |message| !message.is_the_same_in_all())
-            || is_converted && has(&self.api_version(), &self.kind, |message| !message.is_the_same_in_all())
     }
 
     /// The verbs that discovery lists.
@@ -287,22 +268,6 @@ mod tests {
         let slice = "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: metadata.namespace";
         check("resource.k8s.io", "resourceslices", "metadata.namespace", Err(slice));
         check("events.k8s.io", "events", "involvedObject.kind", Err("field label not supported: involvedObject.kind"));
-    }
-
-    /// What is shown otherwise in front of another minor is little.
-    #[test]
-    fn few_resources_depend_on_the_minor() {
-        let catalogue = Catalogue::new(&[]);
-        let odd = catalogue.all_served().filter(|served| served.depends_on_minor());
-        let mut odd: Vec<String> = odd.map(|served| format!("{} {}", served.resource, served.api_version())).collect();
-        odd.sort();
-        let expected = [
-            "csidrivers storage.k8s.io/v1",
-            "csinodes storage.k8s.io/v1",
-            "horizontalpodautoscalers autoscaling/v1",
-            "statefulsets apps/v1",
-        ];
-        assert_eq!(odd, expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The types of the built-in kinds as data: fields, shapes, and how lists and maps merge. Knows no object and no document.
+//! The types of the built-in kinds as data: fields, shapes, and how lists and maps merge.
 //!
 //! `types.txt` is made from the OpenAPI document of kube-apiserver 1.36.3 by `tests/peers/types.py`; its first lines tell its form.
 

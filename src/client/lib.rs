@@ -1,7 +1,7 @@
 //! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
 //!
 //! [`Kubeconfig`] says where a server is and who we are there, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
-//! [`Questions`] asks a question once for all that wait for its answer, and [`Kept`] remembers answers. Knows no token, no user and no resource.
+//! [`Questions`] asks a question once for all that wait for its answer, and [`Kept`] remembers answers.
 
 mod backoff;
 mod client;

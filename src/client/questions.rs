@@ -1,5 +1,6 @@
 //! Questions that are on their way to another server. The same question is asked once for all that wait for it; there is a limit for all, and one for each
 //! client that asks, so that one client's questions leave room for those of others. Who finds no place waits for one, and so may as many as there is [`Room`] for.
+//! Long questions are weighed besides, for as long as they are on their way or somebody waits with them.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -28,6 +29,8 @@ pub struct Room {
     pub waiting_each: usize,
     /// Who waits for the answer to one question.
     pub waiting_together: usize,
+    /// Bytes of the long ones among the questions, of all who ask. A client may have half of what the others leave.
+    pub bytes: usize,
 }
 
 impl Room {
@@ -35,12 +38,21 @@ impl Room {
     #[must_use]
     pub const fn of(places: usize, places_each: usize) -> Room {
         let (waiting, waiting_each) = (places * WAITING_FOR_EACH, places_each * WAITING_FOR_EACH);
-        Room { places, places_each, waiting, waiting_each, waiting_together: waiting_each }
+        Room { places, places_each, waiting, waiting_each, waiting_together: waiting_each, bytes: BYTES_MAX }
     }
 }
 
 /// Who may wait for each place that there is.
 const WAITING_FOR_EACH: usize = 16;
+
+/// Bytes of long questions: the longest there are, of 3 MiB, find room when others have asked several of them.
+const BYTES_MAX: usize = 64 << 20;
+
+/// A question up to this length weighs nothing: the number of those who wait bounds them.
+const SHORT_BYTES: usize = 4 << 10;
+
+/// A client may have this part of the bytes that are left.
+const PART: usize = 2;
 
 /// See the file's header. `K` tells questions apart, `C` those who ask.
 pub struct Questions<K, C, A> {
@@ -54,12 +66,14 @@ struct Asked<K, C, A> {
     clients: HashMap<C, Client>,
     /// Of all clients.
     waiting: usize,
+    bytes: usize,
 }
 
 /// Kept while it waits for something, or has a question on its way.
 struct Client {
     waiting: usize,
     questions: usize,
+    bytes: usize,
     places: Arc<Semaphore>,
 }
 
@@ -83,20 +97,20 @@ where
     /// Nothing is asked yet.
     #[must_use]
     pub fn new(room: Room) -> Self {
-        let asked = Asked { answers: HashMap::new(), clients: HashMap::new(), waiting: 0 };
+        let asked = Asked { answers: HashMap::new(), clients: HashMap::new(), waiting: 0, bytes: 0 };
         Questions { asked: Arc::new(Mutex::new(asked)), places: Arc::new(Semaphore::new(room.places)), room }
     }
 
-    /// Asks, or waits for who has asked the same; `until` then for a place among those that are on their way. A question that is on its way goes on when nobody waits
+    /// Asks what is so many bytes long, or waits for who has asked the same; `until` then for a place among those that are on their way. A question that is on its way goes on when nobody waits
     /// for it any more, so it must end by itself; one that has no place is forgotten.
     ///
     /// # Errors
-    /// When there is no place in time, too many wait, or the question ended without an answer.
-    pub async fn ask<F>(&self, key: K, client: C, until: Instant, question: impl FnOnce() -> F) -> Result<A, TooMany>
+    /// When there is no place in time, too many wait or with too much, or the question ended without an answer.
+    pub async fn ask<F>(&self, key: K, client: C, bytes: usize, until: Instant, question: impl FnOnce() -> F) -> Result<A, TooMany>
     where
         F: Future<Output = A> + Send + 'static,
     {
-        let (mut stage, _waiting) = self.join(key, client, question)?;
+        let (mut stage, _waiting) = self.join(key, client, bytes, question)?;
         let placed = timeout_at(until, stage.wait_for(|stage| !matches!(stage, Stage::Waits))).await.is_ok_and(|placed| placed.is_ok());
         if !placed {
             return Err(TooMany);
@@ -108,13 +122,16 @@ where
         }
     }
 
-    fn join<F>(&self, key: K, client: C, question: impl FnOnce() -> F) -> Result<Joined<K, C, A>, TooMany>
+    fn join<F>(&self, key: K, client: C, bytes: usize, question: impl FnOnce() -> F) -> Result<Joined<K, C, A>, TooMany>
     where
         F: Future<Output = A> + Send + 'static,
     {
         let mut asked = lock(&self.asked);
-        let of_client = asked.clients.get(&client).map_or(0, |client| client.waiting);
-        if asked.waiting >= self.room.waiting || of_client >= self.room.waiting_each {
+        let bytes = if bytes > SHORT_BYTES { bytes } else { 0 };
+        let (of_client, bytes_of_client) = asked.clients.get(&client).map_or((0, 0), |client| (client.waiting, client.bytes));
+        let has_place = asked.waiting < self.room.waiting && of_client < self.room.waiting_each;
+        let bytes_max = self.room.bytes.saturating_sub(asked.bytes) / PART;
+        if !has_place || bytes > 0 && bytes_of_client.saturating_add(bytes) > bytes_max {
             return Err(TooMany);
         }
         if let Some(known) = asked.answers.get(&key).cloned() {
@@ -122,16 +139,19 @@ where
                 return Err(TooMany);
             }
             let stage = known.subscribe();
-            return Ok((stage, self.wait(&mut asked, client)));
+            return Ok((stage, self.wait(&mut asked, client, bytes)));
         }
         let tell = Arc::new(watch::Sender::new(Stage::Waits));
         let stage = tell.subscribe();
         asked.answers.insert(key.clone(), tell.clone());
-        let waiting = self.wait(&mut asked, client.clone());
+        let waiting = self.wait(&mut asked, client.clone(), bytes);
+        // What is being sent is there besides, and stays when nobody waits any more.
+        asked.bytes += bytes;
         let of_client = asked.clients.get_mut(&client).expect("it waits");
         of_client.questions += 1;
+        of_client.bytes += bytes;
         let (own, all) = (of_client.places.clone(), self.places.clone());
-        let entry = Entry { asked: self.asked.clone(), key, client, tell: tell.clone() };
+        let entry = Entry { asked: self.asked.clone(), key, client, bytes, tell: tell.clone() };
         let question = question();
         tokio::spawn(async move {
             // Its own place first: who has many questions waits for those, and not before others.
@@ -154,12 +174,15 @@ where
         Ok((stage, waiting))
     }
 
-    fn wait(&self, asked: &mut Asked<K, C, A>, client: C) -> Waiting<K, C, A> {
+    fn wait(&self, asked: &mut Asked<K, C, A>, client: C, bytes: usize) -> Waiting<K, C, A> {
         let places = self.room.places_each;
-        let new = || Client { waiting: 0, questions: 0, places: Arc::new(Semaphore::new(places)) };
-        asked.clients.entry(client.clone()).or_insert_with(new).waiting += 1;
+        let new = || Client { waiting: 0, questions: 0, bytes: 0, places: Arc::new(Semaphore::new(places)) };
+        let of_client = asked.clients.entry(client.clone()).or_insert_with(new);
+        of_client.waiting += 1;
+        of_client.bytes += bytes;
         asked.waiting += 1;
-        Waiting { asked: self.asked.clone(), client }
+        asked.bytes += bytes;
+        Waiting { asked: self.asked.clone(), client, bytes }
     }
 }
 
@@ -175,14 +198,17 @@ impl<K, C: Eq + Hash, A> Asked<K, C, A> {
 struct Waiting<K, C: Clone + Eq + Hash, A> {
     asked: Arc<Mutex<Asked<K, C, A>>>,
     client: C,
+    bytes: usize,
 }
 
 impl<K, C: Clone + Eq + Hash, A> Drop for Waiting<K, C, A> {
     fn drop(&mut self) {
         let mut asked = lock(&self.asked);
         asked.waiting -= 1;
+        asked.bytes -= self.bytes;
         if let Some(client) = asked.clients.get_mut(&self.client) {
             client.waiting -= 1;
+            client.bytes -= self.bytes;
         }
         asked.tidy(&self.client);
     }
@@ -193,6 +219,7 @@ struct Entry<K: Eq + Hash, C: Clone + Eq + Hash, A> {
     asked: Arc<Mutex<Asked<K, C, A>>>,
     key: K,
     client: C,
+    bytes: usize,
     tell: Arc<watch::Sender<Stage<A>>>,
 }
 
@@ -215,8 +242,10 @@ impl<K: Eq + Hash, C: Clone + Eq + Hash, A> Drop for Entry<K, C, A> {
         if asked.answers.get(&self.key).is_some_and(|tell| Arc::ptr_eq(tell, &self.tell)) {
             asked.answers.remove(&self.key);
         }
+        asked.bytes -= self.bytes;
         if let Some(client) = asked.clients.get_mut(&self.client) {
             client.questions -= 1;
+            client.bytes -= self.bytes;
         }
         asked.tidy(&self.client);
     }
@@ -243,19 +272,24 @@ mod tests {
 
     impl Asker {
         fn new() -> Self {
-            let room = Room { places: 3, places_each: 2, waiting: 200, waiting_each: 120, waiting_together: 100 };
+            let room = Room { places: 3, places_each: 2, waiting: 200, waiting_each: 120, waiting_together: 100, bytes: 300 << 10 };
             Asker(Arc::new(Questions::new(room)))
         }
 
         /// Asks what takes a second, and waits so many seconds for a place, and a moment.
         fn ask(&self, key: &'static str, client: u8, patience: u64) -> Answered {
+            self.ask_long(key, client, 0, patience)
+        }
+
+        /// The same with a question of so many bytes.
+        fn ask_long(&self, key: &'static str, client: u8, bytes: usize, patience: u64) -> Answered {
             let (questions, until) = (self.0.clone(), Instant::now() + Duration::from_secs(patience) + Duration::from_millis(50));
-            tokio::spawn(async move { questions.ask(key, client, until, slow).await })
+            tokio::spawn(async move { questions.ask(key, client, bytes, until, slow).await })
         }
 
         fn is_empty(&self) -> bool {
             let asked = lock(&self.0.asked);
-            asked.answers.is_empty() && asked.clients.is_empty() && asked.waiting == 0
+            asked.answers.is_empty() && asked.clients.is_empty() && (asked.waiting, asked.bytes) == (0, 0)
         }
     }
 
@@ -279,7 +313,7 @@ mod tests {
                         sleep(Duration::from_secs(1)).await;
                         asked.fetch_add(1, Ordering::Relaxed) + 7
                     };
-                    questions.ask("a", client, until + Duration::from_secs(1), question).await
+                    questions.ask("a", client, 0, until + Duration::from_secs(1), question).await
                 })
             })
             .collect();
@@ -288,7 +322,7 @@ mod tests {
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         let until = Instant::now() + Duration::from_secs(1);
-        assert_eq!(asker.0.ask("a", 0, until, || async { 8 }).await, Ok(8), "it is asked again when the answer is old");
+        assert_eq!(asker.0.ask("a", 0, 0, until, || async { 8 }).await, Ok(8), "it is asked again when the answer is old");
         assert!(asker.is_empty());
     }
 
@@ -327,12 +361,33 @@ mod tests {
         assert!(asker.is_empty(), "nothing is kept of those who left");
     }
 
+    /// A server that hangs kept 256 questions of 3 MiB, each four times.
+    #[tokio::test(start_paused = true)]
+    async fn long_questions_are_weighed() {
+        let asker = Asker::new();
+        let first = [asker.ask_long("a", 1, 30 << 10, 9), asker.ask_long("a", 1, 30 << 10, 9)];
+        yield_now().await;
+        assert_eq!(lock(&asker.0.asked).bytes, 90 << 10, "what is sent, and what the two hold who wait");
+        assert_eq!(of(asker.ask_long("b", 1, 30 << 10, 9)).await, Err(TooMany), "half of what the others leave is 105 KiB");
+        let short = asker.ask_long("b", 1, SHORT_BYTES, 9);
+        let other = asker.ask_long("c", 2, 50 << 10, 9);
+        yield_now().await;
+        for left in &first {
+            left.abort();
+        }
+        yield_now().await;
+        assert_eq!(lock(&asker.0.asked).bytes, 130 << 10, "it is on its way, whoever has left");
+        assert_eq!((of(short).await, of(other).await), (Ok(1), Ok(1)));
+        yield_now().await;
+        assert!(asker.is_empty());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_question_goes_on_without_who_asked_first() {
         let asker = Asker::new();
         let first = asker.ask("a", 1, 9);
         yield_now().await;
-        let second = asker.0.ask("a", 2, Instant::now() + Duration::from_secs(9), || async { 9 });
+        let second = asker.0.ask("a", 2, 0, Instant::now() + Duration::from_secs(9), || async { 9 });
         first.abort();
         assert_eq!(second.await, Ok(1));
     }

@@ -1,4 +1,4 @@
-//! Asking memory for the text of several objects at once: reading objects one after the other is mostly waiting for each. Knows no form.
+//! Asking memory for the text of several objects at once: reading objects one after the other is mostly waiting for each.
 
 use std::{hint::black_box, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Stretches of a list, compressed once and shared by all who list the same objects (design §3, "Compressed blocks"). Knows no form and no request.
+//! Stretches of a list, compressed once and shared by all who list the same objects.
 //!
 //! A block holds no object. It has a name made of what is in it: the form that wrote it, the epoch, each object's key and revision. So a block is never
 //! wrong, only unused; where one ends depends on the objects and, after the first few, not on where a list begins, so that pages, namespaces and the next list

@@ -1,4 +1,4 @@
-//! What is written of a resource, always as JSON: an object, an item of a list, what stands around the items, a bookmark, a tree. Knows no encoding.
+//! What is written of a resource, always as JSON: an object, an item of a list, what stands around the items, a bookmark, a tree.
 //!
 //! Each kind of content is a type of its own, which says what is its own; what most have in common is said by [`Parts`]. The calls are resolved when it is
 //! compiled: objects and items are written often.

@@ -1,4 +1,4 @@
-//! Indented JSON and YAML, written while it is sent: a list item by item, an object token by token. Knows no request.
+//! Indented JSON and YAML, written while it is sent: a list item by item, an object token by token.
 //!
 //! What is not written yet costs the pointers of a list and one item; so a client that does not read holds no answer, however large that is.
 

@@ -1,4 +1,4 @@
-//! How content is encoded: as the JSON that it is, or as protobuf made of it. Bodies, lists, watch frames. Knows no kind of content.
+//! How content is encoded: as the JSON that it is, or as protobuf made of it. Bodies, lists, watch frames.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields. Knows nothing of how it is asked for.
+//! Makes a stored value servable once: splices `resourceVersion`, extracts labels and declared fields.
 
 use std::{borrow::Cow, sync::Arc};
 

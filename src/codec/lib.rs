@@ -1,4 +1,4 @@
-//! Stored bytes in, answer bytes out: values made servable once, list envelopes, watch frames. Knows no clock, no socket and no request.
+//! Stored bytes in, answer bytes out: values made servable once, list envelopes, watch frames.
 //!
 //! ```text
 //! etcd value → ingest → Object { tail, labels, fields }        once per write; a protobuf value is read by `proto` first
@@ -10,7 +10,6 @@
 //! ```
 
 mod ahead;
-pub mod append;
 mod autoscaler_v1;
 pub mod blocks;
 mod content;

@@ -1,4 +1,4 @@
-//! A compact list, written while it is sent: what stands before the items, each item, what stands after them. Knows no request.
+//! A compact list, written while it is sent: what stands before the items, each item, what stands after them.
 //!
 //! What is not written yet costs the pointers of a list; so a client that does not read holds no answer, however large that is.
 

@@ -1,4 +1,4 @@
-//! The encodings of answers and what whole JSON documents become in them. Knows no request.
+//! The encodings of answers and what whole JSON documents become in them.
 
 use super::{proto, unencodable::Unencodable};
 use go::{indent, yaml};

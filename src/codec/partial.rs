@@ -1,4 +1,4 @@
-//! The metadata of a stored object, cut out of its bytes, as `PartialObjectMetadata` shows it. Knows nothing of what is around it.
+//! The metadata of a stored object, cut out of its bytes, as `PartialObjectMetadata` shows it.
 
 use std::{borrow::Cow, ops::Range};
 

@@ -1,4 +1,4 @@
-//! Whole lists as runs of blocks: the next list of the same objects is put together without a look at any of them. Knows no object, no form and no request.
+//! Whole lists as runs of blocks: the next list of the same objects is put together without a look at any of them.
 //!
 //! A run holds no block, only the names of a list's blocks in their order. It is known by what the list is of: the form, the epoch and the revision of the cache,
 //! the prefix of the keys, the filter. So it is never wrong, as a block is never wrong; after the next change another one takes its place.

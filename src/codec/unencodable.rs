@@ -1,4 +1,4 @@
-//! All reasons why an object cannot be encoded. Knows no encoding's rules.
+//! All reasons why an object cannot be encoded.
 
 use super::proto::ProtoError;
 use go::yaml::NoYaml;

@@ -1,4 +1,4 @@
-//! Built-ins that are stored in one version and served in another with other members: which, and how each becomes the other. Knows no request.
+//! Built-ins that are stored in one version and served in another with other members: which, and how each becomes the other.
 //!
 //! A row has a function for each direction. Reads go from text to text, each time an object is shown; writes are judged in the version that is stored, as
 //! kube-apiserver judges its internal types, so what was sent goes there first, as a tree.

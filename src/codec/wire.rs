@@ -1,4 +1,4 @@
-//! The protobuf of one served resource, each message made from the JSON that is kept (spec list-watch §4.3). Knows no list that is being written.
+//! The protobuf of one served resource, each message made from the JSON that is kept (spec list-watch §4.3).
 
 use std::sync::Arc;
 

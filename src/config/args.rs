@@ -1,4 +1,4 @@
-//! The command line as typed: names, help texts and defaults, nothing checked. Does not know what a valid combination is.
+//! The command line as typed: names, help texts and defaults, nothing checked.
 
 #![allow(rustdoc::broken_intra_doc_links, reason = "the doc comments are the help texts, where [::1] is an address")]
 
@@ -12,8 +12,9 @@ use super::aggregated::{AggregatedArgs, ManifestsArgs};
 use super::audit::AuditArgs;
 use super::plain::{PlainArgs, Port, port};
 use super::replica::ReplicaArgs;
-use super::tls::{NamedPair, named_pair};
+use super::tls::named_pair;
 use go::duration;
+use server::NamedPair;
 
 /// The program's command line.
 #[derive(Debug, Parser)]
@@ -80,7 +81,7 @@ impl From<LogFormat> for telemetry::LogFormat {
     }
 }
 
-/// Flags of `watchcache serve`. Flags that mean what a kube-apiserver flag means carry its name (design §1).
+/// Flags of `watchcache serve`. Flags that mean what a kube-apiserver flag means carry its name.
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
     /// etcd endpoints, comma separated: http://host:port or https://host:port [default: the embedded store]
@@ -343,6 +344,10 @@ pub(super) struct ServeArgs {
     /// The same for writes
     #[arg(long, default_value_t = 200, value_name = "COUNT", help_heading = "Requests")]
     pub(super) max_mutating_requests_inflight: usize,
+    /// Most memory for open watches, all together, each counted as 10 KiB; above it, watches get 429. One user has at most seven times what is free, and those who have
+    /// more than a thousandth of all leave a quarter to the others. Exempt are system:masters; in bytes, or with Ki, Mi, Gi
+    #[arg(long, default_value = "4Gi", value_parser = bytes, value_name = "BYTES", help_heading = "Requests")]
+    pub(super) watches_bytes_limit: u64,
     /// Longest time after SIGTERM until open requests and streams are cut (Go duration)
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "DURATION", help_heading = "Requests")]
     pub(super) shutdown_timeout: Duration,

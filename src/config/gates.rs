@@ -1,31 +1,24 @@
-//! Features that are off by default, by the names of kube-apiserver's gates. Does not know what they do.
+//! Features that are off by default, by the names of kube-apiserver's gates.
 
-/// What is served only when asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gates {
-    /// `ShardedListAndWatch` (KEP-5866, alpha): the parameter `shardSelector` has an effect.
-    pub sharded_list_and_watch: bool,
-}
+use apiserver::settings::Gates;
 
 const SHARDED_LIST_AND_WATCH: &str = "ShardedListAndWatch";
 
-impl Gates {
-    /// Reads `Name=true` and `Name=false`; the last one of a name counts, and kube-apiserver's prefix `kube:` may stand before it.
-    pub(super) fn read(settings: &[String]) -> Result<Self, String> {
-        let mut gates = Self::default();
-        for setting in settings.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
-            let (name, value) = setting.split_once('=').map_or((setting, None), |(name, value)| (name.trim(), Some(value.trim())));
-            let name = name.strip_prefix("kube:").unwrap_or(name);
-            if name != SHARDED_LIST_AND_WATCH {
-                return Err(format!("--feature-gates: unrecognized feature gate: {name}; there is only {SHARDED_LIST_AND_WATCH}"));
-            }
-            gates.sharded_list_and_watch = match value {
-                Some("true") => true,
-                Some("false") => false,
-                Some(other) => return Err(format!("--feature-gates: invalid value of {name}: {other:?} is not true or false")),
-                None => return Err(format!("--feature-gates: missing bool value for {name}: true or false")),
-            };
+/// Reads `Name=true` and `Name=false`; the last one of a name counts, and kube-apiserver's prefix `kube:` may stand before it.
+pub(super) fn gates(settings: &[String]) -> Result<Gates, String> {
+    let mut gates = Gates::default();
+    for setting in settings.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
+        let (name, value) = setting.split_once('=').map_or((setting, None), |(name, value)| (name.trim(), Some(value.trim())));
+        let name = name.strip_prefix("kube:").unwrap_or(name);
+        if name != SHARDED_LIST_AND_WATCH {
+            return Err(format!("--feature-gates: unrecognized feature gate: {name}; there is only {SHARDED_LIST_AND_WATCH}"));
         }
-        Ok(gates)
+        gates.sharded_list_and_watch = match value {
+            Some("true") => true,
+            Some("false") => false,
+            Some(other) => return Err(format!("--feature-gates: invalid value of {name}: {other:?} is not true or false")),
+            None => return Err(format!("--feature-gates: missing bool value for {name}: true or false")),
+        };
     }
+    Ok(gates)
 }

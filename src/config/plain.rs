@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use http::uri::Authority;
 
-use super::cors::Origins;
+use apiserver::origins::Origins;
+use apiserver::settings::Callers;
 
 /// Flags of the plain listener, and of pages.
 #[derive(Args, Debug)]
@@ -64,17 +65,6 @@ pub(super) fn port(text: &str) -> Result<Port, String> {
             Err(_) => Err("not a port: a number up to 65535, or auto".to_owned()),
         },
     }
-}
-
-/// Whom the plain listener lets in.
-#[derive(Clone, Debug, Default)]
-pub struct Callers {
-    /// Names of the server besides those of loopback, in lower case.
-    pub hosts: Vec<String>,
-    /// Whether it may be called by any address: it listens beyond loopback. A page cannot give its own name an address in `Host`.
-    pub by_address: bool,
-    /// Pages of other origins; none without `--cors-allowed-origins`. They may use the TLS listener too.
-    pub origins: Option<Origins>,
 }
 
 /// Reads the flags; `is_open` says whether there is a plain listener.

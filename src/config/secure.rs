@@ -3,13 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use http::HeaderValue;
-use rustls::CipherSuite;
-
 use auth::authn;
+use http::HeaderValue;
+use server::TlsFiles;
 
 use super::args::ServeArgs;
-use super::tls::{NamedPair, only_tls13, suites};
+use super::tls::{only_tls13, suites};
 use super::{both, store::embedded};
 
 /// The authority of `--write-admin-kubeconfig` in the data directory, and what it signs. Each file has a certificate and its key.
@@ -24,18 +23,8 @@ const CLUSTER_NAMES: [&str; 4] = ["kubernetes", "kubernetes.default", "kubernete
 pub struct SecureListener {
     /// Where it listens; port 0 for one that is free.
     pub address: SocketAddr,
-    /// PEM file: certificate, then intermediates.
-    pub cert_file: PathBuf,
-    /// PEM file: private key.
-    pub key_file: PathBuf,
-    /// Further certificates, for some names.
-    pub named: Vec<NamedPair>,
-    /// Files with the keys of session tickets; the first makes them.
-    pub ticket_keys: Vec<PathBuf>,
-    /// Whether TLS 1.2 is refused.
-    pub only_tls13: bool,
-    /// The suites of TLS 1.2 that may be used; none: all that there are.
-    pub suites: Option<Vec<CipherSuite>>,
+    /// What it speaks with.
+    pub files: TlsFiles,
     /// The header `Strict-Transport-Security` of its answers.
     pub strict_transport: Option<HeaderValue>,
     /// What is made for an administrator; nothing without `--write-admin-kubeconfig`.
@@ -100,12 +89,14 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
             let advertised = advertised(args, service, warnings);
             Ok(Some(SecureListener {
                 address: SocketAddr::new(args.bind_address, port),
-                cert_file,
-                key_file,
-                named: args.tls_sni_cert_key.clone(),
-                ticket_keys: args.tls_session_ticket_key_file.clone(),
-                only_tls13,
-                suites,
+                files: TlsFiles {
+                    cert_file,
+                    key_file,
+                    named: args.tls_sni_cert_key.clone(),
+                    ticket_keys: args.tls_session_ticket_key_file.clone(),
+                    only_tls13,
+                    suites,
+                },
                 strict_transport,
                 admin,
                 advertised,

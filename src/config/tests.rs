@@ -165,7 +165,7 @@ fn an_administrator_gets_what_works_at_once() {
     };
     let own = listener(&[]);
     let admin = own.admin.expect("asked for");
-    assert_eq!((own.cert_file, own.key_file), ("d/server.pem".into(), "d/server.pem".into()));
+    assert_eq!((own.files.cert_file, own.files.key_file), ("d/server.pem".into(), "d/server.pem".into()));
     assert_eq!((admin.server.to_string().as_str(), admin.makes_certificate), ("127.0.0.1:6443", true));
     let cluster = "localhost kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local";
     assert_eq!(admin.names.join(" "), format!("127.0.0.1 ::1 10.0.0.1 {cluster}"));
@@ -175,7 +175,7 @@ fn an_administrator_gets_what_works_at_once() {
     assert_eq!(admin.names.join(" "), format!("127.0.0.1 ::1 fd00::7 10.96.0.1 192.0.2.7 {cluster}"));
     let given = listener(&["--tls-cert-file=c", "--tls-private-key-file=k"]);
     let admin = given.admin.expect("asked for");
-    assert_eq!((given.cert_file, admin.cert_file, admin.makes_certificate), ("c".into(), "c".into(), false));
+    assert_eq!((given.files.cert_file, admin.cert_file, admin.makes_certificate), ("c".into(), "c".into(), false));
     assert_eq!(listener(&["--bind-address=::"]).admin.expect("asked for").server.to_string(), "[::1]:6443");
 }
 

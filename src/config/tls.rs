@@ -1,19 +1,7 @@
 //! Flags about TLS itself: versions, suites and certificates for single names. The names of versions and suites are Go's, as kube-apiserver's are.
 
-use std::path::PathBuf;
-
 use rustls::CipherSuite;
-
-/// A certificate with its key, and the names that clients ask for it by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedPair {
-    /// Those that the flag gives, with `*` for a first label; when there are none, those of the certificate count.
-    pub names: Vec<String>,
-    /// PEM file: certificate, then intermediates.
-    pub cert_file: PathBuf,
-    /// PEM file: private key.
-    pub key_file: PathBuf,
-}
+use server::NamedPair;
 
 /// Reads `CERT,KEY` or `CERT,KEY:NAME,...`, with kube-apiserver's words about what is wrong.
 pub(super) fn named_pair(text: &str) -> Result<NamedPair, String> {

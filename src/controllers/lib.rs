@@ -1,5 +1,5 @@
 //! Background work of a server that is alone on its etcd: compaction, the default namespaces, roles and bindings, the Service by which clients find it,
-//! the status of definitions and the cleanup after them; and of a replica in a group, which shares out its watches. It also finds out whether the server is alone. Knows no HTTP.
+//! the status of definitions and the cleanup after them; and of a replica in a group, which shares out its watches. It also finds out whether the server is alone.
 
 #![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
 

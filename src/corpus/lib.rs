@@ -1,4 +1,4 @@
-//! Runs the fuzz corpus: every file of `tests/corpus/<parser>`, long inputs and mutations of both, through a parser and its law. Knows no parser.
+//! Runs the fuzz corpus: every file of `tests/corpus/<parser>`, long inputs and mutations of both, through a parser and its law.
 //!
 //! `WATCHCACHE_FUZZ_ITERATIONS` says how many mutations each parser gets, `WATCHCACHE_FUZZ_SEED` which; `tests/corpus/README.md` tells how to use it.
 

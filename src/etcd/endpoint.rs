@@ -12,9 +12,9 @@ use proto::watch_client::WatchClient;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Status};
 
-use super::EtcdError;
 use super::config::Address;
 use super::session::Session;
+use super::{EtcdError, PAGE_BYTES};
 
 /// Shortest wait before a failed endpoint is tried again.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
@@ -22,9 +22,12 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// A wait is shortened by up to this share, so that many servers do not return in step.
 const BACKOFF_JITTER: f64 = 0.5;
-/// Largest answer accepted, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than
-/// one page of 10,000 keys.
+/// Largest message of a watch, in bytes: what etcd's Go client accepts (spec list-watch §6.1). gRPC's own default of 4 MiB is less than one page of 10,000
+/// keys.
 const ANSWER_BYTES_LIMIT: usize = i32::MAX as usize;
+/// Largest answer to a read or a write, in bytes: that of a page whose values turn out to be four times as large as those before. A larger page is refused before
+/// any of it is read, and asked for again in smaller ones.
+const READ_BYTES_LIMIT: usize = 4 * PAGE_BYTES;
 /// What hyper, h2, rustls and Linux say of a connection that the peer closed, in small letters.
 const CLOSED: [&str; 4] = ["connection closed", "closed connection", "connection reset", "broken pipe"];
 /// What that means most likely when it comes before the first answer.
@@ -44,7 +47,7 @@ pub(super) struct Connected {
 
 impl Connected {
     pub(super) fn kv(&self) -> KvClient<Channel> {
-        KvClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_LIMIT)
+        KvClient::new(self.channel.clone()).max_decoding_message_size(READ_BYTES_LIMIT)
     }
 
     pub(super) fn watch(&self) -> WatchClient<Channel> {

@@ -14,6 +14,8 @@ const AUTH_FAILED: &str = "etcdserver: authentication failed, invalid user ID or
 const USER_EMPTY: &str = "etcdserver: user name is empty";
 /// etcd's text when we have a user and it wants none; gRPC code FailedPrecondition (`ErrGRPCAuthNotEnabled`).
 const AUTH_NOT_ENABLED: &str = "etcdserver: authentication is not enabled";
+/// What gRPC says of a message that is too large: Go's to whoever sends it, tonic's to whoever sends or reads it.
+const TOO_LARGE: [&str; 2] = ["message larger than max", "message length too large"];
 /// How etcd's own error texts begin; etcd's Go client shows these bare and every other one with its gRPC code.
 const ETCD_PREFIX: &str = "etcdserver: ";
 
@@ -36,6 +38,9 @@ pub enum EtcdError {
     /// etcd refuses our user, password, token or certificate: a human must look.
     #[error("{0}")]
     Unauthenticated(String),
+    /// The answer has more bytes than gRPC brings: ask for less. Repeating is useless.
+    #[error("{0}")]
+    TooLarge(String),
     /// Anything else, among it answers that break the protocol: not expected, log it.
     #[error("{0}")]
     Other(String),
@@ -79,6 +84,9 @@ fn classify(status: Code, message: &str, cause: Option<&str>) -> EtcdError {
         (Code::Unauthenticated | Code::PermissionDenied, _)
         | (Code::InvalidArgument, AUTH_FAILED | USER_EMPTY)
         | (Code::FailedPrecondition, AUTH_NOT_ENABLED) => EtcdError::Unauthenticated(message.to_owned()),
+        (Code::OutOfRange | Code::ResourceExhausted, _) if TOO_LARGE.iter().any(|text| message.contains(text)) => {
+            EtcdError::TooLarge(message.to_owned())
+        }
         _ => EtcdError::Other(with_cause(message, cause)),
     }
 }
@@ -156,7 +164,10 @@ mod tests {
     #[test]
     fn out_of_range_alone_is_not_compacted() {
         let text = "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes";
-        check(Code::OutOfRange, text, None, &EtcdError::Other(text.into()));
+        check(Code::OutOfRange, text, None, &EtcdError::TooLarge(text.into()));
+        check(Code::OutOfRange, "of range", None, &EtcdError::Other("of range".into()));
+        let text = "grpc: trying to send message larger than max (3000000000 vs. 2147483647)";
+        check(Code::ResourceExhausted, text, None, &EtcdError::TooLarge(text.into()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod endpoint;
 mod error;
 #[cfg(test)]
 mod live_test;
+mod pages;
 mod range;
 mod rotation;
 mod session;
@@ -26,6 +27,7 @@ use tonic::Code;
 
 pub use config::{ConfigError, EtcdConfig};
 pub use error::EtcdError;
+pub use pages::{PAGE_BYTES, PAGE_GROWTH, PAGE_KEYS_FIRST, PAGE_KEYS_MAX, Pages};
 pub use range::{Header, KeyValue, RangeAnswer, RangeRequest, RangeStream};
 pub use txn::{Outcome, Versioned};
 pub use watch::{WatchKind, WatchMessage, WatchReceiver, WatchSender};

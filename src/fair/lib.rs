@@ -1,7 +1,10 @@
 //! Turns at work of which only so much is done at a time. Each asker has a queue of its own, and turns go round among the queues: who asks for much waits
 //! behind what it has asked for itself, and nobody else does.
 //!
-//! The asker is that of the task ([`asked_by`]), so what waits deep inside of a request need not be told whose it is.
+//! The asker is that of the task ([`asked_by`]), so what waits deep inside of a request need not be told whose it is. What is not waited for is given in
+//! [`Shares`].
+
+mod shares;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,6 +13,8 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+
+pub use shares::{Leaves, Share, Shares};
 
 tokio::task_local! {
     static ASKER: Arc<str>;
@@ -21,7 +26,8 @@ pub async fn asked_by<T>(asker: Arc<str>, work: impl Future<Output = T>) -> T {
 }
 
 /// The asker of this task; the empty name is the server itself.
-fn asker() -> Arc<str> {
+#[must_use]
+pub fn asker() -> Arc<str> {
     ASKER.try_with(Arc::clone).unwrap_or_else(|_| "".into())
 }
 

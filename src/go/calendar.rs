@@ -1,4 +1,4 @@
-//! Days and dates of the Gregorian calendar. Knows no clock.
+//! Days and dates of the Gregorian calendar.
 
 /// Days from 1970-01-01 in the Gregorian calendar, counted in years that begin in March.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Go's duration syntax (`1h30m`, `1.5s`, `100ms`), as flags and the `timeout` query parameter use it. Knows no flag.
+//! Go's duration syntax (`1h30m`, `1.5s`, `100ms`), as flags and the `timeout` query parameter use it.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! What Go does to text, because the API's bytes and messages are made that way: quotes, JSON, YAML, numbers, times, durations, URLs, media types, regular expressions.
-//! Knows no resource, no request and no clock.
 
 pub mod calendar;
 pub mod duration;

@@ -1,4 +1,4 @@
-//! Quantities in the form in which Kubernetes writes them: `0.5` is `500m`, `1024Mi` is `1Gi`. Knows no resource.
+//! Quantities in the form in which Kubernetes writes them: `0.5` is `500m`, `1024Mi` is `1Gi`.
 
 /// A text that is no quantity.
 pub const FORMAT: &str = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

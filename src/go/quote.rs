@@ -1,4 +1,4 @@
-//! Strings in quotes as Go prints them, because the API's messages and tokens are made that way. Knows no message.
+//! Strings in quotes as Go prints them, because the API's messages and tokens are made that way.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Times as Go's `time.Parse` reads and `metav1.Time` writes them. Knows no clock.
+//! Times as Go's `time.Parse` reads and `metav1.Time` writes them.
 
 use super::{
     calendar::{civil, days, month_days},

@@ -1,4 +1,4 @@
-//! Points in time as RFC 3339 writes them, as `metav1.Time` and `MicroTime` have them. Knows no clock.
+//! Points in time as RFC 3339 writes them, as `metav1.Time` and `MicroTime` have them.
 
 use crate::calendar::civil;
 

@@ -1,4 +1,4 @@
-//! JSON as the YAML that kube-apiserver prints: what `sigs.k8s.io/yaml` 1.6 makes of it with `go.yaml.in/yaml/v2` 2.4. Knows no object and no request.
+//! JSON as the YAML that kube-apiserver prints: what `sigs.k8s.io/yaml` 1.6 makes of it with `go.yaml.in/yaml/v2` 2.4.
 //!
 //! kube-apiserver writes an object as JSON, has go-yaml read that as YAML, and prints what was read: keys in go-yaml's order, lines folded after 80
 //! characters, quotes where YAML 1.1 would see something else than a string. What go-yaml cannot read has no YAML there either

@@ -1,4 +1,4 @@
-//! What a client may have, and what happens on its connection. Knows no frame.
+//! What a client may have, and what happens on its connection.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
@@ -14,7 +14,7 @@ pub struct Limits {
     pub stream_window: u32,
     /// The same for all bodies.
     pub connection_window: u32,
-    /// Streams that it may break by its faults.
+    /// Streams that it may break by its faults, beside those that end as they should.
     pub faults_max: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Frames: their heads, how they are put together from the bytes that come, and how ours are written (RFC 9113 §4, §6). Knows no stream.
+//! Frames: their heads, how they are put together from the bytes that come, and how ours are written (RFC 9113 §4, §6).
 
 use crate::{Code, Fault};
 

@@ -1,4 +1,4 @@
-//! Blocks of headers: a request from one, and one from an answer (RFC 9113 §8). Knows no stream.
+//! Blocks of headers: a request from one, and one from an answer (RFC 9113 §8).
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version,

@@ -1,5 +1,4 @@
-//! Header compression of HTTP/2 (RFC 7541), for a server. Reads with a dynamic table, as clients expect; writes without one. Knows no frame and no meaning
-//! of a field.
+//! Header compression of HTTP/2 (RFC 7541), for a server. Reads with a dynamic table, as clients expect; writes without one.
 
 mod huffman;
 mod table;

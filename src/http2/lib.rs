@@ -1,5 +1,5 @@
 //! HTTP/2 as the server of one connection sees it (RFC 9113): bytes come in, events come out, and what is to be written is appended to a buffer of the
-//! caller. Knows no socket, no clock and no task.
+//! caller.
 //!
 //! [`Server`] is the connection, [`hpack`] its header compression (RFC 7541). Push, priorities and `CONNECT` are not spoken: a server need not.
 

@@ -1,4 +1,4 @@
-//! What the client has announced of itself (RFC 9113 §6.5). Knows no stream.
+//! What the client has announced of itself (RFC 9113 §6.5).
 
 use crate::{Code, Fault, frame, window};
 

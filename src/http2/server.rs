@@ -51,6 +51,7 @@ pub struct Server<T> {
     /// The newest one that the client has begun.
     last: u32,
     recent: Recent,
+    /// Streams that the client has broken; each that has ended as it should makes up for one.
     faults: u32,
     wasted: Wasted,
     goodbye: Goodbye,
@@ -256,7 +257,10 @@ impl<T> Server<T> {
         }
         let request = match request {
             Block::Good(request) => request,
-            Block::Malformed => return self.broken(stream, Code::PROTOCOL_ERROR, out),
+            Block::Malformed => {
+                self.wasted.add::<()>()?;
+                return self.broken(stream, Code::PROTOCOL_ERROR, out);
+            }
             Block::TooLarge => {
                 headers::write_answer(stream, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &HeaderMap::new(), true, self.tells(), out);
                 self.ended(stream, !is_end, out);
@@ -266,6 +270,7 @@ impl<T> Server<T> {
         let left = headers::content_length(request.headers());
         // It says what cannot be, or what does not come.
         if left.is_none() && request.headers().contains_key(CONTENT_LENGTH) || is_end && left.is_some_and(|left| left > 0) {
+            self.wasted.add::<()>()?;
             return self.broken(stream, Code::PROTOCOL_ERROR, out);
         }
         self.wasted.make_up();
@@ -454,6 +459,7 @@ impl<T> Server<T> {
             self.remove(stream);
             self.ended(stream, is_open, out);
         }
+        self.faults = self.faults.saturating_sub(u32::from(!is_open));
         own.into_kept()
     }
 

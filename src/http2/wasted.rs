@@ -1,4 +1,4 @@
-//! Blocks of headers that become no request: refused streams, streams that have ended, blocks that are too long, what comes after a goodbye. Each is work, and nobody who
+//! Blocks of headers that become no request: refused streams, streams that have ended, blocks that are too long or malformed, what comes after a goodbye. Each is work, and nobody who
 //! means it sends many.
 
 use crate::{Code, Fault};

@@ -1,4 +1,4 @@
-//! Windows: how much may still be sent, and how much may still come (RFC 9113 §5.2, §6.9). Knows no frame.
+//! Windows: how much may still be sent, and how much may still come (RFC 9113 §5.2, §6.9).
 
 /// What a window begins with, of a connection always and of a stream until something else is announced (RFC 9113 §6.9.2).
 pub(crate) const FIRST: u32 = 65_535;

@@ -1,4 +1,4 @@
-//! What is wrong with one field of an object or of options, in the words of the API (spec api-surface §9.3). Knows no HTTP and no object.
+//! What is wrong with one field of an object or of options, in the words of the API (spec api-surface §9.3).
 
 use std::collections::HashSet;
 

@@ -1,5 +1,4 @@
-//! Which keys and values of labels are legal, which texts are DNS names, and what is said of the others (spec api-surface §5.4, list-watch §7.1). Knows no
-//! object and no selector.
+//! Which keys and values of labels are legal, which texts are DNS names, and what is said of the others (spec api-surface §5.4, list-watch §7.1).
 
 /// Bytes of a name part, of a label's value and of a DNS label.
 const NAME_BYTES_MAX: usize = 63;

@@ -1,4 +1,4 @@
-//! Ranges of etcd's keys. Knows no resource.
+//! Ranges of etcd's keys.
 
 /// A half-open range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The parsed CustomResourceDefinitions: each is parsed once per write, not once per snapshot. Knows no cacher and nothing of what is served.
+//! The parsed CustomResourceDefinitions: each is parsed once per write, not once per snapshot.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! Which resources are served now and by which cacher: built-ins at start, custom resources as their definitions come, change and go.
 //!
-//! Readers look at an immutable [`ServedResources`]; one task replaces it whole. Knows no HTTP.
+//! Readers look at an immutable [`ServedResources`]; one task replaces it whole.
 
 #![allow(missing_docs, reason = "the program is its only user: a comment stands where it says more than the name")]
 
@@ -146,8 +146,7 @@ impl Registry {
         self.offer = offer;
     }
 
-    /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins (design §3 "Warm
-    /// start"). Tries until etcd answers.
+    /// Reads the definitions from etcd before the feed begins, so that custom resources are loaded as far back as built-ins. Tries until etcd answers.
     pub async fn learn_definitions(&mut self, etcd: &Etcd, prefix: &str) {
         let Some((handle, metrics)) = self.cachers.get(&Catalogue::definitions().storage.id) else { return };
         let Ok(loaded) = load(etcd, (&handle.storage, None), prefix, LoadAt::Newest, metrics).await else { return };

@@ -1,4 +1,4 @@
-//! Requests looked at before they wait for the writer: what is missing, too much or contradictory in itself. Knows nothing of what is stored.
+//! Requests looked at before they wait for the writer: what is missing, too much or contradictory in itself.
 //!
 //! The checks, their order and their holes are those of etcd's `server/etcdserver/api/v3rpc/key.go`.
 

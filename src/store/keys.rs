@@ -1,4 +1,4 @@
-//! Key ranges as etcd writes them. Knows nothing of what is stored.
+//! Key ranges as etcd writes them.
 
 use std::ops::Bound;
 

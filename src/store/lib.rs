@@ -1,4 +1,4 @@
-//! The embedded store: etcd's own gRPC API over redb, for one node. Knows no object, no Kubernetes and none of our other rooms.
+//! The embedded store: etcd's own gRPC API over redb, for one node.
 //!
 //! ```text
 //! request → service (check) → published snapshot                      → answer

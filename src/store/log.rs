@@ -1,4 +1,4 @@
-//! The tables on disk, and how a change is written into one. Knows no request.
+//! The tables on disk, and how a change is written into one.
 
 use bytes::Bytes;
 use redb::{ReadableTable, TableDefinition};

@@ -1,4 +1,4 @@
-//! Requests that etcd refuses, with etcd's own gRPC codes and texts. Knows no storage and no request.
+//! Requests that etcd refuses, with etcd's own gRPC codes and texts.
 
 use std::io::ErrorKind;
 use std::sync::Arc;

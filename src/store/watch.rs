@@ -1,4 +1,4 @@
-//! One watch: what it wants, how far it is, and the next piece of history for it. Knows no stream and waits for nothing.
+//! One watch: what it wants, how far it is, and the next piece of history for it.
 
 use proto::KeyValue;
 

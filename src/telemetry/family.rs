@@ -1,4 +1,4 @@
-//! Families of metrics that forget the series of what is gone, whatever other labels those have. Knows no family by its name.
+//! Families of metrics that forget the series of what is gone, whatever other labels those have.
 
 use std::{collections::HashMap, fmt::Debug};
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use client::{Connector, deepest};
+use fair::Share;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use http::Uri;
@@ -18,7 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use super::replay::Replay;
 use super::upstream::{HEADER_BYTES_MAX, IDLE_TIMEOUT};
 
-/// What upstream may send of one answer before it is read; as much as one of our own streams may hold (design §8).
+/// What upstream may send of one answer before it is read; as much as one of our own streams may hold.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// The same of a whole connection: that all of its streams stand still holds up none of them.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 256;
@@ -73,25 +74,28 @@ impl Streams {
     }
 }
 
-/// One of the streams of a line.
+/// One of the streams of a line, and that it is its client's.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Streams>);
+pub(crate) struct Place {
+    streams: Arc<Streams>,
+    _share: Share,
+}
 
 impl Place {
-    pub(crate) fn take(streams: &Arc<Streams>) -> Place {
+    pub(crate) fn take(streams: &Arc<Streams>, share: Share) -> Place {
         streams.open.fetch_add(1, Ordering::Relaxed);
-        Place(Arc::clone(streams))
+        Place { streams: Arc::clone(streams), _share: share }
     }
 
     /// Its stream was ended before its end.
     pub(crate) fn was_reset(&self) {
-        self.0.reset.fetch_add(1, Ordering::Relaxed);
+        self.streams.reset.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.streams.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -121,7 +125,7 @@ where
     }
 
     /// A place, and the connection to wait for: the one there is, if it can still be used.
-    pub(crate) fn take(&mut self, connector: &Connector, server: &Uri) -> (Connecting<B>, Place) {
+    pub(crate) fn take(&mut self, connector: &Connector, server: &Uri, share: Share) -> (Connecting<B>, Place) {
         self.used = Instant::now();
         let usable = self.connection.clone().filter(|connection| match connection.peek() {
             None => true,
@@ -138,7 +142,7 @@ where
             made.boxed().shared()
         });
         self.connection = Some(connection.clone());
-        (connection, Place::take(&self.streams))
+        (connection, Place::take(&self.streams, share))
     }
 
     /// Lets go of a connection that nobody has used for a while.

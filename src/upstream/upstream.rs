@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use client::{Authorization, Connector, Kubeconfig, Versions, deepest};
+use fair::{Leaves, Share, Shares};
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode, Uri};
 use http_body::{Frame, SizeHint};
@@ -34,6 +35,14 @@ const STREAMS_MAX: usize = 240;
 const TRIES_MAX: u32 = 4;
 /// Connections.
 const LINES_MAX: usize = 64;
+/// Requests under way on connections that are shared, and as many on connections of their own. A client has at most seven times what is free of them, and what lasts
+/// leaves a quarter free.
+const PLACES_MAX: usize = LINES_MAX * STREAMS_MAX;
+/// All requests of nobody together have this part of the latter.
+const NOBODYS_PART: usize = 10;
+/// Connections that files are reserved for: those that requests share, and of those that have one of their own (upgrades, and requests of nobody) as many as there
+/// are on a busy day. To reserve one for each place would leave clients half of the usual 20,000 files.
+pub const CONNECTIONS_RESERVED: usize = LINES_MAX + 1_024;
 /// A connection without requests is closed after this time (Go's default for its clients).
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Headers of an answer over HTTP/1.1, and their bytes.
@@ -52,7 +61,7 @@ pub enum UpstreamError {
     /// Nothing was sent: the path leads nowhere, or past upstream.
     #[error("the path cannot be handed on: {0}")]
     BadTarget(&'static str),
-    /// Nothing was sent: as many requests are under way as may be.
+    /// Nothing was sent: as many requests are under way as may be, or as this client may have.
     #[error("too many requests are handed on at once")]
     TooMany,
     /// Nothing was sent: this client has given up too many requests lately.
@@ -63,10 +72,12 @@ pub enum UpstreamError {
 /// Who asks, as far as it matters for the way there.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
-    /// Who is charged for what is given up: a user's name, or the address of who has none.
+    /// Who is charged for what is under way and what is given up: a user's name, or the address of who has none.
     pub name: &'a str,
     /// Nobody is named to upstream.
     pub is_nobody: bool,
+    /// The answer has no end of its own.
+    pub is_long: bool,
 }
 
 /// Upstream's answer.
@@ -115,6 +126,10 @@ pub struct Upstream<B> {
     single: legacy::Client<Connector, Replay<B>>,
     /// Of the former.
     singles: Arc<Streams>,
+    /// Whose the requests are: on connections that are shared, on their own, and of these nobody's.
+    shared: Arc<Shares>,
+    apart: Arc<Shares>,
+    nobodys: Arc<Shares>,
     /// What is under way on connections that take no more requests.
     retired: Mutex<Vec<Arc<Streams>>>,
     given_up: Arc<GivenUp>,
@@ -146,6 +161,9 @@ where
             connector_apart: at.connector(Versions::Http1)?,
             single: client(at.connector(Versions::Http1)?),
             singles: Arc::default(),
+            shared: Shares::new(PLACES_MAX),
+            apart: Shares::new(PLACES_MAX - PLACES_MAX / NOBODYS_PART),
+            nobodys: Shares::new(PLACES_MAX / NOBODYS_PART),
             retired: Mutex::default(),
             given_up: Arc::default(),
             believed: AtomicBool::new(false),
@@ -209,7 +227,8 @@ where
         };
         let (mut request, mut tries) = (with(body), 0);
         let (mut response, place) = loop {
-            let Unanswered { error, is_unread } = match self.once(request, is_apart, &owner).await {
+            let share = self.share(client, is_apart, wants_upgrade)?;
+            let Unanswered { error, is_unread } = match self.once(request, is_apart, share, &owner).await {
                 Ok(answer) => break answer,
                 Err(unanswered) => unanswered,
             };
@@ -228,12 +247,18 @@ where
     }
 
     /// Sends it over a line, or apart; or apart because upstream speaks no HTTP/2.
-    async fn once(&self, request: Request<Replay<B>>, is_apart: bool, owner: &Owner) -> Result<(Response<Incoming>, Place), Unanswered> {
+    async fn once(
+        &self,
+        request: Request<Replay<B>>,
+        is_apart: bool,
+        share: Share,
+        owner: &Owner,
+    ) -> Result<(Response<Incoming>, Place), Unanswered> {
         let lost = |error| Unanswered { error, is_unread: false };
         let place = if is_apart {
-            self.apart().map_err(lost)?
+            Place::take(&self.singles, share)
         } else {
-            let (connecting, place) = self.line().map_err(lost)?;
+            let (connecting, place) = self.line(share).map_err(lost)?;
             match connecting.await.map_err(|why| lost(UpstreamError::Unreachable(why)))? {
                 Connection::Http1(_) => place,
                 Connection::Http2(mut sender) => {
@@ -282,16 +307,19 @@ where
         format!("{}{path}", self.at.server()).parse().map_err(|_| UpstreamError::BadTarget("it is too long"))
     }
 
-    /// A place for a request that has a connection of its own.
-    fn apart(&self) -> Result<Place, UpstreamError> {
-        if self.singles.open() >= LINES_MAX * STREAMS_MAX {
-            return Err(UpstreamError::TooMany);
-        }
-        Ok(Place::take(&self.singles))
+    /// What a request takes of what all clients may have under way.
+    fn share(&self, client: Client<'_>, is_apart: bool, wants_upgrade: bool) -> Result<Share, UpstreamError> {
+        let shares = match (client.is_nobody, is_apart) {
+            (true, _) => &self.nobodys,
+            (false, true) => &self.apart,
+            (false, false) => &self.shared,
+        };
+        let leaves = if client.is_long || wants_upgrade { Leaves::Quarter } else { Leaves::Nothing };
+        shares.take(client.name, 1, leaves).ok_or(UpstreamError::TooMany)
     }
 
     /// The connection with the fewest streams, or a new one while there may be more.
-    fn line(&self) -> Result<(Connecting<B>, Place), UpstreamError> {
+    fn line(&self, share: Share) -> Result<(Connecting<B>, Place), UpstreamError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter_mut().for_each(Line::rest);
         self.retire(&mut lines);
@@ -309,7 +337,7 @@ where
                 lines.len() - 1
             }
         };
-        Ok(lines[number].take(&self.connector, &self.at.url("")))
+        Ok(lines[number].take(&self.connector, &self.at.url(""), share))
     }
 
     /// Lets those take no more requests on which many streams were reset. What is under way on them goes on.
@@ -383,164 +411,4 @@ impl Drop for Body {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use client::testing::{Reaction, Server};
-    use http_body_util::{BodyExt, Full};
-    use tokio::time::{sleep, timeout};
-
-    use super::*;
-    use crate::patience::GIVEN_UP_MAX;
-
-    const BODY: Bytes = Bytes::from_static(b"abc");
-    const SOON: Duration = Duration::from_secs(30);
-    const JANE: Client<'_> = Client { name: "jane", is_nobody: false };
-    const JOE: Client<'_> = Client { name: "joe", is_nobody: false };
-
-    async fn server(protocols: &[&[u8]]) -> Server {
-        Server::speaking(protocols, |asked| Reaction::Answer(200, "text/plain", asked.body.clone())).await
-    }
-
-    fn upstream(server: &Server) -> Arc<Upstream<Full<Bytes>>> {
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        file.write_all(server.kubeconfig("").as_bytes()).expect("written");
-        let at = Kubeconfig::read("--upstream-kubeconfig", file.path()).expect("a kubeconfig");
-        Arc::new(Upstream::new(Settings { at, manner: Manner::FrontProxy }).expect("an upstream"))
-    }
-
-    async fn echoed(upstream: &Upstream<Full<Bytes>>) -> Result<Bytes, String> {
-        let request = Request::builder().uri("/a").body(Full::new(BODY)).expect("a request");
-        let answer = upstream.send(request, JANE).await.map_err(|error| error.to_string())?;
-        Ok(answer.response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes())
-    }
-
-    /// As many come at once as one connection takes, and a few of them leave: nobody is refused, and nobody makes a connection of his own.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_crowd_waits_for_one_connection() {
-        let server = server(&[b"h2", b"http/1.1"]).await;
-        for round in 1..=20 {
-            let upstream = upstream(&server);
-            let crowd: Vec<_> = (0..STREAMS_WANTED as u64)
-                .map(|nth| {
-                    let upstream = Arc::clone(&upstream);
-                    let patience = if nth % 8 == 0 { Duration::from_micros(round * nth * 10) } else { SOON };
-                    tokio::spawn(async move {
-                        sleep(Duration::from_micros(round * nth)).await;
-                        timeout(patience, echoed(&upstream))
-                            .await
-                            .unwrap_or_else(|_| if patience < SOON { Ok(BODY) } else { Err("no answer".to_owned()) })
-                    })
-                })
-                .collect();
-            for one in crowd {
-                assert_eq!(one.await.expect("no panic"), Ok(BODY));
-            }
-            assert_eq!(server.connections() as u64, round);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_lost_connection_is_made_anew() {
-        let server = server(&[b"h2"]).await;
-        let upstream = upstream(&server);
-        for lost in 1..=5 {
-            assert_eq!((echoed(&upstream).await, server.connections()), (Ok(BODY), lost));
-            server.cut();
-            // What is sent before the end is known is lost.
-            while server.connections() == lost {
-                let _ = echoed(&upstream).await;
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn an_upstream_of_http1_is_asked_in_its_way() {
-        let server = server(&[b"http/1.1"]).await;
-        let upstream = upstream(&server);
-        for _ in 0..5 {
-            assert_eq!(echoed(&upstream).await, Ok(BODY));
-        }
-        // One to find out, one to ask on.
-        assert_eq!(server.connections(), 2);
-    }
-
-    #[tokio::test]
-    async fn nobody_there_is_found_again_and_again() {
-        let server = server(&[b"h2"]).await;
-        let upstream = upstream(&server);
-        drop(server);
-        for _ in 0..3 {
-            assert!(echoed(&upstream).await.is_err_and(|why| why.contains("refused")));
-        }
-    }
-
-    fn asked() -> Request<Full<Bytes>> {
-        Request::builder().uri("/a").body(Full::new(BODY)).expect("a request")
-    }
-
-    fn open(upstream: &Upstream<Full<Bytes>>) -> usize {
-        upstream.lines.lock().expect("no panic").iter().map(Line::streams).sum()
-    }
-
-    /// Each takes a while; all of those who have asked leave at once.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_is_given_up_keeps_its_place_until_upstream_is_done() {
-        let server = Server::speaking(&[b"h2"], |asked| {
-            Reaction::After(Duration::from_millis(700), Box::new(Reaction::Answer(200, "text/plain", asked.body.clone())))
-        })
-        .await;
-        let upstream = upstream(&server);
-        let crowd: Vec<_> = (0..100)
-            .map(|_| {
-                let upstream = Arc::clone(&upstream);
-                tokio::spawn(async move { timeout(Duration::from_millis(300), upstream.send(asked(), JANE)).await.is_ok() })
-            })
-            .collect();
-        for one in crowd {
-            assert!(!one.await.expect("no panic"), "it was given up");
-        }
-        assert_eq!(open(&upstream), 100, "upstream is at work on them");
-        let patience = Instant::now() + SOON;
-        while open(&upstream) > 0 && Instant::now() < patience {
-            sleep(Duration::from_millis(20)).await;
-        }
-        assert_eq!((open(&upstream), server.asked().len()), (0, 100), "each has ended");
-        assert!(upstream.lines.lock().expect("no panic").iter().all(|line| !line.is_worn()));
-    }
-
-    /// Answers without an end can only be reset.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn resets_wear_no_connection_out() {
-        let server = Server::speaking(&[b"h2"], |_| Reaction::Giant).await;
-        let upstream = upstream(&server);
-        let of_joe = upstream.send(asked(), JOE).await.expect("an answer");
-        let has_worn = || upstream.lines.lock().expect("no panic").iter().any(Line::is_worn);
-        // Each of somebody else: nobody has to pause.
-        let patience = Instant::now() + SOON * 4;
-        for nth in 0.. {
-            if has_worn() || Instant::now() > patience {
-                break;
-            }
-            let name = nth.to_string();
-            drop(upstream.send(asked(), Client { name: &name, is_nobody: false }).await.expect("an answer"));
-        }
-        assert!(has_worn());
-        let more = upstream.send(asked(), JOE).await.expect("an answer");
-        assert!(!has_worn() && !upstream.retired.lock().expect("no panic").is_empty(), "it takes no more requests");
-        let mut body = of_joe.response.into_body();
-        assert!(body.frame().await.is_some_and(|frame| frame.is_ok()), "what is under way on it goes on");
-        drop((more, body));
-    }
-
-    #[tokio::test]
-    async fn who_has_given_up_too_much_pauses_and_others_do_not() {
-        let server = server(&[b"h2"]).await;
-        let upstream = upstream(&server);
-        (0..GIVEN_UP_MAX * 4).for_each(|_| upstream.given_up.count("jane", Instant::now()));
-        let refused = upstream.send(asked(), JANE).await;
-        assert!(matches!(refused, Err(UpstreamError::GivenUp(pause)) if pause > Duration::from_secs(10)), "{refused:?}");
-        assert_eq!(server.connections(), 0, "upstream hears nothing of it");
-        upstream.send(asked(), JOE).await.expect("an answer");
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@
 
 PEERS has etcd and the kube-apiserver of RELEASE (1.37.2). Starts both and a replica (the program WATCHCACHE) on loopback: PORT (default 21230) and the four after
 it. Objects are made by `schema.py golden` and written into etcd as that kube-apiserver stores them; every stored resource is then asked for on both sides: a list and
-an object as JSON, protobuf, metadata and Table, and a watch. Prints what differs, and which requests the replica has handed on. Ends with 1 when anything differs.
+an object as JSON, protobuf, metadata and Table, and a watch; and as five other users: a list, an object and a watch as JSON. Prints what differs, and which requests the replica has handed on. Ends with 1 when anything differs.
 """
 
 import base64
@@ -38,8 +38,11 @@ FORMS = {
 CONTEXT = ssl._create_unverified_context()
 
 
-def ask(port, path, accept="application/json", method="GET", body=None, timeout=30, kind="application/json"):
-    headers = {"Authorization": "Bearer admintoken", "Accept": accept, "User-Agent": "minors", "Content-Type": kind}
+ADMIN = {"Authorization": "Bearer admintoken"}
+
+
+def ask(port, path, accept="application/json", method="GET", body=None, timeout=30, kind="application/json", who=ADMIN):
+    headers = {**who, "Accept": accept, "User-Agent": "minors", "Content-Type": kind}
     request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers, method=method, data=body)
     try:
         with urllib.request.urlopen(request, context=CONTEXT, timeout=timeout) as answer:
@@ -90,7 +93,7 @@ def start(children, peers, ours, there, flags):
     subprocess.run(["openssl", "req", "-new", "-key", f"{there}/proxy.key", "-subj", "/CN=front-proxy", "-out", f"{there}/proxy.csr"], check=True)
     subprocess.run(["openssl", "x509", "-req", "-in", f"{there}/proxy.csr", "-CA", f"{there}/ca.crt", "-CAkey", f"{there}/ca.key", "-CAcreateserial", "-days", "9",
                     "-extfile", f"{there}/ext", "-out", f"{there}/proxy.crt"], check=True, stderr=subprocess.DEVNULL)
-    (there / "tokens.csv").write_text('admintoken,admin,1,"system:masters"\n')
+    (there / "tokens.csv").write_text('admintoken,admin,1,"system:masters"\nviewtoken,viewer,3,viewers\nnodetoken,system:node:n,4,"system:nodes"\n')
     url, peer = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{PEER}"
     log = lambda name: open(there / f"{name}.log", "wb")
     children.append(subprocess.Popen([f"{peers}/etcd", "--data-dir", f"{there}/etcd", "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer,
@@ -107,7 +110,8 @@ def start(children, peers, ours, there, flags):
     wait(KUBE, children[-1])
     children.append(subprocess.Popen(
         [ours, "serve", *common, "--secure-port", str(OURS), "--bind-address", "127.0.0.1", "--tls-cert-file", f"{there}/certs/apiserver.crt",
-         "--tls-private-key-file", f"{there}/certs/apiserver.key", "--service-account-key-file", f"{there}/accounts.key", "--authorization-mode", "RBAC", "--upstream-server", f"https://127.0.0.1:{KUBE}",
+         "--tls-private-key-file", f"{there}/certs/apiserver.key", "--service-account-key-file", f"{there}/accounts.key", "--service-account-issuer", "https://kubernetes.default.svc",
+         "--authorization-mode", "RBAC", "--upstream-server", f"https://127.0.0.1:{KUBE}",
          "--upstream-cafile", f"{there}/certs/apiserver.crt", "--proxy-client-cert-file", f"{there}/proxy.crt", "--proxy-client-key-file", f"{there}/proxy.key"],
         stdout=log("ours"), stderr=subprocess.STDOUT))
     wait(OURS, children[-1])
@@ -198,6 +202,7 @@ def main():
             for line in ask(OURS, "/metrics")[1].decode().splitlines():
                 if line.startswith(("watchcache_handed_on_requests_total", "watchcache_undecodable_objects")) and not line.endswith(" 0"):
                     print(line)
+            compare_others(wrong, same)
             wrong["rewritten"] += rewrite()
             print(f"{release}: the same {dict(same)}, not {dict(wrong)}")
             if os.environ.get("KEEP"):
@@ -223,14 +228,54 @@ def compare():
                 else:
                     wrong[form] += 1
                     told(path, form, theirs, mine)
-        path = f"{version}/{name}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
-        theirs, mine = (sorted(line for line in ask(port, path)[1].splitlines() if b'"BOOKMARK"' not in line) for port in (KUBE, OURS))
-        if theirs == mine:
-            same["watch"] += 1
-        else:
-            wrong["watch"] += 1
-            told(path, "watch", (200, b"\n".join(theirs)), (200, b"\n".join(mine)))
+        compare_watch(f"{version}/{name}", "watch", ADMIN, wrong, same)
     return wrong, same
+
+
+def compare_watch(path, form, who, wrong, same):
+    path += "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
+
+    def watched(port):
+        status, body = ask(port, path, who=who)
+        return status, b"\n".join(sorted(line for line in body.splitlines() if b'"BOOKMARK"' not in line))
+
+    theirs, mine = watched(KUBE), watched(OURS)
+    (same if theirs == mine else wrong)[form] += 1
+    if theirs != mine:
+        told(path, form, theirs, mine)
+
+
+def others():
+    """Five users besides the administrator, who may different things, and their headers."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view-all"}
+    rules = [{"apiGroups": ["", "apps", "autoscaling", "storage.k8s.io"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    subjects = [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "viewers"}, {"kind": "ServiceAccount", "name": "other", "namespace": "default"}]
+    for path, made in (
+        ("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "other"}}),
+        (f"{rbac}/clusterroles", {"metadata": {"name": "view-all"}, "rules": rules}),
+        (f"{rbac}/clusterrolebindings", {"metadata": {"name": "view-all"}, "roleRef": role, "subjects": subjects}),
+    ):
+        status, answer = ask(KUBE, path, method="POST", body=json.dumps(made).encode())
+        if status != 201:
+            sys.exit(f"{path}: {status} {answer}")
+    wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = json.loads(ask(KUBE, "/api/v1/namespaces/default/serviceaccounts/other/token", method="POST", body=json.dumps(wanted).encode())[1])["status"]["token"]
+    time.sleep(2)
+    bearer = lambda token: {"Authorization": f"Bearer {token}"}
+    return {"nobody": {}, "viewer": bearer("viewtoken"), "account": bearer(token), "node": bearer("nodetoken"), "impersonated": {**ADMIN, "Impersonate-User": "jane"}}
+
+
+def compare_others(wrong, same):
+    for user, who in others().items():
+        for version, name, _, namespaced in resources():
+            for path in (f"{version}/{name}", f"{version}/{'namespaces/default/' if namespaced else ''}{name}/filled"):
+                theirs, mine = ask(KUBE, path, who=who), ask(OURS, path, who=who)
+                is_same = without_revision(theirs, path.endswith(f"/{name}")) == without_revision(mine, path.endswith(f"/{name}"))
+                (same if is_same else wrong)[user] += 1
+                if not is_same:
+                    told(path, user, theirs, mine)
+            compare_watch(f"{version}/{name}", user, who, wrong, same)
 
 
 def without_revision(answer, is_list):

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::FutureExt;
 use prometheus::Opts;
 
 use super::*;
@@ -44,6 +45,11 @@ fn event(level: Level, object: &str) -> Event {
     }
 }
 
+/// Sends an event that is encoded already.
+pub(crate) async fn send(queue: &Queue, bytes: Vec<u8>) -> bool {
+    queue.send(bytes.len(), || Some(bytes)).await
+}
+
 fn bytes(batch: &[Message]) -> Vec<&[u8]> {
     batch.iter().filter_map(|message| if let Message::Event(event) = message { Some(&*event.bytes) } else { None }).collect()
 }
@@ -52,7 +58,7 @@ fn bytes(batch: &[Message]) -> Vec<&[u8]> {
 async fn nobody_waits_in_batch_mode_and_what_finds_no_room_is_lost() {
     let (queue, mut batches, errors) = queue(Mode::Batch(batching(2, 10)), None);
     for line in ["a", "b", "c"] {
-        assert!(queue.send(line.into()).await);
+        assert!(send(&queue, line.into()).await);
     }
     queue.send_later("d".into());
     assert_eq!(errors.with_label_values(&[BUFFERED]).get(), 2);
@@ -66,7 +72,7 @@ async fn nobody_waits_in_batch_mode_and_what_finds_no_room_is_lost() {
 async fn a_batch_is_full_or_has_waited_long_enough() {
     let (queue, mut batches, _) = queue(Mode::Batch(batching(10, 2)), None);
     for line in ["a", "b", "c"] {
-        queue.send(line.into()).await;
+        send(&queue, line.into()).await;
     }
     let began = Instant::now();
     assert_eq!(bytes(&batches.next().await.expect("a batch")).len(), 2);
@@ -80,7 +86,7 @@ async fn batches_are_throttled() {
     let throttled = Batching { throttle: Some((2.0, 3)), ..batching(10, 1) };
     let (queue, mut batches, _) = queue(Mode::Batch(throttled), None);
     for _ in 0..6 {
-        queue.send("a".into()).await;
+        send(&queue, "a".into()).await;
     }
     let began = Instant::now();
     let mut came = Vec::new();
@@ -101,7 +107,7 @@ async fn requests_wait_in_the_blocking_modes_and_only_strictly_they_fail() {
                 let Some(Message::Event(event)) = batch.pop() else { panic!("an event") };
                 event.written.expect("somebody waits").send(written).expect("it still waits");
             };
-            let (outcome, ()) = tokio::join!(queue.send("a".into()), writer);
+            let (outcome, ()) = tokio::join!(send(&queue, "a".into()), writer);
             assert_eq!(outcome, written || goes_on, "{mode:?} {written}");
         }
     }
@@ -113,28 +119,46 @@ async fn a_writer_that_stands_still_holds_nobody_for_ever() {
     let lost = || errors.with_label_values(&["log"]).get();
     let began = Instant::now();
     // It is in the queue and may still be written.
-    assert!(!queue.send(vec![b'x'; QUEUE_BYTES_MAX]).await);
+    assert!(!send(&queue, vec![b'x'; QUEUE_BYTES_MAX]).await);
     assert_eq!((began.elapsed(), lost()), (WRITE_WAIT_MAX, 0));
     // For this one there is no room.
-    assert!(!queue.send("a".into()).await);
+    assert!(!send(&queue, "a".into()).await);
     assert_eq!((began.elapsed(), lost()), (2 * WRITE_WAIT_MAX, 1));
     // Nor for this one, which nobody waits for.
-    assert!(timeout(Duration::from_secs(1), queue.send("a".into())).await.is_err());
+    assert!(timeout(Duration::from_secs(1), send(&queue, "a".into())).await.is_err());
     assert_eq!(lost(), 2);
     let began = Instant::now();
     queue.close().await;
     assert_eq!(began.elapsed(), CLOSE_WAIT_MAX);
 }
 
+/// Each request that waited had its event in hand, once for each backend.
+#[tokio::test]
+async fn an_event_is_made_when_there_is_room_for_it() {
+    let (queue, mut batches, _) = queue(Mode::Blocking, None);
+    let mut first = std::pin::pin!(send(&queue, vec![b'x'; QUEUE_BYTES_MAX]));
+    assert!(first.as_mut().now_or_never().is_none(), "it waits to be written");
+    let is_made = std::cell::Cell::new(false);
+    let encode = || {
+        is_made.set(true);
+        Some(b"a".to_vec())
+    };
+    let mut second = std::pin::pin!(queue.send(1_000, encode));
+    assert!(second.as_mut().now_or_never().is_none() && !is_made.get());
+    drop(batches.next().await);
+    assert!(second.as_mut().now_or_never().is_none() && is_made.get());
+    assert_eq!(queue.room.available_permits(), QUEUE_BYTES_MAX - 1, "less was needed than it might have been");
+}
+
 #[tokio::test(start_paused = true)]
 async fn bytes_are_limited_too() {
     let (queue, mut batches, errors) = queue(Mode::Batch(batching(10, 10)), None);
     let large = vec![b'x'; QUEUE_BYTES_MAX + 1];
-    queue.send(large.clone()).await;
-    queue.send("a".into()).await;
+    send(&queue, large.clone()).await;
+    send(&queue, "a".into()).await;
     assert_eq!(errors.with_label_values(&[BUFFERED]).get(), 1);
     drop(batches.next().await);
-    queue.send("a".into()).await;
+    send(&queue, "a".into()).await;
     assert_eq!(errors.with_label_values(&[BUFFERED]).get(), 1);
 }
 

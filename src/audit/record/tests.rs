@@ -1,5 +1,6 @@
 //! Records of requests, and the events that are made of them. The lines were recorded from kube-apiserver 1.36.3.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -122,6 +123,66 @@ fn what_is_too_large_or_no_json_is_left_out() {
     let text = told(&record);
     assert!(!text.contains("Object\""), "{}", text.len());
     assert!(text.contains(r#""annotations":{"audit.k8s.io/truncated":"true"}"#), "{}", text.len());
+}
+
+/// 600 requests of a log whose disk stood still had 16 MiB each.
+#[tokio::test]
+async fn objects_are_counted_until_all_is_told() {
+    let record = record("RequestResponse");
+    let held = Arc::<AtomicUsize>::default();
+    let counted = held.clone();
+    record.count_with(Box::new(move |bytes| {
+        counted.fetch_add(bytes, Ordering::Relaxed);
+        Box::new(Given(counted.clone(), bytes))
+    }));
+    let now = || held.load(Ordering::Relaxed);
+    for _ in 0..2 {
+        record.requested(&json!({"metadata": {}}), |object| object.to_string().into_bytes());
+        assert_eq!(now(), 15, "once, however often it is noted");
+    }
+    record.answered(b"{\"kind\":\"Pod\"}\n");
+    assert_eq!(now(), 29);
+    record.answered_counted(b"{}\n".to_vec(), Some(Box::new(())));
+    assert_eq!((now(), told(&record).contains(r#""responseObject":{}"#)), (15, true));
+    assert!(record.tell(Stage::ResponseStarted).await && now() == 15);
+    assert!(record.tell(Stage::ResponseComplete).await && now() == 0);
+    assert!(!told(&record).contains("Object\""), "nothing is kept of them");
+}
+
+/// Takes what was counted back.
+struct Given(Arc<AtomicUsize>, usize);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+/// What room is asked for is enough, or the queue would have more than its limit.
+#[test]
+fn an_event_is_no_larger_than_was_foretold() {
+    for text in ["", "a", "\u{1b}\"<&", "\u{2028}\u{10ffff}"] {
+        let text = text.repeat(500);
+        let user = Arc::new(User {
+            name: text.clone(),
+            uid: text.clone(),
+            groups: vec![text.clone(); 9],
+            extra: vec![(text.clone(), vec![text.clone(); 9])],
+        });
+        let met = Met { uri: text.clone(), user_agent: text.clone(), source_ips: vec![text.clone(); 9], ..met() };
+        let record = audit(json!([{"level": "RequestResponse"}])).begin(Some(&user), &info("get", &text), met).expect("a level");
+        record.impersonated(&user, Some("impersonate:user-info"));
+        record.annotate("a", text.clone());
+        record.annotate_end("b", &text);
+        record.refused(&text);
+        record.requested(&json!({"a": text}), |object| object.to_string().into_bytes());
+        record.answered(json!({"a": text}).to_string().as_bytes());
+        let bytes_max = record.staged(Stage::ResponseComplete).expect("it is told");
+        let event = record.event();
+        let mut json = Vec::new();
+        event.json_into(true, &mut json);
+        assert!(json.len() <= bytes_max && event.line().len() <= bytes_max, "{} {} {bytes_max}", json.len(), event.line().len());
+    }
 }
 
 #[test]

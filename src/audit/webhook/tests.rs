@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::queue::Batching;
+use crate::queue::tests::send;
 
 fn queue(server: &Server, mode: Mode, counters: &Counters) -> Queue {
     let dir = tempfile::tempdir().expect("a folder");
@@ -31,7 +32,7 @@ async fn events_are_posted_as_a_list() {
     let counters = Counters::of_a_test();
     let queue = queue(&server, batch(2), &counters);
     for item in ["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"] {
-        assert!(queue.send(item.into()).await);
+        assert!(send(&queue, item.into()).await);
     }
     queue.close().await;
     let mut posted: Vec<Value> = server.asked().iter().map(|asked| serde_json::from_slice(&asked.body).expect("JSON")).collect();
@@ -53,7 +54,7 @@ async fn a_failed_post_is_tried_five_times() {
         .await;
         let counters = Counters::of_a_test();
         let queue = queue(&server, Mode::BlockingStrict, &counters);
-        assert_eq!(queue.send("{}".into()).await, stored);
+        assert_eq!(send(&queue, "{}".into()).await, stored);
         assert_eq!((tries.load(Ordering::SeqCst), counters.errors.with_label_values(&[PLUGIN]).get()), (5, u64::from(!stored)));
     }
 }

@@ -5,19 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Uri;
 use tokio::time::Instant;
 
 use super::settings::WebhookCall;
-use crate::authz::webhook::{Question, Webhook};
+use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
 use client::{Backoff, CallError, Client, Kubeconfig, Limits, Questions, Room, TooMany, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Questions that one webhook is asked at once, and those of them that one user asks: who has many leaves room for others.
-const QUESTIONS_MAX: usize = 256;
+pub(super) const QUESTIONS_MAX: usize = 256;
 const QUESTIONS_OF_USER_MAX: usize = 32;
 /// How long one question may take with all its tries; kube-apiserver has the time of the request instead.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +28,7 @@ pub(super) struct Elsewhere(HashMap<String, Arc<Server>>);
 struct Server {
     client: Client,
     url: Uri,
-    questions: Questions<Question, String, Answer>,
+    questions: Questions<Digested, String, Answer>,
 }
 
 /// The verdict of a webhook, or why there is none.
@@ -57,7 +56,7 @@ impl Elsewhere {
     pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
         let (webhook, question) = (&open.webhook, &open.question);
         let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
-        let asked = server.questions.ask(question.clone(), asker, until, || {
+        let asked = server.questions.ask(question.digest(), asker, question.bytes(), until, || {
             let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
             async move { server.verdict(&webhook, &question).await }
         });
@@ -75,8 +74,7 @@ fn told(timeout: Duration) -> String {
 
 impl Server {
     async fn verdict(&self, webhook: &Webhook, question: &Question) -> Answer {
-        let review = Bytes::from(webhook.review(question));
-        let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, review.clone())).await;
+        let answer = retried(&Backoff::WEBHOOK, Instant::now() + PATIENCE, || self.client.post(&self.url, question.review())).await;
         let verdict = answer.map_err(|error| self.failure(&error)).and_then(|answer| match answer.failure() {
             Some(why) => Err(why),
             None => webhook.answered(question, &answer.body, super::now()).map_err(|error| error.to_string()),

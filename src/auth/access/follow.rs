@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use tokio::sync::Notify;
 
-use crate::authz::{Authorizer, node, rbac};
+use crate::authz::{Affected, Authorizer, node, rbac};
 use cache::state::view::View;
 use registry::{Resource, ServedResources};
 
@@ -25,6 +24,9 @@ pub(super) trait Index: Authorizer + Clone + Default + 'static {
 
     /// Forgets an object.
     fn remove(&mut self, place: &Place<'_>);
+
+    /// Adds those from whom the change of an object, to what it is in `after`, may have taken a right.
+    fn lost(&self, after: &Self, place: &Place<'_>, affected: &mut Affected);
 }
 
 /// Where an object is.
@@ -48,6 +50,12 @@ impl Index for rbac::RbacIndex {
             Self::remove(self, kind, place.namespace, place.name);
         }
     }
+
+    fn lost(&self, after: &Self, place: &Place<'_>, affected: &mut Affected) {
+        if let Some(kind) = rbac::Kind::of(place.resource) {
+            Self::lost(self, after, kind, place.namespace, place.name, affected);
+        }
+    }
 }
 
 impl Index for node::NodeGraph {
@@ -63,13 +71,19 @@ impl Index for node::NodeGraph {
             Self::remove(self, kind, place.namespace, place.name);
         }
     }
+
+    fn lost(&self, after: &Self, place: &Place<'_>, affected: &mut Affected) {
+        if let Some(kind) = node::Kind::of(place.group, place.resource) {
+            Self::lost(self, after, kind, place.namespace, place.name, affected);
+        }
+    }
 }
 
-/// Follows the objects of an index until the process ends, and tells when it has changed, and once when it has all that there is.
+/// Follows the objects of an index until the process ends, and tells whom each change may have taken a right, and once when it has all that there is.
 pub(super) async fn follow<I: Index>(
     index: &ArcSwap<I>,
     resources: &ArcSwap<ServedResources>,
-    changed: &Notify,
+    changed: &(impl Fn(Affected) + Sync),
     loaded: &(impl Fn() + Sync),
 ) {
     let all = I::RESOURCES.iter().filter_map(|(group, resource)| resources.load().find(group, "v1", resource).cloned());
@@ -86,7 +100,12 @@ pub(super) async fn follow<I: Index>(
     futures_util::future::join_all(all.into_iter().map(|resource| follow_one(index, resource, changed, &first))).await;
 }
 
-async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told: &Notify, first: &(impl Fn() + Sync)) {
+async fn follow_one<I: Index>(
+    index: &ArcSwap<I>,
+    resource: Arc<Resource>,
+    changed: &(impl Fn(Affected) + Sync),
+    first: &(impl Fn() + Sync),
+) {
     let (mut seen, mut is_first) = (None, true);
     let mut known = BTreeSet::new();
     loop {
@@ -96,8 +115,7 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
             let whole = view.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()));
             whole.chain(view.broken.keys().cloned()).chain(known.iter().cloned()).collect()
         });
-        update(index, &resource, &view, &keys);
-        told.notify_one();
+        changed(update(index, &resource, &view, &keys));
         if std::mem::take(&mut is_first) {
             first();
         }
@@ -111,13 +129,13 @@ async fn follow_one<I: Index>(index: &ArcSwap<I>, resource: Arc<Resource>, told:
     }
 }
 
-/// Takes these keys into the index. What is known of an object is judged by, whatever else it has: an API server of our release would do the same.
-fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, view: &View, keys: &BTreeSet<Bytes>) {
+/// Takes these keys into the index, and returns whom that may have taken a right. What is known of an object is judged by, whatever else it has: an API server of our release would do the same.
+fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, view: &View, keys: &BTreeSet<Bytes>) -> Affected {
     let (form, served) = (&resource.forms.whole().form, &resource.served);
-    let mut json = Vec::new();
+    let (mut json, mut affected) = (Vec::new(), Affected::default());
     // Followers of other resources write the same index.
-    index.rcu(|index| {
-        let mut index = (**index).clone();
+    index.rcu(|before| {
+        let mut index = (**before).clone();
         for key in keys {
             let (namespace, name) = names(key, &served.storage.id);
             let place = Place { group: &served.group, resource: &served.resource, namespace, name };
@@ -131,8 +149,14 @@ fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, view: &View, keys: 
                 tracing::warn!(resource = %served.resource, namespace, name, %error, "an object cannot be read; the authorizers ignore it");
             }
         }
+        affected = Affected::default();
+        for key in keys {
+            let (namespace, name) = names(key, &served.storage.id);
+            before.lost(&index, &Place { group: &served.group, resource: &served.resource, namespace, name }, &mut affected);
+        }
         index
     });
+    affected
 }
 
 /// Namespace and name in a key: what follows the storage's own part.

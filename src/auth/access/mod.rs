@@ -1,4 +1,4 @@
-//! Authorization: the authorizers that the flags name, over indexes that follow the cache, and webhooks. Knows no request.
+//! Authorization: the authorizers that the flags name, over indexes that follow the cache, and webhooks.
 
 mod acting;
 mod asker;
@@ -10,9 +10,12 @@ pub mod review;
 pub mod selectors;
 pub mod settings;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod tree;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -25,20 +28,23 @@ use crate::authz::RequestInfo;
 use crate::authz::node::NodeGraph;
 use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use crate::authz::webhook::Webhook;
-use crate::authz::{AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
-use crate::reload::{FileError, Reload, Reloaded};
+use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
 use crate::shared::{Count, Shared, Shelf};
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
 use directory::Cached;
-use elsewhere::Elsewhere;
+use elsewhere::{Elsewhere, QUESTIONS_MAX};
 use follow::{Index, follow};
 use pace::Pace;
 use registry::ServedResources;
+use reload::{FileError, Reload, Reloaded};
 use settings::{Authorization, Mode};
 use streams::{Judgement, Stream, Streams};
 pub use streams::{Opened, Permission, Refused, StillCounts};
+
+/// Connections that questions to one authorization webhook may need.
+pub const CONNECTIONS_EACH: usize = QUESTIONS_MAX;
 
 /// Between two looks at all streams: changes that come in a row are one.
 const JUDGE_PAUSE: Duration = Duration::from_millis(100);
@@ -75,8 +81,12 @@ pub struct Access {
     ends_streams: bool,
     /// Whether streams may be moved to other replicas.
     moves_streams: bool,
-    /// Something that rights come from has changed.
+    /// Those from whom a change may have taken a right, until their streams are judged.
+    affected: Mutex<Affected>,
+    /// There are some.
     changed: Notify,
+    /// How often there were, with a number for what was decided before.
+    losses: AtomicU64,
     /// There are streams about which webhooks must be asked.
     unknown: Notify,
 }
@@ -106,6 +116,11 @@ impl Authorizers {
             });
         }
         Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), elsewhere })
+    }
+
+    /// Whether any of them is not here.
+    fn asks_webhooks(&self) -> bool {
+        self.chain.0.iter().any(|link| matches!(link, Link::Webhook(_)))
     }
 
     /// Answers questions of somebody. `work` asks; it runs again, from the beginning, after a webhook had to be asked first.
@@ -195,7 +210,9 @@ impl Access {
             infos: Arc::default(),
             ends_streams: config.ends_watches,
             moves_streams: moves_watches,
+            affected: Mutex::default(),
             changed: Notify::new(),
+            losses: AtomicU64::new(0),
             unknown: Notify::new(),
         })
     }
@@ -208,27 +225,49 @@ impl Access {
 
     /// Those who are asked have changed: all open streams are judged again.
     pub fn reloaded(&self) {
+        self.lost(Affected::everybody());
+    }
+
+    /// What rights are made of has changed: the streams of those who may have lost one are judged again.
+    fn lost(&self, affected: Affected) {
+        if affected.is_nobody() {
+            return;
+        }
+        // After the change, so whoever decides by what was before has an older number.
+        self.losses.fetch_add(1, Ordering::SeqCst);
+        self.judge_soon(affected);
+    }
+
+    fn judge_soon(&self, affected: Affected) {
+        self.affected.lock().unwrap_or_else(PoisonError::into_inner).add(affected);
         self.changed.notify_one();
     }
 
+    /// How often somebody may have lost a right: what is decided from now on rests on nothing older.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::SeqCst)
+    }
+
     /// Follows the objects that authorizers decide by until the process ends. From the call on nothing is decided before they are loaded once.
-    pub fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) -> impl Future<Output = ()> + Send {
+    pub fn follow(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>) -> impl Future<Output = ()> + Send {
         self.loading.send_replace(1 + usize::from(self.node.is_some()));
         async move {
             let loaded = || self.loading.send_modify(|indexes| *indexes -= 1);
             let node = async {
                 if let Some(node) = &self.node {
-                    follow(&node.0, &resources, &self.changed, &loaded).await;
+                    follow(&node.0, &resources, &|affected| self.lost(affected), &loaded).await;
                 }
             };
-            tokio::join!(
-                follow(&self.rbac.0, &resources, &self.changed, &loaded),
-                node,
-                self.judge(),
-                self.judge_elsewhere(),
-                self.expel(&resources, &prefix)
-            );
+            // Webhooks may look at roles too.
+            let of_roles = |affected| self.lost(if self.authorizers.now().asks_webhooks() { Affected::everybody() } else { affected });
+            tokio::join!(follow(&self.rbac.0, &resources, &of_roles, &loaded), node);
         }
+    }
+
+    /// Ends streams whose rights are taken away, until the process ends.
+    pub async fn end_streams(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
+        tokio::join!(self.judge(), self.judge_elsewhere(), self.expel(&resources, &prefix));
     }
 
     /// Waits until it is known what rights are made of.
@@ -248,7 +287,8 @@ impl Access {
         loop {
             self.changed.notified().await;
             let (mut ended, mut unknown) = (0, false);
-            for some in streams.open_ones().chunks(JUDGED_AT_ONCE) {
+            let affected = std::mem::take(&mut *self.affected.lock().unwrap_or_else(PoisonError::into_inner));
+            for some in streams.resting_on(&affected).chunks(JUDGED_AT_ONCE) {
                 let authorizers = self.authorizers.now();
                 for stream in some {
                     match authorizers.remembered(|asking| stream.judged(asking, &self.impersonation)) {
@@ -301,13 +341,16 @@ impl Access {
         let Some(accounts) = resources.load().find("", "v1", "serviceaccounts").cloned() else { return };
         loop {
             let changed = accounts.handle.published.changed();
-            {
-                let resources = resources.load();
+            let mut ended = 0;
+            for users in streams.users().chunks(JUDGED_AT_ONCE) {
+                let resources = resources.load_full();
                 let directory = Cached::new(&resources, prefix);
-                let ended = streams.expel(|user| accounts.handle.published.known().is_ready() && directory.lacks(user));
-                if ended > 0 {
-                    tracing::info!(streams = ended, "ended watches of deleted service accounts");
-                }
+                let gone = users.iter().filter(|user| accounts.handle.published.known().is_ready() && directory.lacks(user));
+                ended += gone.map(|user| streams.expel(user)).sum::<usize>();
+                tokio::task::yield_now().await;
+            }
+            if ended > 0 {
+                tracing::info!(streams = ended, "ended watches of deleted service accounts");
             }
             tokio::time::sleep(JUDGE_PAUSE).await;
             changed.await;
@@ -334,10 +377,18 @@ impl Access {
         self.infos.hold(info, count)
     }
 
-    /// Files a stream that this request begins, so that it ends when the right to it is taken away.
+    /// Files a stream that this request begins, so that it ends when the right to it is taken away. `losses` is what they were before it was allowed.
     #[must_use]
-    pub fn open_stream(&self, opened: Opened) -> Option<Permission> {
-        self.streams.as_ref().map(|streams| streams.open(opened))
+    pub fn open_stream(&self, opened: Opened, losses: u64) -> Option<Permission> {
+        let streams = self.streams.as_ref()?;
+        let mut whose = Affected::default();
+        whose.add_user(&opened.user.name);
+        let permission = streams.open(opened);
+        // What was lost before it was filed has not ended it.
+        if self.losses() != losses {
+            self.judge_soon(whose);
+        }
+        Some(permission)
     }
 
     /// Whether every watch is to be filed, also of those who can lose no right.
@@ -425,33 +476,5 @@ impl Access {
     #[must_use]
     pub fn rules_for(&self, user: &User, namespace: &str) -> Rules {
         self.authorizers.now().asking().rules_for(user, namespace)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::authz::{Decision, Target};
-
-    /// Before roles and bindings are loaded a no would be a judgement about what is not known.
-    #[tokio::test(start_paused = true)]
-    async fn nobody_is_refused_for_what_is_not_loaded() {
-        let config = Authorization { modes: vec![Mode::AlwaysDeny], file: None, anonymous: false, ends_watches: true };
-        let access = Arc::new(Access::new(&config, false).expect("no files"));
-        let ask = |group: &str, seconds| {
-            let (access, user) = (access.clone(), User { name: "jane".to_owned(), groups: vec![group.to_owned()], ..User::default() });
-            tokio::spawn(async move {
-                let asked = Attributes { user: &user, verb: "get", target: Target::Path("/x") };
-                let until = Instant::now() + Duration::from_secs(seconds);
-                access.decide(&Asker { user: &user, address: None, until }, &asked).await.map(|verdict| verdict.decision)
-            })
-        };
-        access.loading.send_replace(2);
-        assert_eq!(ask("", 1).await.expect("no panic"), Err(Undecided::Loading));
-        assert_eq!(ask(MASTERS, 1).await.expect("no panic"), Ok(Decision::Allow), "no role is needed");
-        let patient = ask("", 9);
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        access.loading.send_replace(0);
-        assert_eq!(patient.await.expect("no panic"), Ok(Decision::NoOpinion));
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::authz::config::{AuthorizationConfiguration, Configured};
 use crate::authz::webhook::Settings;
-use crate::reload::Named;
 use go::yaml::reader;
+use reload::Named;
 
 const CONFIG: &str = "--authorization-config";
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Context;
 
 use futures_util::task::AtomicWaker;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::acting::{self, Impersonator};
 use crate::User;
 use crate::authn::{Impersonation, Question};
-use crate::authz::{Attributes, Authorizer, Decision, RequestInfo, Rules, Verdict};
+use crate::authz::{Affected, Attributes, Authorizer, Decision, RequestInfo, Rules, Verdict};
 use crate::shared::Shared;
 
 /// All of them.
@@ -84,7 +84,7 @@ impl Streams {
     /// Files a stream.
     pub(super) fn open(self: &Arc<Self>, opened: Opened) -> Permission {
         let stream = Arc::new(Stream { opened, refused: OnceLock::new(), waker: AtomicWaker::new() });
-        let mut filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.filed();
         filed.next += 1;
         let number = filed.next;
         filed.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
@@ -96,12 +96,30 @@ impl Streams {
 
     /// Those that have not been refused.
     pub(super) fn open_ones(&self) -> Vec<Arc<Stream>> {
-        self.all(|_| true)
+        self.resting_on(&Affected::everybody())
     }
 
-    /// Ends the streams that were opened by users who are no more; how many.
-    pub(super) fn expel(&self, is_gone: impl Fn(&User) -> bool) -> usize {
-        self.all(is_gone).iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
+    /// Those of them that rest on a right of these users.
+    pub(super) fn resting_on(&self, affected: &Affected) -> Vec<Arc<Stream>> {
+        let filed = self.filed();
+        let mut all = Vec::new();
+        for (prover, streams) in &filed.users {
+            let is_provers = affected.has(prover);
+            let rests = |stream: &&Arc<Stream>| is_provers || stream.opened.impersonator.is_some() && affected.has(stream.user());
+            all.extend(streams.values().filter(rests).filter(|stream| stream.refused.get().is_none()).cloned());
+        }
+        all
+    }
+
+    /// Whose credentials brought them.
+    pub(super) fn users(&self) -> Vec<Arc<User>> {
+        self.filed().users.keys().cloned().collect()
+    }
+
+    /// Ends the streams that this user has opened, who is no more; how many.
+    pub(super) fn expel(&self, gone: &Arc<User>) -> usize {
+        let of_user: Vec<Arc<Stream>> = self.filed().users.get(gone).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        of_user.iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
     }
 
     /// Ends the streams whose credentials do not count any longer; how many.
@@ -111,7 +129,7 @@ impl Streams {
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.all(|_| true).len()
+        self.open_ones().len()
     }
 
     /// The streams of whole connections, chosen at random: so many, or a few more. Their connections take no more requests.
@@ -133,11 +151,8 @@ impl Streams {
         dismissed
     }
 
-    /// The streams that these users have opened.
-    fn all(&self, wanted: impl Fn(&User) -> bool) -> Vec<Arc<Stream>> {
-        let filed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = filed.users.iter().filter(|(user, _)| wanted(user)).flat_map(|(_, streams)| streams.values());
-        of.filter(|stream| stream.refused.get().is_none()).cloned().collect()
+    fn filed(&self) -> MutexGuard<'_, Filed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -228,7 +243,7 @@ impl Authorizer for Asking<'_> {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        let mut filed = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.streams.filed();
         let Some(of_user) = filed.users.get_mut(self.stream.prover()) else { return };
         of_user.remove(&self.number);
         if of_user.is_empty() {
@@ -268,6 +283,10 @@ mod tests {
         streams.open_ones().iter().map(judged).sum()
     }
 
+    fn expel(streams: &Streams, name: &str) -> usize {
+        streams.users().iter().filter(|user| user.name == name).map(|user| streams.expel(user)).sum()
+    }
+
     /// Allows what is asked about these users, and has no answer about `lost`.
     struct Only(&'static [&'static str]);
 
@@ -295,7 +314,7 @@ mod tests {
         assert_eq!(judge(&streams, &Only(&["joe"])), 1);
         assert_eq!((refused(&jane), refused(&joe)), (Some(Refused::Forbidden("Everything is forbidden.".to_owned())), None));
         assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
-        assert_eq!((streams.expel(|user| user.name == "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
+        assert_eq!((expel(&streams, "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe, lost));
         assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
     }
@@ -314,12 +333,28 @@ mod tests {
         let Some(Refused::NotActing(question, reason)) = refused(&by_joe) else { panic!("{:?}", refused(&by_joe)) };
         assert!(matches!(*question, Question::Request { .. }), "{question:?}");
         assert_eq!((&*reason, refused(&by_robot), refused(&by_lost)), ("Everything is forbidden.", None, None));
-        assert_eq!((streams.expel(|user| user.name == "jane"), refused(&by_robot)), (1, None), "its user is only a name");
-        assert_eq!((streams.expel(|user| user.name == "robot"), refused(&by_robot)), (1, Some(Refused::Unauthorized)));
+        assert_eq!((expel(&streams, "jane"), refused(&by_robot)), (1, None), "its user is only a name");
+        assert_eq!((expel(&streams, "robot"), refused(&by_robot)), (1, Some(Refused::Unauthorized)));
         assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
         assert_eq!(judge(&streams, &Only(&["lost"])), 0);
         drop((by_joe, by_robot, by_lost, own));
         assert!(streams.0.lock().expect("no panic").users.is_empty());
+    }
+
+    /// A change that concerns one user is no look at the watches of all.
+    #[test]
+    fn only_streams_that_rest_on_a_lost_right_are_judged() {
+        let streams = Arc::new(Streams::default());
+        let acting = Some(Impersonator { user: user("robot"), wanted: user("joe") });
+        let _held =
+            [streams.open(opened("jane")), streams.open(opened("jim")), streams.open(Opened { impersonator: acting, ..opened("joe") })];
+        let resting_on = |name: &str| {
+            let mut affected = Affected::default();
+            affected.add_user(name);
+            streams.resting_on(&affected).iter().map(|stream| stream.user().name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(["jane", "joe", "robot", "nobody"].map(resting_on), [vec!["jane"], vec!["joe"], vec!["joe"], vec![]]);
+        assert_eq!(streams.resting_on(&Affected::everybody()).len(), 3);
     }
 
     #[test]

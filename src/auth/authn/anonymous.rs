@@ -1,4 +1,4 @@
-//! Requests without credentials: the user `system:anonymous`, on all paths or on some. Knows no credential.
+//! Requests without credentials: the user `system:anonymous`, on all paths or on some.
 
 use crate::user::{ANONYMOUS, UNAUTHENTICATED, User};
 

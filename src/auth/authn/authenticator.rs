@@ -19,7 +19,7 @@ use super::service_account::Accounts;
 use super::x509::{Authorities, ClientCertificate, Presented, Proxy, Standing, handshake_verifier};
 use super::{Anonymous, Ask, Credential, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
 use crate::recent::Key;
-use crate::reload::{FileError, Named, Reload, Reloaded};
+use reload::{FileError, Named, Reload, Reloaded};
 
 /// Which authenticators there are.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Bootstrap tokens: `ID.SECRET`, kept in a Secret of `kube-system`, for nodes that join. Knows no header.
+//! Bootstrap tokens: `ID.SECRET`, kept in a Secret of `kube-system`, for nodes that join.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

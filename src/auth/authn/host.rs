@@ -1,5 +1,4 @@
-//! What a cluster that this server extends says of client certificates and proxies, in its ConfigMap `extension-apiserver-authentication`. Knows no network:
-//! the caller reads the ConfigMap.
+//! What a cluster that this server extends says of client certificates and proxies, in its ConfigMap `extension-apiserver-authentication`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +9,7 @@ use arc_swap::ArcSwapOption;
 
 use super::request_header::RequestHeaders;
 use super::x509::Authorities;
-use crate::reload::{FileError, Named, Reload};
+use reload::{FileError, Named, Reload};
 
 /// The members of the ConfigMap.
 const CLIENT_CA: &str = "client-ca-file";

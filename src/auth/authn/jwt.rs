@@ -1,4 +1,4 @@
-//! Compact JWS: splits the three base64 parts into algorithm, key id and claims, and verifies the signature. Knows no issuer and no user.
+//! Compact JWS: splits the three base64 parts into algorithm, key id and claims, and verifies the signature.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Authentication: certificates, tokens and headers become a [`User`]. Knows no request body, no route and no permission.
+//! Authentication: certificates, tokens and headers become a [`User`].
 
 mod anonymous;
 mod authenticator;

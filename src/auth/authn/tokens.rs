@@ -1,4 +1,4 @@
-//! The static token file: CSV in, users out; comparison in constant time. Knows no header.
+//! The static token file: CSV in, users out; comparison in constant time.
 
 use std::sync::Arc;
 

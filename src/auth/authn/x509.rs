@@ -22,11 +22,11 @@ use rustls::{DistinguishedName, RootCertStore};
 use sha2::{Digest, Sha256};
 
 use super::service_account::CREDENTIAL_ID;
-use crate::reload::Wrong;
 use crate::user::User;
 use certificate::Certificate;
 use chain::Judge;
 use handshake::AnyCertificate;
+use reload::Wrong;
 
 pub use handshake::refused_certificate;
 

@@ -1,5 +1,6 @@
 //! Authorization: the question that every authorizer is asked, and its answer. An authorizer decides from memory and waits for nothing.
 
+mod affected;
 pub mod bootstrap;
 mod chain;
 pub mod config;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::user::User;
 
+pub use affected::Affected;
 pub use chain::{AlwaysAllow, AlwaysDeny, Asking, Chain, Link, Masters, Open, Paths};
 use rbac::{Grant, PolicyRule};
 pub use request_info::RequestInfo;

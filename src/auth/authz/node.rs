@@ -11,6 +11,8 @@ use equivalent::Equivalent;
 use imbl::{HashMap, OrdSet};
 use serde_json::from_slice;
 
+use super::Affected;
+use decide::{GROUP, USER_PREFIX};
 use references::{Bound, Pod, Volume};
 
 /// A kind whose objects say what belongs to which node.
@@ -149,6 +151,24 @@ impl NodeGraph {
             Kind::VolumeAttachment => self.say(Sort::Attachment, "", name, None),
             Kind::ResourceSlice => self.say(Sort::Slice, "", name, None),
         }
+    }
+
+    /// Adds those from whom the change of an object may have taken something: what it was is in this graph, what it is in `after`. What is new takes nothing.
+    pub fn lost(&self, after: &NodeGraph, kind: Kind, namespace: &str, name: &str, affected: &mut Affected) {
+        let sort = match kind {
+            Kind::Pod => Sort::Pod,
+            Kind::VolumeAttachment => Sort::Attachment,
+            Kind::ResourceSlice => Sort::Slice,
+            Kind::PersistentVolume => {
+                if self.volumes.get(name).is_some_and(|before| after.volumes.get(name) != Some(before)) {
+                    affected.add_group(GROUP);
+                }
+                return;
+            }
+        };
+        let by = ThingRef { sort, namespace: if kind == Kind::Pod { namespace } else { "" }, name };
+        let before = self.said.get(&by).filter(|before| after.said.get(&by) != Some(before));
+        before.into_iter().for_each(|before| affected.add_user(&format!("{USER_PREFIX}{}", before.node)));
     }
 
     /// An object says this from now on, and no longer what it said before.

@@ -15,7 +15,7 @@ use go::quote::quoted;
 use imbl::HashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default};
+use super::{Affected, Attributes, Authorizer, Decision, Reason, Rules, Target, Verdict, aggregate, or_default};
 use crate::user::User;
 
 pub use aggregation::Aggregated;
@@ -138,6 +138,12 @@ pub(super) struct RoleRef {
     api_group: String,
     kind: String,
     name: String,
+}
+
+impl RoleRef {
+    fn is_to(&self, kind: Kind, name: &str) -> bool {
+        self.kind == kind.name() && self.name == name
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -288,6 +294,39 @@ impl RbacIndex {
             }
             if bucket.is_empty() {
                 self.bound.remove(&bearer);
+            }
+        }
+    }
+
+    /// Adds those from whom the change of an object may have taken something: what it was is in this index, what it is in `after`. Rights only add up, so what is new
+    /// takes nothing.
+    pub fn lost(&self, after: &RbacIndex, kind: Kind, namespace: &str, name: &str, affected: &mut Affected) {
+        let bindings: Vec<&Arc<Binding>> = match kind {
+            Kind::ClusterRole => {
+                let (Some(before), now) = (self.cluster_roles.get(name), after.cluster_roles.get(name)) else { return };
+                if now.is_some_and(|now| now.rules == before.rules) {
+                    return;
+                }
+                self.bindings.values().filter(|binding| binding.role_ref.is_to(kind, name)).collect()
+            }
+            Kind::Role => {
+                let key = KeyRef { namespace, name };
+                let (Some(before), now) = (self.roles.get(&key), after.roles.get(&key)) else { return };
+                if now.is_some_and(|now| now.rules == before.rules) {
+                    return;
+                }
+                let here = self.bindings.values().filter(|binding| *binding.namespace == *namespace);
+                here.filter(|binding| binding.role_ref.is_to(kind, name)).collect()
+            }
+            Kind::ClusterRoleBinding | Kind::RoleBinding => {
+                let key = KeyRef { namespace: if kind.is_namespaced() { namespace } else { "" }, name };
+                let before = self.bindings.get(&key);
+                before.filter(|before| after.bindings.get(&key) != Some(before)).into_iter().collect()
+            }
+        };
+        for binding in bindings {
+            for bearer in binding.subjects.iter().filter_map(|subject| subject.bearer(&binding.namespace)) {
+                if bearer.is_group { affected.add_group(&bearer.name) } else { affected.add_user(&bearer.name) }
             }
         }
     }

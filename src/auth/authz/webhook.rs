@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -79,13 +80,16 @@ struct Kept {
     until: Duration,
 }
 
-/// A question for a webhook.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A question for a webhook. Its text is there once, however many hold it.
+#[derive(Clone, Debug)]
 pub struct Question {
-    /// The `spec` of the review, as JSON.
-    spec: String,
+    review: Bytes,
+    digest: Digested,
     may_be_kept: bool,
 }
+
+/// What tells the questions for one webhook apart.
+pub type Digested = [u8; 32];
 
 /// Why an answer of a webhook is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,26 +131,26 @@ impl Webhook {
     /// What it is asked about this.
     #[must_use]
     pub fn question(&self, asked: &Attributes<'_>) -> Question {
-        let spec = serde_json::to_string(&Spec::new(asked, self.settings.version)).unwrap_or_default();
+        let version = self.settings.version;
+        let head = format!(r#"{{"kind":"SubjectAccessReview","apiVersion":"{}","metadata":{{}},"spec":"#, version.api_version());
+        let mut review = head.into_bytes();
+        serde_json::to_writer(&mut review, &Spec::new(asked, version)).expect("texts are JSON, and memory takes them");
+        review.extend_from_slice(br#","status":{"allowed":false}}"#);
         let controlled = match asked.target {
             Target::Path(path) => path.len(),
             Target::Resource(of) => [of.namespace, of.group, of.version, of.resource, of.subresource, of.name].map(str::len).iter().sum(),
         };
-        Question { spec, may_be_kept: controlled + asked.verb.len() < CONTROLLED_BYTES_MAX }
+        let digest = Sha256::digest(&review).into();
+        // Without the room that it grew into.
+        let review = Bytes::from(review.into_boxed_slice());
+        Question { review, digest, may_be_kept: controlled + asked.verb.len() < CONTROLLED_BYTES_MAX }
     }
 
     /// What it answered, if that still counts `now`, which is told since the Unix epoch.
     #[must_use]
     pub fn known(&self, question: &Question, now: Duration) -> Option<Verdict> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(&question.key()).filter(|kept| now < kept.until).map(|kept| kept.verdict.clone())
-    }
-
-    /// The SubjectAccessReview to send, as JSON.
-    #[must_use]
-    pub fn review(&self, question: &Question) -> String {
-        let (version, spec) = (self.settings.version.api_version(), &question.spec);
-        format!(r#"{{"kind":"SubjectAccessReview","apiVersion":"{version}","metadata":{{}},"spec":{spec},"status":{{"allowed":false}}}}"#)
+        answers.get(&question.digest()).filter(|kept| now < kept.until).map(|kept| kept.verdict.clone())
     }
 
     /// Reads an answer, and remembers it.
@@ -173,7 +177,7 @@ impl Webhook {
         let ttl = if allowed { self.settings.allowed_ttl } else { self.settings.refused_ttl };
         if let Some(until) = ttl.filter(|_| may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.put(question.key(), Kept { verdict: verdict.clone(), until });
+            answers.put(question.digest(), Kept { verdict: verdict.clone(), until });
         }
         Ok(verdict)
     }
@@ -187,14 +191,22 @@ impl Webhook {
 }
 
 impl Question {
-    /// Bytes that are sent for it, but for what is around it.
+    /// The SubjectAccessReview to send, as JSON.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.spec.len()
+    pub fn review(&self) -> Bytes {
+        self.review.clone()
     }
 
-    fn key(&self) -> [u8; 32] {
-        Sha256::digest(&self.spec).into()
+    /// Bytes that are sent for it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.review.len()
+    }
+
+    /// What it is known by.
+    #[must_use]
+    pub fn digest(&self) -> Digested {
+        self.digest
     }
 }
 
@@ -308,22 +320,16 @@ mod tests {
         let selectors = Selectors { fields, labels };
         let pods = Resource { namespace: "default", version: "v1", resource: "pods", selectors: &selectors, ..Resource::default() };
         let asked = Attributes { user: &user(), verb: "list", target: Target::Resource(pods) };
-        let review = |version| {
-            let webhook = webhook(version);
-            webhook.review(&webhook.question(&asked))
-        };
+        let review = |version| String::from_utf8(webhook(version).question(&asked).review().to_vec()).expect("UTF-8");
         assert_eq!(
             review(Version::V1),
             r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{"resourceAttributes":{"namespace":"default","verb":"list","version":"v1","resource":"pods","fieldSelector":{"requirements":[{"key":"spec.nodeName","operator":"In","values":["n"]}]},"labelSelector":{"requirements":[{"key":"app","operator":"Exists"}]}},"user":"jane","groups":["dev"],"extra":{"scopes":["a"]},"uid":"7"},"status":{"allowed":false}}"#
         );
         assert!(review(Version::V1Beta1).contains(r#""user":"jane","group":["dev"],"extra""#));
         let asked = Attributes { user: &user(), verb: "get", target: Target::Path("/metrics") };
-        let webhook = webhook(Version::V1);
-        assert!(
-            webhook
-                .review(&webhook.question(&asked))
-                .contains(r#""spec":{"nonResourceAttributes":{"path":"/metrics","verb":"get"},"user""#)
-        );
+        let review = webhook(Version::V1).question(&asked).review();
+        let review = std::str::from_utf8(&review).expect("UTF-8");
+        assert!(review.contains(r#""spec":{"nonResourceAttributes":{"path":"/metrics","verb":"get"},"user""#), "{review}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Asks others whose a token is that nobody here knows: OpenID providers, then a webhook, then the cluster that this server extends (kube-apiserver's order,
-//! after the token file, service accounts and bootstrap tokens). Knows no request.
+//! after the token file, service accounts and bootstrap tokens).
 //!
 //! A question has [`QUESTION_TIME_MAX`]. The same token is asked about once, however many requests wait, and one address cannot have all questions under
 //! way: who finds no place waits for one, so a token that hangs delays nobody else for long. That there was none says nothing about a token.
@@ -40,6 +40,10 @@ const BEFORE_THE_END: Duration = Duration::from_millis(50);
 /// Requests that wait for what others say of their tokens, and those of one address.
 const WAITING_MAX: usize = 4_096;
 const WAITING_EACH_MAX: usize = 1_024;
+
+/// Connections that questions to one server about tokens may need, and those to OpenID providers, of which few are asked at once.
+pub const CONNECTIONS_EACH: usize = token_review::QUESTIONS_MAX;
+pub const CONNECTIONS_OPENID: usize = 64;
 
 /// Why there is nobody to ask. One line with the flag.
 #[derive(Debug, Error)]
@@ -175,7 +179,7 @@ impl Providers {
         // It is told that there was no place before it is told that the time is over. Each question ends by itself; its time begins when it has a place.
         let place_until = until.checked_sub(BEFORE_THE_END).unwrap_or(until);
         let mut refusal = asked.refusal;
-        match self.asked_issuers(&asked.token, audiences).await {
+        match self.asked_issuers(&asked.token, audiences, client, place_until).await? {
             Ok(Some(proof)) => return Ok(self.known(&asked.token, audiences, proof)),
             Ok(None) => {}
             Err(why) => refusal = refusal.and(why),
@@ -192,11 +196,18 @@ impl Providers {
     }
 
     /// What OpenID providers say; their tokens are for the audiences of the API.
-    async fn asked_issuers(&self, token: &str, audiences: &[String]) -> Result<Option<Proof>, Refusal> {
+    async fn asked_issuers(
+        &self,
+        token: &str,
+        audiences: &[String],
+        client: IpAddr,
+        until: Instant,
+    ) -> Result<Result<Option<Proof>, Refusal>, TooMany> {
         let shared = self.authenticator.shared_audiences(Some(audiences).filter(|audiences| !audiences.is_empty()));
-        let Some(audiences) = shared else { return Ok(None) };
+        let Some(audiences) = shared else { return Ok(Ok(None)) };
         let issuers = self.issuers.load_full();
-        Ok(issuers.judge(token).await?.map(|proof| Proof { audiences, ..proof }))
+        let judged = issuers.judge(token, client, until).await?;
+        Ok(judged.map(|proof| proof.map(|proof| Proof { audiences, ..proof })))
     }
 
     fn known(&self, token: &str, audiences: &[String], proof: Proof) -> Identity {

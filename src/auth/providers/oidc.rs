@@ -1,6 +1,7 @@
 //! OpenID providers: finds each one's keys in the background, and judges tokens with them. Fetches the keys again when a token names one that is not known
-//! and those that are have lasted long enough, once for all requests that wait.
+//! and those that are have lasted long enough, once for all requests that wait, of which there is a limit for all and one for each address.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -14,12 +15,16 @@ use tokio::time::{Instant, sleep, timeout};
 use super::QUESTION_TIME_MAX;
 use crate::authn::oidc::{Answer, DISCOVERY_BYTES_MAX, JwtAuthenticator, Provider, ProviderKeys, discovery_url, keys_url};
 use crate::authn::{Algorithm, Proof, Refusal};
-use client::{Client, Limits, Trust};
+use client::{Client, Limits, Questions, Room, TooMany, Trust};
 
 /// Between two tries to find a provider's keys; kube-apiserver's number.
 const FIND_PAUSE: Duration = Duration::from_secs(10);
 /// Requests to one provider at once: one finds its keys, one fetches them.
 const CONCURRENT_MAX: usize = 2;
+/// Requests that wait for the keys of one provider, and those of one address: fewer than may wait for what others say of their tokens, so that a provider that
+/// hangs leaves room for those who have others to ask.
+const WAITING_MAX: usize = super::WAITING_MAX / 4;
+const WAITING_EACH_MAX: usize = super::WAITING_EACH_MAX / 4;
 /// Keys are fetched again after this time at the latest, whatever the provider says; ours.
 const KEYS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -30,6 +35,9 @@ pub(super) struct Issuers {
     _finding: JoinSet<()>,
 }
 
+/// Whose token it is, if the provider made it; or why it is nobody's.
+type Judged = Result<Option<Proof>, Refusal>;
+
 /// One provider.
 struct Issuer {
     provider: Provider,
@@ -39,8 +47,10 @@ struct Issuer {
     /// Where its keys are, once it has told.
     keys_url: OnceLock<Uri>,
     keys: ArcSwap<ProviderKeys>,
-    /// Held by the one request that fetches.
+    /// Held by whoever fetches.
     fetching: Mutex<()>,
+    /// Those who wait for the keys.
+    questions: Questions<(), IpAddr, Result<(), String>>,
 }
 
 impl Issuers {
@@ -58,14 +68,18 @@ impl Issuers {
         Ok(Issuers { all, _finding: finding })
     }
 
-    /// Whose token it is, if one of them made it. The first one that made it decides.
-    pub(super) async fn judge(&self, token: &str) -> Result<Option<Proof>, Refusal> {
+    /// Whose token it is, if one of them made it. The first one that made it decides. `client` is who asks.
+    ///
+    /// # Errors
+    /// Too many wait for the keys, or nobody was asked for them `until` then.
+    pub(super) async fn judge(&self, token: &str, client: IpAddr, until: Instant) -> Result<Judged, TooMany> {
         for issuer in &self.all {
-            if let Some(proof) = issuer.judge(token).await? {
-                return Ok(Some(proof));
+            match issuer.judge(token, client, until).await? {
+                Ok(None) => {}
+                judged => return Ok(judged),
             }
         }
-        Ok(None)
+        Ok(Ok(None))
     }
 
     /// Waits until all have told where their keys are.
@@ -103,6 +117,12 @@ impl Issuer {
             keys_url: OnceLock::new(),
             keys: ArcSwap::default(),
             fetching: Mutex::default(),
+            questions: Questions::new(Room {
+                waiting: WAITING_MAX,
+                waiting_each: WAITING_EACH_MAX,
+                waiting_together: WAITING_MAX,
+                ..Room::of(1, 1)
+            }),
         })
     }
 
@@ -163,26 +183,35 @@ impl Issuer {
         fetched
     }
 
-    async fn judge(&self, token: &str) -> Result<Option<Proof>, Refusal> {
+    async fn judge(self: &Arc<Self>, token: &str, client: IpAddr, until: Instant) -> Result<Judged, TooMany> {
         let judged = self.provider.judge(token, &self.keys.load(), SystemTime::now());
         if matches!(judged, Ok(None)) {
-            return Ok(None);
+            return Ok(Ok(None));
         }
         if self.keys_url.get().is_none() {
-            return Err(Refusal::from("oidc: authenticator not initialized".to_owned()));
+            return Ok(Err(Refusal::from("oidc: authenticator not initialized".to_owned())));
         }
         if !matches!(judged, Ok(Some(Answer::Fetch))) {
-            return judged.map(proof);
+            return Ok(judged.map(proof));
         }
+        let fetched = self.questions.ask((), client, 0, until, || self.clone().fetch_in_time());
+        let fetched = fetched.await.inspect_err(|error| {
+            tracing::warn!(%error, issuer = self.provider.config.issuer.url, "cannot wait for the keys of an OpenID provider");
+        })?;
         let unverified = |why: &str| Refusal::from(format!("oidc: verify token: failed to verify signature: {why}"));
+        Ok(match fetched {
+            Err(why) => Err(unverified(&why)),
+            Ok(()) => match self.provider.judge(token, &self.keys.load(), SystemTime::now()) {
+                Ok(Some(Answer::Fetch)) => Err(unverified("failed to verify id token signature")),
+                judged => judged.map(proof),
+            },
+        })
+    }
+
+    async fn fetch_in_time(self: Arc<Self>) -> Result<(), String> {
         match timeout(QUESTION_TIME_MAX, self.fetch()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) => return Err(unverified(&format!("fetching keys {why}"))),
-            Err(_) => return Err(unverified("context deadline exceeded")),
-        }
-        match self.provider.judge(token, &self.keys.load(), SystemTime::now())? {
-            Some(Answer::Fetch) => Err(unverified("failed to verify id token signature")),
-            answer => Ok(proof(answer)),
+            Ok(fetched) => fetched.map_err(|why| format!("fetching keys {why}")),
+            Err(_) => Err("context deadline exceeded".to_owned()),
         }
     }
 }

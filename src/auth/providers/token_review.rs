@@ -19,12 +19,13 @@ use crate::authn::{Proof, TokenKey, intersection, token_key};
 use client::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
 
 /// Questions of one reviewer that may be under way; ours.
-const QUESTIONS_MAX: usize = 256;
+pub(super) const QUESTIONS_MAX: usize = 256;
 /// Those of one address: a quarter, so that whoever sends tokens that hang leaves room for others.
 const QUESTIONS_EACH_MAX: usize = QUESTIONS_MAX / 4;
 /// Bytes of an answer; ours. A user in 5,000 groups has some 300 KiB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Answers that are kept, kube-apiserver's number, and their bytes, ours.
+/// Answers that are kept, kube-apiserver's number, and their bytes, ours. So many users, and so many tokens of nobody: anybody can make these up, and they must not
+/// push out what is known of good ones.
 const KEPT_MAX: usize = 32_768;
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
@@ -45,7 +46,8 @@ pub(super) enum Way<'a> {
 pub(super) struct TokenReviewer {
     server: Arc<Server>,
     questions: Questions<TokenKey, IpAddr, Reviewed>,
-    kept: Kept<TokenKey, Option<Proof>>,
+    users: Kept<TokenKey, Proof>,
+    nobody: Kept<TokenKey, ()>,
     keeps: Duration,
 }
 
@@ -82,7 +84,8 @@ impl TokenReviewer {
 
     fn asking(server: Server, keeps: Duration) -> TokenReviewer {
         let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
-        TokenReviewer { server: Arc::new(server), questions, kept: Kept::new(KEPT_MAX, KEPT_BYTES_MAX), keeps }
+        let (users, nobody) = (Kept::new(KEPT_MAX, KEPT_BYTES_MAX), Kept::new(KEPT_MAX, KEPT_BYTES_MAX));
+        TokenReviewer { server: Arc::new(server), questions, users, nobody, keeps }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -98,21 +101,38 @@ impl TokenReviewer {
         until: Instant,
     ) -> Result<Reviewed, TooMany> {
         let key = token_key(token, Some(wanted), 0);
-        if let Some(kept) = self.kept.get(&key) {
-            return Ok(Ok(kept));
+        if let Some(proof) = self.users.get(&key) {
+            return Ok(Ok(Some(proof)));
         }
+        if self.nobody.get(&key).is_some() {
+            return Ok(Ok(None));
+        }
+        let texts = wanted.iter().map(String::len).sum::<usize>();
+        let bytes = token.len() + 2 * (texts + size_of_val(wanted));
         let question = || {
             let (server, body) = (self.server.clone(), self.server.version.review(token, wanted));
             let (wanted, api) = (wanted.to_vec(), api.to_vec());
             async move { server.ask(body, &wanted, &api).await }
         };
-        let reviewed = self.questions.ask(key, client, until, question).await.inspect_err(|error| {
+        let reviewed = self.questions.ask(key, client, bytes, until, question).await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
-        if let Ok(proof) = &reviewed {
-            self.kept.put(key, proof.clone(), proof.as_ref().map_or(0, bytes_of), self.keeps);
+        match &reviewed {
+            Ok(Some(proof)) => self.users.put(key, proof.clone(), bytes_of(proof), self.keeps),
+            Ok(None) => self.nobody.put(key, (), 0, self.keeps),
+            Err(_) => {}
         }
         Ok(reviewed)
+    }
+}
+
+#[cfg(test)]
+impl TokenReviewer {
+    /// As if so many strangers' tokens had been nobody's.
+    pub(super) fn strangers(&self, count: usize) {
+        for nth in 0..count {
+            self.nobody.put(token_key(&nth.to_string(), None, 0), (), 0, self.keeps);
+        }
     }
 }
 

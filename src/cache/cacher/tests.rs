@@ -175,3 +175,21 @@ fn a_tick_forgets_groups_nobody_is_in() {
     bench.state.apply(Action::Tick, 0);
     assert_eq!(bench.state.dispatcher.groups(), 0);
 }
+
+/// As long as the cacher did something else, a watch that began kept all that it was made of.
+#[tokio::test(start_paused = true)]
+async fn a_watch_waits_for_its_group_so_long() {
+    let began = tokio::time::Instant::now();
+    let (asks, mut asked) = mpsc::channel(1);
+    let (_, published) = State::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 }, GroupLimits::default(), Arc::default());
+    let storage = Arc::new(Storage::test_config_maps());
+    let handle = Handle { storage, included: None, published, since: Instant::now(), asks, ends: Arc::default() };
+    let key = || GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
+    let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+    let limit = Duration::from_secs(60);
+    assert!(matches!(handle.subscribe(key(), form.clone(), limit).await, Err(NoGroup::Busy)));
+    assert!(matches!(handle.subscribe(key(), form.clone(), limit).await, Err(NoGroup::Busy)), "not even its question was taken");
+    assert_eq!(began.elapsed(), 2 * limit);
+    asked.close();
+    assert!(matches!(handle.subscribe(key(), form, limit).await, Err(NoGroup::Gone(_))));
+}

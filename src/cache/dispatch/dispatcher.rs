@@ -13,10 +13,10 @@ use super::{
     group::{Frame, Group, GroupKey, GroupLimits},
     interest::Interest,
     left::Left,
-    wake::Wake,
 };
 use codec::{Form, Unencodable};
 use model::{Event, Object, Outcome, Revision};
+use wake::Wake;
 
 /// All groups of one resource. Owned by its cacher.
 #[derive(Default)]

@@ -19,6 +19,10 @@ pub const FILTERS_BYTES_MAX: usize = 64 << 20;
 /// Filters that a user is the first to bring may have this part of what is left: who has many leaves room for others.
 const PART: usize = 2;
 
+/// Larger filters have three quarters of all, so that a few users with long selectors, or the many names of one, leave room for a namespace, a node's name and what else
+/// is short.
+const SMALL_BYTES: usize = 4 << 10;
+
 /// All filters that watches hold.
 pub struct Filters {
     bytes_max: usize,
@@ -78,7 +82,8 @@ impl Filters {
             Some((user, own)) => (user.clone(), *own),
             None => (user.into(), 0),
         };
-        if own.saturating_add(weight) > (self.bytes_max - held.bytes) / PART {
+        let bytes_max = if weight > SMALL_BYTES { self.bytes_max - self.bytes_max / 4 } else { self.bytes_max };
+        if own.saturating_add(weight) > bytes_max.saturating_sub(held.bytes) / PART {
             return Err(NoRoom);
         }
         let shared = Arc::new(Shared { filter: filter.clone(), hash, weight, home: Some((self.clone(), user.clone())) });
@@ -192,7 +197,7 @@ mod tests {
     #[test]
     fn what_differs_has_a_limit() {
         let weight = long(1).weight();
-        let filters = Filters::new(7 * weight + weight / 2);
+        let filters = Filters::new(10 * weight);
         let mut watches: Vec<_> = (1..3).map(|seed| filters.hold(&long(seed * 9_000), "jane").expect("room")).collect();
         assert_eq!(filters.hold(&long(90_000), "jane").expect_err("she has her part"), NoRoom);
         watches.push(filters.hold(&long(90_000), "bob").expect("others have theirs"));
@@ -202,7 +207,22 @@ mod tests {
         watches.push(filters.hold(&long(99_000), "jane").expect("there is room again"));
         let others = (0..10).map_while(|nth| filters.hold(&long(200_000 + nth * 9_000), &nth.to_string()).ok());
         watches.extend(others);
-        assert!(watches.len() < 10 && filters.bytes() <= 7 * weight + weight / 2);
+        assert!(watches.len() < 10 && filters.bytes() <= 10 * weight);
+    }
+
+    /// 18 users with long selectors left no room for anybody's.
+    #[test]
+    fn large_ones_of_many_users_leave_room_for_small_ones() {
+        let bytes_max = 64 * long(1).weight();
+        let filters = Filters::new(bytes_max);
+        let mut seeds = (0..).map(|nth| nth * 10_000);
+        let mut watches = Vec::new();
+        for user in 0..18 {
+            watches.extend(std::iter::from_fn(|| filters.hold(&long(seeds.next()?), &user.to_string()).ok()));
+        }
+        assert!((bytes_max / 2..=bytes_max * 3 / 4).contains(&filters.bytes()), "{} of {bytes_max}", filters.bytes());
+        let small = (0..1_000).map(|nth| filters.hold(&filter(&format!("a={nth}")), &format!("node-{nth}")));
+        assert_eq!(small.collect::<Result<Vec<_>, _>>().expect("room for small ones").len(), 1_000);
     }
 
     /// Who counts it does not matter.

@@ -2,7 +2,7 @@
 //! group's log for the members.
 //!
 //! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log, `wake` wakes
-//! them all at once, `left` has those that nobody is in any more, `gather` those a little later who were just woken. Knows no socket, no clock and no tokio: a member is woken through `std::task::Waker`.
+//! them all at once, `left` has those that nobody is in any more, `gather` those a little later who were just woken.
 
 pub mod dispatcher;
 pub mod filters;
@@ -13,7 +13,6 @@ mod left;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedule;
 pub mod subscription;
-pub mod wake;
 
 pub use dispatcher::Dispatcher;
 pub use filters::{Filters, SharedFilter};
@@ -22,4 +21,4 @@ pub use group::{Group, GroupKey, GroupLimits};
 pub use subscription::{Start, Step, Subscription};
 #[cfg(any(test, feature = "testing"))]
 pub use subscription::{test_subscription, test_subscription_of, test_unencodable};
-pub use wake::{Wake, later};
+pub use wake::Wake;

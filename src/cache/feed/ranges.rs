@@ -1,4 +1,4 @@
-//! How the key space is cut into the few disjoint ranges that are watched (design §3: one stream, a few watches).
+//! How the key space is cut into the few disjoint ranges that are watched (one stream, a few watches).
 //!
 //! Resources that are busy or large in most clusters get a range of their own, the rest lies between them: etcd re-reads a lagging watch's whole gap
 //! under its store lock and sends at most 1,000 revisions per 100 ms and watch, so one watch for all would starve.

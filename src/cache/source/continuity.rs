@@ -1,4 +1,4 @@
-//! The continuity check: is this still the same etcd? Only its content shows that, once its revisions have passed ours (design §3, restored backups).
+//! The continuity check: is this still the same etcd? Only its content shows that, once its revisions have passed ours.
 
 use bytes::Bytes;
 

@@ -13,20 +13,11 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::driver::COMPLAIN_EVERY;
 use crate::feed::machine::{LoadAt, Loaded};
 use codec::ingest::ingest;
-use etcd::{Etcd, EtcdError, KeyValue, RangeAnswer, RangeRequest};
+use etcd::{Etcd, EtcdError, KeyValue, Pages, RangeAnswer, RangeRequest};
 use model::{Broken, Included, KeyRange, Object, Revision, Storage};
 use telemetry::ResourceMetrics;
 
-/// Most keys a page (spec list-watch §0.2). etcd counts the whole remainder for every page, so small pages cost more (design §3).
-pub const LOAD_PAGE_KEYS: u32 = 10_000;
-
-/// Keys of the first page: it tells how large the values are. So many of the largest are 24 MB.
-pub const LOAD_PAGE_KEYS_FIRST: u32 = 16;
-
-/// Bytes of values that a later page should have: until it is ingested it is in memory twice.
-pub const LOAD_PAGE_BYTES: usize = 32 << 20;
-
-/// Pieces of a load that are made servable at once: of 32 MB each at most when they are pages, of some 1.5 MB from a stream.
+/// Pieces of a load that are made servable at once, in memory twice until then: pages, or some 1.5 MB from a stream.
 const INGESTS_AT_ONCE: usize = 2;
 
 /// Pause before a page is asked for again after a failure.
@@ -57,7 +48,7 @@ pub async fn load(
         ingests: Ingests { storage: storage.clone(), included: included.cloned(), prefix_len: own.len(), running: VecDeque::new() },
         loaded: Loaded { revision: Revision::ZERO, objects: Vec::new(), broken: Vec::new() },
     };
-    let (mut start, mut limit, mut has_streams) = (range.start, LOAD_PAGE_KEYS_FIRST, true);
+    let (mut start, mut pages, mut has_streams) = (range.start, Pages::default(), true);
     loop {
         if let Some(pinned) = revision.filter(|_| has_streams && loading.loaded.revision > Revision::ZERO) {
             let request = RangeRequest { key: start.clone(), end: range.end.clone(), revision: Some(pinned), ..RangeRequest::default() };
@@ -69,12 +60,11 @@ pub async fn load(
                 Err(failed) => return Err(failed),
             }
         }
-        let request = RangeRequest { key: start, end: range.end.clone(), revision, limit, ..RangeRequest::default() };
-        let answer = page(etcd, request, metrics).await?;
+        let request = RangeRequest { key: start, end: range.end.clone(), revision, ..RangeRequest::default() };
+        let answer = page(etcd, &request, &mut pages, metrics).await?;
         // All that is read is of the first page's revision: one state, nothing torn.
         loading.loaded.revision = *revision.get_or_insert(answer.header.revision);
-        let (next, bytes) = (after(&answer.kvs), answer.kvs.iter().map(|kv| kv.value.len()).sum());
-        limit = page_keys(answer.kvs.len(), bytes);
+        let next = after(&answer.kvs);
         loading.take(answer.kvs).await;
         match next {
             Some(next) if answer.more => start = next,
@@ -188,17 +178,11 @@ fn after(kvs: &[KeyValue]) -> Option<Vec<u8>> {
     kvs.last().map(|kv| [&kv.key[..], b"\0"].concat())
 }
 
-/// Keys of the next page, when one of so many keys had so many bytes of values.
-fn page_keys(keys: usize, bytes: usize) -> u32 {
-    let fit = LOAD_PAGE_BYTES / (bytes / keys.max(1)).max(1);
-    u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, LOAD_PAGE_KEYS)
-}
-
-async fn page(etcd: &Etcd, request: RangeRequest, metrics: &ResourceMetrics) -> Result<RangeAnswer, LoadFailed> {
+async fn page(etcd: &Etcd, request: &RangeRequest, pages: &mut Pages, metrics: &ResourceMetrics) -> Result<RangeAnswer, LoadFailed> {
     let mut complained: Option<Instant> = None;
     loop {
         let asking = metrics.etcd_list();
-        match etcd.range(request.clone()).await {
+        match etcd.page(request, pages).await {
             Ok(answer) => {
                 asking.succeeded();
                 return Ok(answer);

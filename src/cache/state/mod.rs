@@ -1,6 +1,4 @@
-//! The memory of one resource: `replica` owns it, `view` is what readers hold.
-//!
-//! Knows nothing of etcd, of HTTP or of who watches. Only `view` may wait (guarantee Fresh lives there).
+//! The memory of one resource: `replica` owns it, `view` is what readers hold. Only `view` may wait (guarantee Fresh lives there).
 
 mod counts;
 pub mod index;

@@ -14,7 +14,7 @@ use super::{
 use model::{Batch, Broken, Change, Epoch, Event, GivenUp, Object, Revision};
 
 /// A root (a snapshot of the store) is kept after this many events, so that an exact revision undoes at most as many. A kept clone costs about
-/// 2 KB (design §3), so one in 256 is 8 bytes an event.
+/// 2 KB, so one in 256 is 8 bytes an event.
 pub const ROOT_EVERY: usize = 256;
 
 /// The state of one resource at one revision.

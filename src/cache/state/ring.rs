@@ -1,6 +1,6 @@
 //! The recent past of a resource: its events in revision order, and the floor below which they are incomplete.
 //!
-//! The floor alone decides 410 (guarantee Resumable). Knows no clock: ages are told.
+//! The floor alone decides 410 (guarantee Resumable).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What kube-apiserver fills in when a client leaves it out of a built-in (spec api-surface §5.8): a table and a few rules. Knows no request, no clock.
+//! What kube-apiserver fills in when a client leaves it out of a built-in (spec api-surface §5.8): a table and a few rules.
 
 mod disabled;
 mod image;

@@ -1,4 +1,4 @@
-//! Defaults that depend on more than one member, by the names that `table.txt` has for them. Knows no kind but by what it is given.
+//! Defaults that depend on more than one member, by the names that `table.txt` has for them.
 
 use serde_json::{Map, Value, json};
 

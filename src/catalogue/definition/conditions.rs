@@ -1,4 +1,4 @@
-//! Conditions of a definition's status. Knows no clock: the time comes as text.
+//! Conditions of a definition's status.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Names of a definition: DNS labels, distinct kinds (spec api-surface §11.1). Knows nothing of other definitions.
+//! Names of a definition: DNS labels, distinct kinds (spec api-surface §11.1).
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What may be asked of a resource as OpenAPI v3 operations, of which `swagger` makes those of v2. Knows no schema.
+//! What may be asked of a resource as OpenAPI v3 operations, of which `swagger` makes those of v2.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Types as schemas of OpenAPI v3 or v2. Knows no path and no operation.
+//! Types as schemas of OpenAPI v3 or v2.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What Swagger 2.0, which is OpenAPI v2, says otherwise than v3: operations, and the schemas of definitions. Knows no resource and no type.
+//! What Swagger 2.0, which is OpenAPI v2, says otherwise than v3: operations, and the schemas of definitions.
 //!
 //! Deviation: a parameter is written where it is used. kube-apiserver has most of them once, under `parameters`.
 

@@ -1,6 +1,6 @@
 //! The types that an autoscaling/v1 annotation has as JSON, field by field, and where autoscaling/v2 has each: one table for reading and for writing.
 //!
-//! It reads as Go's `encoding/json` does: names in any case, numbers that are integers, `null` for nothing. Knows no object around them.
+//! It reads as Go's `encoding/json` does: names in any case, numbers that are integers, `null` for nothing.
 
 use serde_json::{Map, Value, value::RawValue};
 

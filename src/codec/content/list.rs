@@ -1,4 +1,4 @@
-//! What a list says about itself, before its items or after them. Knows no item.
+//! What a list says about itself, before its items or after them.
 
 use super::revision_into;
 use crate::encode;

@@ -1,4 +1,4 @@
-//! Bytes written from the end to the beginning, as gogo does it: a length stands before what it counts, and is known only after. Knows no message.
+//! Bytes written from the end to the beginning, as gogo does it: a length stands before what it counts, and is known only after.
 
 use super::wire::{LEN, varint_len};
 

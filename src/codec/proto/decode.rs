@@ -1,4 +1,4 @@
-//! A message's bytes as the JSON that kube-apiserver prints of them: Go's order, Go's omissions, Go's escapes. Knows no envelope.
+//! A message's bytes as the JSON that kube-apiserver prints of them: Go's order, Go's omissions, Go's escapes.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 

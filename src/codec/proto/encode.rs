@@ -1,4 +1,4 @@
-//! A JSON object as the bytes that Go's generated code makes of the same object: ascending numbers, sorted maps, zero values written. Knows no envelope.
+//! A JSON object as the bytes that Go's generated code makes of the same object: ascending numbers, sorted maps, zero values written.
 
 use std::{borrow::Cow, cell::Cell};
 

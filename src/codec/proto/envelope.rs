@@ -1,4 +1,4 @@
-//! What stands around a message: `k8s\0` and `runtime.Unknown`, and the metadata of a list. Knows no type.
+//! What stands around a message: `k8s\0` and `runtime.Unknown`, and the metadata of a list.
 
 use super::{
     error::{ProtoError, Result},

@@ -1,4 +1,4 @@
-//! What can be wrong with a message, or with JSON that is to become one. Knows no HTTP.
+//! What can be wrong with a message, or with JSON that is to become one.
 
 /// Why bytes are no message of their type, or JSON cannot become one. The texts of broken bytes are those of the real server's decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf and JSON, each made of the other, for every kind that has a message. Knows no request and no media type.
+//! Kubernetes' protobuf and JSON, each made of the other, for every kind that has a message.
 //!
 //! ```text
 //! k8s\0 envelope → open → Unknown { kind, raw }      message(apiVersion, kind) → Message

@@ -1,4 +1,4 @@
-//! JSON that protobuf carries as bytes, as Go prints it inside of other JSON: checked, without spaces, with its escapes. Knows no field.
+//! JSON that protobuf carries as bytes, as Go prints it inside of other JSON: checked, without spaces, with its escapes.
 
 use serde::de::IgnoredAny;
 

@@ -1,4 +1,4 @@
-//! The messages of Kubernetes' protobuf, read once from `schema.txt`: numbers, JSON names, types, and which minors have them. Knows no bytes.
+//! The messages of Kubernetes' protobuf, read once from `schema.txt`: numbers, JSON names, types, and which minors have them.
 
 use std::{collections::HashMap, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! A JSON text cut into its values in one pass, so that members can be visited in any order without reading them again. Knows no type.
+//! A JSON text cut into its values in one pass, so that members can be visited in any order without reading them again.
 
 use super::{
     MESSAGE_DEPTH_MAX,

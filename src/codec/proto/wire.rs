@@ -1,4 +1,4 @@
-//! The wire form of protobuf, read forwards: tags, numbers, lengths, and what is skipped. Knows no message.
+//! The wire form of protobuf, read forwards: tags, numbers, lengths, and what is skipped.
 
 use super::error::{ProtoError, Result};
 use crate::append;

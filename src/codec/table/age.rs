@@ -1,4 +1,4 @@
-//! Times and how long ago they were, as tables tell them. Knows no clock: now comes in.
+//! Times and how long ago they were, as tables tell them.
 
 use std::time::Duration;
 

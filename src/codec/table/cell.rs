@@ -1,4 +1,4 @@
-//! The cells of one row, and the texts that many printers share: ages, names, joined lists, selectors. Knows no resource.
+//! The cells of one row, and the texts that many printers share: ages, names, joined lists, selectors.
 
 use std::{borrow::Cow, fmt::Write};
 

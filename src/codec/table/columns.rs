@@ -1,4 +1,4 @@
-//! The column definitions of built-in resources, as kube-apiserver 1.36.3 answers them. Knows no object.
+//! The column definitions of built-in resources, as kube-apiserver 1.36.3 answers them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

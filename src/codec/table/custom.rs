@@ -1,4 +1,4 @@
-//! The cells of custom resources: columns that a definition names by JSONPath (spec api-surface §4.2). Knows no built-in.
+//! The cells of custom resources: columns that a definition names by JSONPath (spec api-surface §4.2).
 
 use super::{
     age::Moment,

@@ -1,5 +1,4 @@
 //! Objects as rows of a `Table` of meta.k8s.io (`as=Table`, spec api-surface §4): columns and cells, for built-in and custom resources.
-//! Knows no request and no clock.
 //!
 //! ```text
 //! Object → Node (the parts that the cells need) → printer → cells      once per row, each time it is shown: ages depend on now

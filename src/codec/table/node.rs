@@ -1,4 +1,4 @@
-//! A JSON value as a borrowed tree, without the parts that nobody asked for. Knows no resource.
+//! A JSON value as a borrowed tree, without the parts that nobody asked for.
 
 use std::borrow::Cow;
 

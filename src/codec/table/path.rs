@@ -1,4 +1,4 @@
-//! JSONPath of printer columns, parsed as client-go's `util/jsonpath` does. Knows no object.
+//! JSONPath of printer columns, parsed as client-go's `util/jsonpath` does.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What is written of a resource as a Table: its columns, and rows of cells for objects, bookmarks and what was just written. Knows no request.
+//! What is written of a resource as a Table: its columns, and rows of cells for objects, bookmarks and what was just written.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a JSONPath finds in an object, as client-go's `util/jsonpath` finds it with missing keys allowed. Knows no column.
+//! What a JSONPath finds in an object, as client-go's `util/jsonpath` finds it with missing keys allowed.
 
 use std::cmp::Ordering;
 

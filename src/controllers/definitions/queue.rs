@@ -1,4 +1,4 @@
-//! Which definition is looked at next, and which names are taken. Knows no etcd and no schema; the caller passes the time.
+//! Which definition is looked at next, and which names are taken.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,4 +1,4 @@
-//! Whether a text without quotes would be read as a text: YAML 1.1's other types as go-yaml recognises them. Knows no style.
+//! Whether a text without quotes would be read as a text: YAML 1.1's other types as go-yaml recognises them.
 
 use crate::calendar::month_days;
 

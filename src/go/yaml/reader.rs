@@ -1,4 +1,4 @@
-//! YAML as the real server's decoder reads it: one document, 1.1 scalars, merge keys, lines of duplicate keys. Knows no object.
+//! YAML as the real server's decoder reads it: one document, 1.1 scalars, merge keys, lines of duplicate keys.
 
 mod compose;
 mod scalar;

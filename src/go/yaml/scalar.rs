@@ -1,4 +1,4 @@
-//! How a text is written: plain, in one of two quotes, or as a block of lines. Knows no map and no list.
+//! How a text is written: plain, in one of two quotes, or as a block of lines.
 
 use super::{
     plain,

@@ -1,4 +1,4 @@
-//! JSON as go-yaml reads it: a flat tree of spans, maps already in go-yaml's order. Knows nothing of how it is printed.
+//! JSON as go-yaml reads it: a flat tree of spans, maps already in go-yaml's order.
 //!
 //! What differs from reading JSON: a next-line character ends a line, and lines are folded; some characters are refused; a key that is too long is none.
 

@@ -23,8 +23,12 @@ type Frame = (u8, u8, u32, Vec<u8>);
 impl Pair {
     /// The client has sent its preface and its settings, and has read the server's.
     fn open() -> Self {
+        Self::within(LIMITS)
+    }
+
+    fn within(limits: Limits) -> Self {
         let mut out = Vec::new();
-        let mut pair = Self { server: Server::new(LIMITS, &mut out), out: Vec::new() };
+        let mut pair = Self { server: Server::new(limits, &mut out), out: Vec::new() };
         assert_eq!(pair.say(PREFACE), Ok(vec![]));
         assert_eq!(pair.say(&frame(kind::SETTINGS, 0, 0, &[])), Ok(vec![]));
         assert_eq!(pair.said(), [(kind::SETTINGS, flag::ACK, 0, vec![])]);
@@ -338,6 +342,31 @@ fn streams_may_be_broken_only_so_often() {
         assert_eq!(pair.say(&broken(stream)), texts(&[]));
     }
     assert_eq!(pair.fault(&broken(11)), Code::ENHANCE_YOUR_CALM);
+    // Many may share a connection, for long.
+    let mut pair = Pair::open();
+    for nth in 0..20 {
+        assert_eq!(pair.say(&broken(nth * 4 + 1)), texts(&[]));
+        assert_eq!(pair.say(&get(nth * 4 + 3)).map(|events| events.len()), Ok(1), "requests make up for them");
+        pair.server.end(nth * 4 + 3, &mut pair.out);
+    }
+}
+
+/// A connection that many share had so many for its whole life.
+#[test]
+fn good_requests_make_up_for_broken_streams() {
+    let mut pair = Pair::open();
+    let broken = |stream| frame(kind::HEADERS, 5, stream, &block(&[("a", "b")]));
+    for stream in (1..400).step_by(4) {
+        assert_eq!(pair.say(&broken(stream)), texts(&[]));
+        pair.say(&get(stream + 2)).expect("a request");
+        pair.server.end(stream + 2, &mut pair.out);
+    }
+    for stream in (401..420).step_by(4) {
+        assert_eq!(pair.say(&broken(stream)), texts(&[]));
+        // What is cancelled makes up for nothing.
+        pair.say(&[get(stream + 2), frame(kind::RST_STREAM, 0, stream + 2, &[0, 0, 0, 8])].concat()).expect("two frames");
+    }
+    assert_eq!(pair.fault(&broken(601)), Code::ENHANCE_YOUR_CALM);
 }
 
 /// Each block is work, whether it becomes a request or not.
@@ -362,7 +391,9 @@ fn blocks_that_become_no_request_may_come_only_so_often() {
         pair.say(&frame(kind::PING, flag::ACK, 0, super::GOODBYE)).expect("it has heard it");
         (pair, 1, get as fn(u32) -> Vec<u8>, 2)
     };
-    for (mut pair, mut stream, block, step) in [refused(), too_large(), ended(), after_goodbye()] {
+    let malformed = |stream| frame(kind::HEADERS, 5, stream, &block(&[("a", "b")]));
+    let without_path = || (Pair::within(Limits { faults_max: u32::MAX, ..LIMITS }), 1, malformed as fn(u32) -> Vec<u8>, 2);
+    for (mut pair, mut stream, block, step) in [refused(), too_large(), ended(), after_goodbye(), without_path()] {
         for _ in 0..WASTED_MAX {
             assert_eq!(pair.say(&block(stream)), texts(&[]));
             stream += step;

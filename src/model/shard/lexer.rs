@@ -1,4 +1,4 @@
-//! Tokens of the CEL text of a shard selector. Knows no grammar.
+//! Tokens of the CEL text of a shard selector.
 
 /// A piece of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The shard of a collection that a request wants (`shardSelector`, KEP-5866, spec list-watch §11). Knows no request.
+//! The shard of a collection that a request wants (`shardSelector`, KEP-5866, spec list-watch §11).
 //!
 //! The text is a CEL expression, of which only `shardRange(field, start, end)` and `||` mean something. What else it may say, and the words with
 //! which it is refused, were recorded from kube-apiserver 1.36.3.

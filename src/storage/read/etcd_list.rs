@@ -11,26 +11,18 @@ use super::{
     token::{Token, TokenRevision},
 };
 use codec::ingest::ingest;
-use etcd::{EtcdError, KeyValue, RangeRequest};
+use etcd::{EtcdError, KeyValue, PAGE_KEYS_MAX, Pages, RangeRequest};
 use model::{Broken, KeyRange, Object, Revision};
-
-/// Largest page asked of etcd when selectors drop items (spec list-watch §0.2).
-const PAGE_MAX: u32 = 10_000;
 
 /// Lists that etcd answers at the same time: each makes copies of what it reads. Others wait, as long as their requests may.
 pub(super) const ETCD_LISTS_AT_ONCE: usize = 4;
-
-/// Keys of the first page: each may be as large as etcd takes a value. The next ones are of as many as fit into [`PAGE_BYTES`], if they are as large as those.
-const FIRST_PAGE: u32 = 16;
-/// About how many bytes of values one answer of etcd may have.
-const PAGE_BYTES: usize = 32 << 20;
 
 /// Bytes of a value that are read in the time in which one label is looked up, or less.
 const BYTES_OF_WORK: usize = 16;
 
 impl Reader {
-    /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large; while selectors drop items each round is twice the last. All rounds are at the
-    /// first answer's revision.
+    /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large ([`Pages`]); while selectors drop items each round is up to twice the last.
+    /// All rounds are at the first answer's revision.
     pub(super) async fn list_etcd(&self, target: &Target, start: Option<&str>, read: EtcdRead) -> Result<List, ReadError> {
         let _turn = self.etcd_lists.take().await;
         let metrics = &target.resource.metrics;
@@ -43,7 +35,8 @@ impl Reader {
         };
         let end = if single.is_some() { Vec::new() } else { range.end };
         let limit = read.limit.filter(|_| single.is_none());
-        let mut size = limit.map_or(FIRST_PAGE, |l| u32::try_from(l).unwrap_or(FIRST_PAGE).min(FIRST_PAGE));
+        let keys = |wanted: u64| u32::try_from(wanted).unwrap_or(PAGE_KEYS_MAX).clamp(1, PAGE_KEYS_MAX);
+        let (mut size, mut pages) = (limit.map_or(PAGE_KEYS_MAX, keys), Pages::default());
         let mut at = read.at;
         let mut page = Page { objects: Vec::new(), last: None, remaining: None };
         let mut total = None;
@@ -51,7 +44,7 @@ impl Reader {
         loop {
             let request = RangeRequest { key: from.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
             let asking = if single.is_some() { metrics.etcd_get() } else { metrics.etcd_list() };
-            let answer = match self.patient(self.etcd(target).range(request)).await {
+            let answer = match self.patient(self.etcd(target).page(&request, &mut pages)).await {
                 Ok(answer) => answer,
                 Err(ReadError::Etcd(error)) => {
                     drop(asking);
@@ -68,8 +61,7 @@ impl Reader {
             total.get_or_insert(answer.count);
             metrics.storage_list_fetched.inc_by(answer.kvs.len() as u64);
             let more = answer.more;
-            let bytes: usize = answer.kvs.iter().map(|kv| kv.value.len()).sum();
-            let fit = PAGE_BYTES / (bytes / answer.kvs.len().max(1)).max(1);
+            let read = keys(answer.kvs.len() as u64);
             let last = answer.kvs.last().map(|kv| kv.key.to_vec());
             let full = self.take(target, answer.kvs, limit, &mut page, &mut broken).await;
             if full && (more || page.last != last) {
@@ -80,9 +72,8 @@ impl Reader {
                 break;
             };
             from = [&last[..], b"\0"].concat();
-            let left = limit.map_or(PAGE_MAX, |l| u32::try_from(l - page.objects.len() as u64).unwrap_or(PAGE_MAX));
-            let wanted = if limit.is_some() && target.scope().selects { size.saturating_mul(2) } else { left };
-            size = wanted.min(PAGE_MAX).min(u32::try_from(fit).unwrap_or(PAGE_MAX)).max(1);
+            let left = limit.map_or(PAGE_KEYS_MAX, |l| keys(l - page.objects.len() as u64));
+            size = if limit.is_some() && target.scope().selects { keys(2 * u64::from(read)) } else { left };
         }
         metrics.decode_errors.inc_by(broken.len() as u64);
         if let Some(first) = broken.first() {

@@ -47,7 +47,7 @@ pub enum ReadError {
         /// The lowest revision it could have resumed from.
         floor: Revision,
     },
-    /// 500: values that we cannot decode; nothing is left out silently (design §3 "Object").
+    /// 500: values that we cannot decode; nothing is left out silently.
     #[error("{count} stored objects of this resource cannot be served, the first one is {key:?}: {why}")]
     Undecodable {
         /// How many.

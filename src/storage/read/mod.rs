@@ -1,4 +1,4 @@
-//! LIST, GET and WATCH: `options` parses, `plan` decides, `serve` carries out, `reach` says what needs no etcd, `token` pages. Knows no HTTP.
+//! LIST, GET and WATCH: `options` parses, `plan` decides, `serve` carries out, `reach` says what needs no etcd, `token` pages.
 
 mod etcd_list;
 pub mod failure;

@@ -1,4 +1,4 @@
-//! etcd's newest revision: reads that ask while a query is under way share the next query. Knows no resource.
+//! etcd's newest revision: reads that ask while a query is under way share the next query.
 //!
 //! A burst of fifty thousand watches asked fifty thousand times, and the answers were so many small frames at once that our HTTP/2 took etcd for an
 //! attacker and broke off the connection. An answer is fresh for everybody who asked before its question was sent.

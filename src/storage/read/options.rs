@@ -1,4 +1,4 @@
-//! The query parameters of LIST and WATCH become options; defaulting and validation (spec list-watch §1.2, §2.1, §4.2). Knows no resource.
+//! The query parameters of LIST and WATCH become options; defaulting and validation (spec list-watch §1.2, §2.1, §4.2).
 
 use go::{
     quote::quoted,

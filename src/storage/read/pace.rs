@@ -1,4 +1,4 @@
-//! How long a scan keeps its thread: by the clock, whatever the objects and the selectors are like. Knows no object.
+//! How long a scan keeps its thread: by the clock, whatever the objects and the selectors are like.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Carries out what the plan says: waits, reads the snapshot or etcd, cuts the page. Knows no HTTP.
+//! Carries out what the plan says: waits, reads the snapshot or etcd, cuts the page.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,6 +14,7 @@ use super::{
     target::Target,
     token,
 };
+use cache::cacher::NoGroup;
 use cache::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 use cache::state::{Place, store::Store, view::Known};
 use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
@@ -223,12 +224,18 @@ impl Reader {
         }
     }
 
-    /// WATCH (spec list-watch §4). The options are defaulted and validated. `limit` bounds the read of etcd's revision; the wait for freshness has its
-    /// own limit, whatever the stream's deadline. `user` is who watches.
+    /// WATCH (spec list-watch §4). The options are defaulted and validated. `limits` bound the read of etcd's revision, and the wait for the cacher; the wait for freshness
+    /// has its own limit, whatever the stream's deadline. `user` is who watches.
     ///
     /// # Errors
     /// What is an HTTP status; failures after acceptance are [`Watching::Failed`].
-    pub async fn watch(&self, target: &Target, options: &ListOptions, limit: Duration, user: &str) -> Result<Watching, ReadError> {
+    pub async fn watch(
+        &self,
+        target: &Target,
+        options: &ListOptions,
+        limits: (Duration, Duration),
+        user: &str,
+    ) -> Result<Watching, ReadError> {
         let known = target.known();
         let plan = plan::watch(options, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         ReadError::undecodable(&known.view)?;
@@ -240,7 +247,7 @@ impl Reader {
             WatchPlan::Stream { wait, start, annotated } => (wait, start, annotated),
         };
         let newest = match (wait, start) {
-            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limit, self.newest(target)).await {
+            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limits.0, self.newest(target)).await {
                 Ok(Ok(newest)) => newest,
                 Ok(Err(error @ ReadError::OutOfReach(_))) => return Err(error),
                 Ok(Err(error)) => return Ok(Watching::Failed(ReadError::InStream(error.to_string()))),
@@ -258,7 +265,11 @@ impl Reader {
         let key = target.group_key(self.filters.hold(&target.filter, user)?);
         // First the group, then the snapshot: whatever the group's log does not have is in the snapshot.
         let handle = &target.resource.handle;
-        let (group, epoch) = handle.subscribe(key, target.form().clone()).await?;
+        let (group, epoch) = match handle.subscribe(key, target.form().clone(), limits.1).await {
+            Ok(subscribed) => subscribed,
+            Err(NoGroup::Gone(gone)) => return Err(gone.into()),
+            Err(NoGroup::Busy) => return Err(target.refused(plan::Refusal::TooManyRequests)),
+        };
         let known = target.known();
         ReadError::undecodable(&known.view)?;
         if known.view.epoch != epoch || !known.is_ready() {

@@ -17,7 +17,7 @@ use super::{
     transaction::{Done, Look},
     tree, updated,
 };
-use etcd::RangeRequest;
+use etcd::{Pages, RangeRequest};
 use go::url::Query;
 use model::invalid::FieldError;
 
@@ -109,15 +109,15 @@ impl Writer {
         let found = self.resources.load().find("policy", "v1", "poddisruptionbudgets").cloned();
         let Some(resource) = found else { return Ok(Vec::new()) };
         let mut at = Place { resource, namespace: place.namespace.clone(), name: String::new() };
-        let (mut key, mut budgets) = (at.key(&self.prefix).to_vec(), Vec::new());
+        let (mut key, mut budgets, mut pages) = (at.key(&self.prefix).to_vec(), Vec::new(), Pages::default());
         // The keys of a namespace end with a slash and a name.
         let mut end = key.clone();
         *end.last_mut().expect("a key is not empty") += 1;
         let labels = tree::metadata(pod).get("labels").and_then(Value::as_object).unwrap_or(&tree::NO_MEMBERS);
         loop {
             let asking = at.resource.metrics.etcd_list();
-            let answer =
-                self.etcd(at.served()).range(RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() }).await?;
+            let request = RangeRequest { key, end: end.clone(), limit: PAGE, ..RangeRequest::default() };
+            let answer = self.etcd(at.served()).page(&request, &mut pages).await?;
             asking.succeeded();
             key = answer.kvs.last().map(|kv| [&kv.key[..], b"\0"].concat()).unwrap_or_default();
             for kv in answer.kvs {

@@ -1,4 +1,4 @@
-//! Why a write failed, with everything that its answer needs. Knows no HTTP: `http/status` makes the `Status`.
+//! Why a write failed, with everything that its answer needs.
 
 use std::fmt;
 
@@ -78,6 +78,9 @@ pub enum WriteError {
         /// Seconds after which it may be tried again; 0 when nobody knows.
         retry_after: u32,
     },
+    /// 429 with this text: who else asks for the same has taken all places.
+    #[error("{0}")]
+    TooMany(String),
     /// 413 with this text.
     #[error("{0}")]
     TooLarge(String),

@@ -1,4 +1,4 @@
-//! Create, update, patch and delete: JSON trees in, etcd transactions out. Knows no HTTP; the event of a write comes back through the feed.
+//! Create, update, patch and delete: JSON trees in, etcd transactions out.
 //!
 //! ```text
 //! body, patch → tree → typed → strategy (server's own fields) → kinds → validation → transaction → tree of the answer

@@ -1,4 +1,4 @@
-//! Names that the server makes from `metadata.generateName` (spec api-surface §5.3). Knows no object and no name that exists.
+//! Names that the server makes from `metadata.generateName` (spec api-surface §5.3).
 
 use rand::Rng;
 

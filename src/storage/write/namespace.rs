@@ -12,7 +12,7 @@ use super::{
     place::{Current, Place},
     tree,
 };
-use upstream::host::Phase;
+use upstream::host::{Phase, Unknown};
 
 /// How long etcd is asked about a namespace after its deletion, for the cache may not have heard of it (spec api-surface §5.5).
 const LEAVING: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ impl Writer {
     pub async fn namespace_takes(&self, place: &Place) -> Result<(), WriteError> {
         let Some(namespace) = &place.namespace else { return Ok(()) };
         let phase = match &self.host {
-            Some(host) => host.phase(namespace).await.map_err(WriteError::Internal)?,
+            Some(host) => host.phase(namespace, fair::asker()).await?,
             None => self.namespace(namespace).await?.map(|found| match tree::text(&found.tree, &["status", "phase"]) {
                 "Terminating" => Phase::Terminating,
                 _ => Phase::Active,
@@ -82,6 +82,15 @@ impl Writer {
         match cached {
             Some(found) => Ok(Some(found)),
             None => self.fresh(&place).await,
+        }
+    }
+}
+
+impl From<Unknown> for WriteError {
+    fn from(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::TooMany(too_many) => WriteError::TooMany(too_many.to_string()),
+            Unknown::NoAnswer(why) => WriteError::Internal(why),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Whether this server may write: not to an etcd that a kube-apiserver uses, because its writes would bypass the admission there (design §3 "Safety of
-//! the listeners"). Knows no etcd: `controllers` finds out.
+//! Whether this server may write: not to an etcd that a kube-apiserver uses, because its writes would bypass the admission there.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,4 +1,4 @@
-//! Reads and changes an object's tree, without a panic on whatever a client sent. Knows no kind.
+//! Reads and changes an object's tree, without a panic on whatever a client sent.
 
 use std::sync::LazyLock;
 

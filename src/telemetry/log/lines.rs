@@ -1,5 +1,5 @@
 //! The lines of the log on their way out: a queue bounded in bytes, and one thread that writes. Whoever logs never waits for the disk or the pipe behind
-//! it; what finds no room, or cannot be written, is dropped and counted. Knows no format.
+//! it; what finds no room, or cannot be written, is dropped and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};

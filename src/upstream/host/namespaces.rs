@@ -1,16 +1,18 @@
-//! The host's namespaces: a reflector keeps the name of each, and whether it is being deleted. One that it does not know is asked about at once, for it may have been made a moment ago.
+//! The host's namespaces: a reflector keeps the name of each, and whether it is being deleted. One that it does not know is asked about at once, for it may have been made a moment ago:
+//! once for all who wait, and with a share for each who asks.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{StatusCode, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use client::{CallError, Client, Kubeconfig, Limits, Lines, Streamed};
+use client::{CallError, Client, Kubeconfig, Limits, Lines, Questions, Room, Streamed, TooMany};
 
 /// Of the namespaces, client-go's size of a page.
 const PAGE: usize = 500;
@@ -19,7 +21,16 @@ const WATCH_SECONDS: u64 = 300;
 /// How much longer a silent one is waited for: then the connection is dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// One list or lookup may take so long, and one page or event may be so large: 500 namespaces whose annotations are as long as they may be need 125 MiB, which nobody has.
-const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), answer_bytes_max: 32 << 20, concurrent_max: 32 };
+const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), answer_bytes_max: 32 << 20, concurrent_max: CONNECTIONS_MAX };
+/// Unknown namespaces that are asked about at once, and those of them that one user asks about: who makes names up leaves room for others.
+const QUESTIONS_MAX: usize = 32;
+const QUESTIONS_EACH_MAX: usize = 8;
+/// Connections to the host: those of questions, and two of the reflector.
+pub const CONNECTIONS_MAX: usize = 2 + QUESTIONS_MAX;
+/// Bytes of a name that a namespace may have.
+const NAME_BYTES_MAX: usize = 63;
+/// How long a question waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Waits between tries of the reflector, from the first one to the longest.
 const RETRY: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -35,9 +46,26 @@ pub enum Phase {
 
 /// See the file's header.
 pub struct Namespaces {
+    host: Arc<Host>,
+    known: Mutex<Known>,
+    questions: Questions<String, Arc<str>, Result<Option<Phase>, String>>,
+}
+
+/// Where they are.
+struct Host {
     client: Client,
     kubeconfig: Kubeconfig,
-    known: Mutex<Known>,
+}
+
+/// Why nothing is known of a namespace.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Unknown {
+    /// Nobody was asked.
+    #[error(transparent)]
+    TooMany(#[from] TooMany),
+    /// The host does not say.
+    #[error("{0}")]
+    NoAnswer(String),
 }
 
 /// What the reflector knows.
@@ -104,24 +132,26 @@ impl Namespaces {
     /// When the certificate and key of the kubeconfig file do not fit.
     pub fn new(kubeconfig: Kubeconfig) -> Result<Self, String> {
         let known = Known { phases: BTreeMap::new(), wrong: Some("they are not listed yet".to_owned()), is_ready: false };
-        Ok(Self { client: Client::of(&kubeconfig, LIMITS)?, kubeconfig, known: Mutex::new(known) })
+        let host = Arc::new(Host { client: Client::of(&kubeconfig, LIMITS)?, kubeconfig });
+        Ok(Self { host, known: Mutex::new(known), questions: Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX)) })
     }
 
-    /// How this namespace is; none when the host has none of this name.
+    /// How this namespace is; none when the host has none of this name. `asker` is who wants to know.
     ///
     /// # Errors
-    /// The reflector does not know it, and the host does not say.
-    pub async fn phase(&self, name: &str) -> Result<Option<Phase>, String> {
+    /// The reflector does not know it, and there was no place for the question in time, or the host does not say.
+    pub async fn phase(&self, name: &str, asker: Arc<str>) -> Result<Option<Phase>, Unknown> {
         let known = self.known().phases.get(name).copied();
-        if known.is_some() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        if known.is_some() || !is_name || name.len() > NAME_BYTES_MAX {
             return Ok(known);
         }
-        let answer = self.client.get(&self.url(&format!("/{name}"))).await.map_err(|error| error.to_string())?;
-        match answer.failure() {
-            None => Ok(Some(parsed::<Object>(&answer.body)?.phase())),
-            Some(_) if answer.status == StatusCode::NOT_FOUND => Ok(None),
-            Some(why) => Err(why),
-        }
+        let question = || {
+            let (host, name) = (self.host.clone(), name.to_owned());
+            async move { host.phase(&name).await }
+        };
+        let answer = self.questions.ask(name.to_owned(), asker, name.len(), Instant::now() + PATIENCE, question).await?;
+        answer.map_err(Unknown::NoAnswer)
     }
 
     /// Why they are not followed now, and whether they were known once: then what was known counts on.
@@ -169,7 +199,7 @@ impl Namespaces {
         let (mut phases, mut next) = (BTreeMap::new(), String::new());
         loop {
             let from = if next.is_empty() { String::new() } else { format!("&continue={next}") };
-            let answer = self.client.get(&self.url(&format!("?limit={PAGE}{from}"))).await.map_err(|error| error.to_string())?;
+            let answer = self.host.client.get(&self.host.url(&format!("?limit={PAGE}{from}"))).await.map_err(|error| error.to_string())?;
             if let Some(why) = answer.failure() {
                 return Err(why);
             }
@@ -185,7 +215,7 @@ impl Namespaces {
 
     async fn watch(&self, from: &str) -> Result<Ended, String> {
         let query = format!("?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}");
-        let mut lines = match self.client.stream(&self.url(&query)).await.map_err(|error| error.to_string())? {
+        let mut lines = match self.host.client.stream(&self.host.url(&query)).await.map_err(|error| error.to_string())? {
             Streamed::Lines(lines) => lines,
             Streamed::Refused(answer) if answer.status == StatusCode::GONE => return Ok(Ended::Gone),
             Streamed::Refused(answer) => return Err(answer.failure().unwrap_or_default()),
@@ -228,12 +258,23 @@ impl Namespaces {
         Ok(false)
     }
 
-    fn url(&self, rest: &str) -> Uri {
-        self.kubeconfig.url(&format!("/api/v1/namespaces{rest}"))
-    }
-
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host {
+    async fn phase(&self, name: &str) -> Result<Option<Phase>, String> {
+        let answer = self.client.get(&self.url(&format!("/{name}"))).await.map_err(|error| error.to_string())?;
+        match answer.failure() {
+            None => Ok(Some(parsed::<Object>(&answer.body)?.phase())),
+            Some(_) if answer.status == StatusCode::NOT_FOUND => Ok(None),
+            Some(why) => Err(why),
+        }
+    }
+
+    fn url(&self, rest: &str) -> Uri {
+        self.kubeconfig.url(&format!("/api/v1/namespaces{rest}"))
     }
 }
 

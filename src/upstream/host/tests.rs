@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{Namespaces, Phase};
+use super::{Namespaces, Phase, Unknown};
 use client::Kubeconfig;
 use client::testing::{Reaction, Server};
 
@@ -39,7 +41,7 @@ async fn following(server: &Server, work: impl AsyncFnOnce(&Namespaces)) {
 }
 
 async fn until(namespaces: &Namespaces, name: &str, expected: Option<Phase>) {
-    while namespaces.phase(name).await != Ok(expected) {
+    while namespaces.phase(name, "jane".into()).await != Ok(expected) {
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -68,7 +70,7 @@ async fn all_pages_are_listed_and_then_watched() {
     following(&server, async |namespaces| {
         until(namespaces, "c", Some(Phase::Active)).await;
         until(namespaces, "b", None).await;
-        assert_eq!(namespaces.phase("a").await, Ok(Some(Phase::Terminating)));
+        assert_eq!(namespaces.phase("a", "jane".into()).await, Ok(Some(Phase::Terminating)));
         assert_eq!(namespaces.wrong(), None);
     })
     .await;
@@ -89,14 +91,61 @@ async fn what_is_not_known_is_asked_about() {
     })
     .await;
     following(&server, async |namespaces| {
-        assert_eq!(namespaces.phase("new").await, Ok(Some(Phase::Active)));
-        assert_eq!(namespaces.phase("leaving").await, Ok(Some(Phase::Terminating)));
-        assert_eq!(namespaces.phase("none").await, Ok(None));
-        assert_eq!(namespaces.phase("forbidden").await, Err("not for you".to_owned()));
-        assert_eq!(namespaces.phase("No/Name?x=y").await, Ok(None), "what no namespace is called is in no URL");
+        assert_eq!(namespaces.phase("new", "jane".into()).await, Ok(Some(Phase::Active)));
+        assert_eq!(namespaces.phase("leaving", "jane".into()).await, Ok(Some(Phase::Terminating)));
+        assert_eq!(namespaces.phase("none", "jane".into()).await, Ok(None));
+        assert_eq!(namespaces.phase("forbidden", "jane".into()).await, Err(Unknown::NoAnswer("not for you".to_owned())));
+        assert_eq!(namespaces.phase("No/Name?x=y", "jane".into()).await, Ok(None), "what no namespace is called is in no URL");
     })
     .await;
     assert_eq!(asked(&server, "x=y"), 0);
+}
+
+/// One user's writes into namespaces that do not exist took all turns: those of others into new ones were 500.
+#[tokio::test]
+async fn who_makes_names_up_leaves_room_for_others() {
+    let server = Server::start(|asked| match (asked.uri.path(), asked.uri.query()) {
+        (path, None) if path.contains("/hang-") => Reaction::Hang,
+        ("/api/v1/namespaces/new", None) => Reaction::json(&namespace("new", "9", "Active")),
+        (_, Some(query)) if query.contains("watch") => Reaction::Hang,
+        _ => list(&[], "7", ""),
+    })
+    .await;
+    following(&server, async |namespaces| {
+        let greedy =
+            (0..400).map(|nth| namespaces.phase(if nth < 100 { "hang-all" } else { ["hang-a", "hang-b"][nth % 2] }, "greedy".into()));
+        let (mut greedy, honest) = (join_all(greedy), async {
+            while asked(&server, "/hang-") < 3 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            timeout(Duration::from_secs(2), namespaces.phase("new", "jane".into())).await
+        });
+        let said = tokio::select! {
+            said = honest => said,
+            _ = &mut greedy => unreachable!("they hang"),
+        };
+        assert_eq!(said, Ok(Ok(Some(Phase::Active))));
+    })
+    .await;
+    assert_eq!(asked(&server, "/hang-all"), 1, "once for all who wait");
+}
+
+#[tokio::test]
+async fn too_many_questions_of_one_user_are_told_as_that() {
+    let server = Server::start(|asked| match asked.uri.query() {
+        None => Reaction::Hang,
+        Some(query) if query.contains("watch") => Reaction::Hang,
+        Some(_) => list(&[], "7", ""),
+    })
+    .await;
+    following(&server, async |namespaces| {
+        let names: Vec<String> = (0..200).map(|nth| format!("hang-{nth}")).collect();
+        let mut all: FuturesUnordered<_> = names.iter().map(|name| namespaces.phase(name, "greedy".into())).collect();
+        let first = all.next().await.expect("there are some");
+        assert!(matches!(first, Err(Unknown::TooMany(_))), "{first:?}");
+    })
+    .await;
+    assert!(asked(&server, "/hang-") <= 8, "eight at once");
 }
 
 /// 410 in the answer's head, as an event, and events that make no sense: all is listed again. What was known counts meanwhile.
@@ -128,7 +177,7 @@ async fn who_is_lost_lists_again() {
         }
         let (why, was_known) = namespaces.wrong().expect("the host is down");
         assert!(why.contains("an error on the server") && was_known, "{why}");
-        assert_eq!(namespaces.phase("a").await, Ok(Some(Phase::Active)));
+        assert_eq!(namespaces.phase("a", "jane".into()).await, Ok(Some(Phase::Active)));
         while watches.load(Ordering::Relaxed) < 6 || namespaces.wrong().is_some() {
             sleep(Duration::from_millis(5)).await;
         }

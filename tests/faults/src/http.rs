@@ -1,4 +1,4 @@
-//! Connections to the server under test, and HTTP/1.1 over them: bodies as lines. Knows nothing of Kubernetes but the path it is given.
+//! Connections to the server under test, and HTTP/1.1 over them: bodies as lines, or as frames with their length before them. Knows nothing of Kubernetes but the path it is given.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -19,7 +19,10 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::brake::{Braked, Manner, RECEIVE_BYTES};
+use crate::{
+    brake::{Braked, Manner, RECEIVE_BYTES},
+    wire::Encoding,
+};
 
 /// The longest body that a list may have, bytes.
 const BODY_LIMIT: usize = 256 << 20;
@@ -53,6 +56,8 @@ pub(crate) struct Listener {
     brought: Option<[String; 2]>,
     /// As whom one acts.
     acting: Option<String>,
+    /// What answers are wanted in.
+    encoding: Encoding,
 }
 
 #[derive(Clone)]
@@ -71,7 +76,7 @@ impl Listener {
     /// Plain HTTP on loopback.
     #[must_use]
     pub(crate) fn plain(port: u16) -> Self {
-        Self { port, tls: None, token: None, brought: None, acting: None }
+        Self { port, tls: None, token: None, brought: None, acting: None, encoding: Encoding::Json }
     }
 
     /// HTTPS with a bearer token.
@@ -82,7 +87,8 @@ impl Listener {
         let http1 = TlsConnector::from(Arc::new(config.clone()));
         config.alpn_protocols = vec![b"h2".to_vec()];
         let http2 = TlsConnector::from(Arc::new(config));
-        Self { port, tls: Some(Tls { http1, http2 }), token: Some(token.to_owned()), brought: None, acting: None }
+        let token = Some(token.to_owned());
+        Self { port, tls: Some(Tls { http1, http2 }), token, brought: None, acting: None, encoding: Encoding::Json }
     }
 
     /// The same for whom this token names.
@@ -101,6 +107,12 @@ impl Listener {
     #[must_use]
     pub(crate) fn bringing(&self, user: &str, group: &str) -> Self {
         Self { brought: Some([user, group].map(str::to_owned)), ..self.without_token() }
+    }
+
+    /// The same for somebody who wants answers in this.
+    #[must_use]
+    pub(crate) fn in_encoding(&self, encoding: Encoding) -> Self {
+        Self { encoding, ..self.clone() }
     }
 
     /// The same for somebody without credentials.
@@ -185,6 +197,7 @@ impl Listener {
             token: self.token.clone(),
             brought: self.brought.clone(),
             acting: self.acting.clone(),
+            encoding: self.encoding,
         })
     }
 
@@ -208,13 +221,14 @@ pub(crate) struct Talk {
     token: Option<String>,
     brought: Option<[String; 2]>,
     acting: Option<String>,
+    encoding: Encoding,
 }
 
 impl Talk {
     /// Sends a request, with a body of a media type if it has one; what the server answers, once its headers are here.
     pub(crate) async fn ask(&mut self, method: &str, target: &str, body: Option<(&str, Bytes)>) -> Result<Response<Incoming>> {
         let mut request = Request::builder().method(method).uri(target).header(header::HOST, &self.authority);
-        request = request.header(header::ACCEPT, "application/json");
+        request = request.header(header::ACCEPT, self.encoding.media_type());
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -241,10 +255,11 @@ impl Talk {
     }
 }
 
-/// A body, line by line.
+/// A body, event by event.
 #[derive(Debug)]
 pub(crate) struct Lines {
     body: Incoming,
+    encoding: Encoding,
     buffer: BytesMut,
     /// Bytes of `buffer` that are known to hold no newline.
     searched: usize,
@@ -254,21 +269,23 @@ impl Lines {
     /// Over a response whose headers were read.
     #[must_use]
     pub(crate) fn new(body: Incoming) -> Self {
-        Self { body, buffer: BytesMut::new(), searched: 0 }
+        Self::encoded(body, Encoding::Json)
     }
 
-    /// The next line without its newline; `None` at a clean end; an error when the connection broke.
+    /// The same of a response in this encoding.
+    #[must_use]
+    pub(crate) fn encoded(body: Incoming, encoding: Encoding) -> Self {
+        Self { body, encoding, buffer: BytesMut::new(), searched: 0 }
+    }
+
+    /// The next line without its newline, or frame without its length; `None` at a clean end; an error when the connection broke.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
-                let line = self.buffer.split_to(self.searched + at).freeze();
-                self.buffer.advance(1);
-                self.searched = 0;
-                return Ok(Some(line));
+            if let Some(event) = self.take() {
+                return Ok(Some(event));
             }
-            self.searched = self.buffer.len();
-            if self.searched > LINE_LIMIT {
-                bail!("a line of more than {LINE_LIMIT} bytes");
+            if self.buffer.len() > LINE_LIMIT {
+                bail!("an event of more than {LINE_LIMIT} bytes");
             }
             match self.body.frame().await {
                 Some(frame) => {
@@ -277,8 +294,28 @@ impl Lines {
                     }
                 }
                 None if self.buffer.is_empty() => return Ok(None),
-                None => bail!("the body ended inside a line"),
+                None => bail!("the body ended inside an event"),
             }
         }
+    }
+
+    /// The first event of the buffer, if it is whole.
+    fn take(&mut self) -> Option<Bytes> {
+        if self.encoding == Encoding::Protobuf {
+            let length = u32::from_be_bytes(*self.buffer.first_chunk()?) as usize;
+            if self.buffer.len() < 4 + length {
+                return None;
+            }
+            self.buffer.advance(4);
+            return Some(self.buffer.split_to(length).freeze());
+        }
+        let Some(at) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(self.searched + at).freeze();
+        self.buffer.advance(1);
+        self.searched = 0;
+        Some(line)
     }
 }

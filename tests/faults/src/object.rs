@@ -1,8 +1,9 @@
-//! What is written and watched: ConfigMaps as kube-apiserver stores them, or custom resources that have what these have, and the filters that watchers ask for. Knows no socket.
+//! What is written and watched: ConfigMaps as kube-apiserver stores them, custom resources that have what these have, or objects that kube-apiservers write themselves, and the filters that watchers ask for.
+//! Knows no socket.
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Identity of an object: FNV-1a of `namespace/name`. A few thousand names make a collision a matter of one in 10^12.
 pub(crate) type KeyId = u64;
@@ -13,6 +14,10 @@ pub(crate) const TIERS: [&str; 3] = ["a", "b", "c"];
 /// Prefix of every namespace that belongs to this harness; what lies elsewhere is foreign and not compared.
 pub(crate) const NAMESPACE_PREFIX: &str = "faults-";
 
+/// Annotations with what ConfigMaps have in their `data`, of objects that have none.
+pub(crate) const SEQ: &str = "faults.example/seq";
+pub(crate) const PAYLOAD: &str = "faults.example/payload";
+
 /// Of which resource the objects are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Resource {
@@ -21,6 +26,10 @@ pub(crate) enum Resource {
     ConfigMaps,
     /// Custom resources: `records.faults.example`.
     Records,
+    /// HorizontalPodAutoscalers of `autoscaling/v2`: 1.37 has `observedGeneration` in their conditions, 1.36 does not.
+    Autoscalers,
+    /// StatefulSets: 1.37 shows `maxUnavailable` of each, 1.36 only where it is stored.
+    StatefulSets,
 }
 
 impl Resource {
@@ -40,6 +49,8 @@ impl Resource {
         match self {
             Self::ConfigMaps => format!("/registry/configmaps/{rest}"),
             Self::Records => format!("/registry/faults.example/records/{rest}"),
+            Self::Autoscalers => format!("/registry/horizontalpodautoscalers/{rest}"),
+            Self::StatefulSets => format!("/registry/statefulsets/{rest}"),
         }
     }
 
@@ -49,6 +60,8 @@ impl Resource {
         let (root, plural) = match self {
             Self::ConfigMaps => ("/api/v1", "configmaps"),
             Self::Records => ("/apis/faults.example/v1", "records"),
+            Self::Autoscalers => ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+            Self::StatefulSets => ("/apis/apps/v1", "statefulsets"),
         };
         namespace.map_or_else(|| format!("{root}/{plural}"), |n| format!("{root}/namespaces/{n}/{plural}"))
     }
@@ -118,7 +131,14 @@ impl Draft {
         digest(TIERS[usize::from(self.tier)], &self.seq.to_string(), &self.payload())
     }
 
-    /// The stored form: the members of a ConfigMap in Go's order, those of a custom resource by the alphabet; one newline at the end.
+    /// The labels and annotations of an object that has no `data` for them.
+    #[must_use]
+    pub(crate) fn metadata(&self) -> Value {
+        json!({"name": self.name, "namespace": self.namespace, "labels": {"tier": TIERS[usize::from(self.tier)]},
+            "annotations": {SEQ: self.seq.to_string(), PAYLOAD: self.payload()}})
+    }
+
+    /// The stored form: the members of a ConfigMap in Go's order, those of a custom resource by the alphabet; one newline at the end. Of others the form in which they are created.
     #[must_use]
     pub(crate) fn stored(&self, resource: Resource) -> Vec<u8> {
         let uid = format!("{:08x}-0000-4000-8000-{:012x}", self.id() >> 32, self.id() & 0xffff_ffff_ffff);
@@ -131,6 +151,15 @@ impl Draft {
             Resource::Records => format!(
                 r#"{{"apiVersion":"faults.example/v1","data":{data},"kind":"Record","metadata":{{"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"labels":{{"tier":"{tier}"}},"name":{name},"namespace":{namespace},"uid":"{uid}"}}}}"#,
             ),
+            Resource::Autoscalers => json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": self.metadata(),
+                "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}})
+            .to_string(),
+            Resource::StatefulSets => {
+                let labels = json!({"app": self.name});
+                json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": self.metadata(), "spec": {"serviceName": "s", "replicas": 0,
+                    "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+                .to_string()
+            }
         };
         (text + "\n").into_bytes()
     }
@@ -203,11 +232,18 @@ mod tests {
     fn the_stored_form_is_json_with_the_digest_a_client_will_compute() {
         let draft = Draft { namespace: "faults-0".into(), name: "cm-1".into(), tier: 1, seq: 77, payload_bytes: 200 };
         assert!(draft.stored(Resource::ConfigMaps).starts_with(br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-1","#));
-        for resource in [Resource::ConfigMaps, Resource::Records] {
-            let value: serde_json::Value = serde_json::from_slice(&draft.stored(resource)).expect("the stored form is JSON");
-            let text = |path: &str| value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default();
-            assert_eq!(text("/data/payload").len(), 200);
-            assert_eq!(digest(text("/metadata/labels/tier"), text("/data/seq"), text("/data/payload")), draft.digest());
+        let (data, annotations) =
+            (["/data/seq", "/data/payload"], ["seq", "payload"].map(|name| format!("/metadata/annotations/faults.example~1{name}")));
+        for (resource, [seq, payload]) in [
+            (Resource::ConfigMaps, data.map(str::to_owned)),
+            (Resource::Records, data.map(str::to_owned)),
+            (Resource::Autoscalers, annotations.clone()),
+            (Resource::StatefulSets, annotations),
+        ] {
+            let value: Value = serde_json::from_slice(&draft.stored(resource)).expect("the stored form is JSON");
+            let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            assert_eq!(text(&payload).len(), 200);
+            assert_eq!(digest(text("/metadata/labels/tier"), text(&seq), text(&payload)), draft.digest());
         }
     }
 

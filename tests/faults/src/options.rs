@@ -80,6 +80,21 @@ pub(crate) struct Options {
     /// How much the server may grow under the hostile scenario, MiB. 10,000 connections at 32 KiB are 312 MiB.
     #[arg(long, global = true, default_value_t = 512)]
     pub(crate) hostile_mib: u64,
+    /// kube-apiserver of the minor that the server under test is of, for the upgraded scenario.
+    #[arg(long, global = true, default_value = "kube-apiserver")]
+    pub(crate) kube_apiserver: PathBuf,
+    /// kube-apiserver of the next minor.
+    #[arg(long, global = true, default_value = "kube-apiserver-next")]
+    pub(crate) kube_apiserver_next: PathBuf,
+    /// kube-controller-manager, which then works through the replica of that scenario.
+    #[arg(long, global = true)]
+    pub(crate) kube_controller_manager: Option<PathBuf>,
+    /// How long each state of an upgrade lasts, seconds. The replica takes two minutes to believe that a cluster was rolled back.
+    #[arg(long, global = true, default_value_t = 30)]
+    pub(crate) upgrade_seconds: u64,
+    /// Informers of that scenario: half of them want protobuf, half watch a resource that the two minors show in different ways.
+    #[arg(long, global = true, default_value_t = 50)]
+    pub(crate) informers: usize,
     #[command(flatten)]
     pub(crate) attacks: Attacks,
 }
@@ -136,6 +151,8 @@ pub(crate) enum Scenario {
     Slow,
     /// Huge headers, half requests, idle connections.
     Hostile,
+    /// The cluster behind a read replica is upgraded to the next minor and rolled back, with two API servers and with one; not in `all`.
+    Upgraded,
     /// Every attack below, in this order; not in `all`.
     Attacks,
     /// Three attacks at once while the everyday watchers watch, for as long as one likes; not in `all`.
@@ -185,6 +202,7 @@ impl Scenario {
             Self::Crashed => "crashed",
             Self::UpstreamBroken => "upstream-broken",
             Self::HostBroken => "host-broken",
+            Self::Upgraded => "upgraded",
             Self::Whole => "whole",
             Self::Fragments => "fragments",
             Self::Load => "load",
@@ -281,10 +299,16 @@ impl Ports {
         self.base + 24
     }
 
+    /// A second API server behind the server under test.
+    #[must_use]
+    pub(crate) fn other_upstream(&self) -> u16 {
+        self.base + 25
+    }
+
     /// Waits until nobody listens on any of them: the programs of the scenario before are killed, and take a moment to go.
     pub(crate) async fn free(&self) -> anyhow::Result<()> {
         let began = Instant::now();
-        for port in self.base..=self.upstream_plain() {
+        for port in self.base..=self.other_upstream() {
             while let Err(error) = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 anyhow::ensure!(began.elapsed() < RELEASE, "port {port} is not free: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -4,7 +4,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -39,6 +39,24 @@ pub(crate) enum Gate {
     },
 }
 
+/// Where a proxy passes new connections to: each of these ports in turn. Without any it ends them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Targets(Arc<Mutex<Vec<u16>>>);
+
+impl Targets {
+    /// From now on these.
+    pub(crate) fn set(&self, ports: &[u16]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ports.to_vec();
+    }
+
+    fn next(&self) -> Option<SocketAddr> {
+        let mut ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let port = *ports.first()?;
+        ports.rotate_left(1);
+        Some(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+}
+
 /// A listening proxy. Dropping it ends its connections.
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -50,11 +68,18 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Listens on `127.0.0.1:port` and passes to `127.0.0.1:to`.
     pub(crate) async fn listen(port: u16, to: u16) -> Result<Self> {
+        let targets = Targets::default();
+        targets.set(&[to]);
+        Self::balance(port, targets).await
+    }
+
+    /// Listens on `127.0.0.1:port` and passes to these targets.
+    pub(crate) async fn balance(port: u16, targets: Targets) -> Result<Self> {
         let listener = bind(port).await.with_context(|| format!("proxy on port {port}"))?;
         let (gate, changes) = watch::channel(Gate::Open);
         let bytes = Arc::new(AtomicU64::new(0));
         let pipe = Pipe { gate: changes, bytes: bytes.clone(), target: None };
-        let accepting = tokio::spawn(accept(listener, SocketAddr::from(([127, 0, 0, 1], to)), pipe));
+        let accepting = tokio::spawn(accept(listener, targets, pipe));
         Ok(Self { gate, bytes, accepting })
     }
 
@@ -63,7 +88,9 @@ impl Proxy {
         let listener = bind(port).await.with_context(|| format!("peer proxy on port {port}"))?;
         let bytes = Arc::new(AtomicU64::new(0));
         let pipe = Pipe { gate: gate.subscribe(), bytes: bytes.clone(), target: Some(index) };
-        let accepting = tokio::spawn(accept(listener, SocketAddr::from(([127, 0, 0, 1], to)), pipe));
+        let targets = Targets::default();
+        targets.set(&[to]);
+        let accepting = tokio::spawn(accept(listener, targets, pipe));
         Ok(Self { gate: gate.clone(), bytes, accepting })
     }
 
@@ -105,13 +132,13 @@ struct Pipe {
     target: Option<usize>,
 }
 
-async fn accept(listener: TcpListener, to: SocketAddr, pipe: Pipe) {
+async fn accept(listener: TcpListener, targets: Targets, pipe: Pipe) {
     // Connections end with this task: the set aborts what it holds when it is dropped.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((client, _)) => { connections.spawn(connection(client, to, pipe.clone())); }
+                Ok((client, _)) => if let Some(to) = targets.next() { connections.spawn(connection(client, to, pipe.clone())); },
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}

@@ -14,9 +14,9 @@ use crate::{
     brake::Manner,
     history::{Event, History, Item, Kind, Record, Wanted},
     http::{Lines, Listener},
-    object::Filter,
+    object::{Filter, KeyId},
     truth::{Ledger, State},
-    wire::{self, Line},
+    wire::{self, Body, Encoding, Line},
 };
 
 /// How long a list, or the headers of a watch, may take. The real reflector waits longer; a server that answers late is refused here.
@@ -41,6 +41,19 @@ pub(crate) struct Habit {
     pub(crate) watch_seconds: u64,
     /// How it reads while its signal is on; `None` is a reader that always reads.
     pub(crate) brake: Option<(Manner, watch::Receiver<bool>)>,
+    /// What it wants its answers in.
+    pub(crate) encoding: Encoding,
+}
+
+/// An object that was shown without fields that the newer of two releases has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lesser {
+    /// Which object.
+    pub(crate) key: KeyId,
+    /// The last revision whose change of the object it may show: of one that is deleted, or leaves the filter, it is the one before.
+    pub(crate) revision: u64,
+    /// When it was shown.
+    pub(crate) at: Instant,
 }
 
 /// How a client gets its first state.
@@ -67,6 +80,7 @@ pub(crate) struct Reflector {
 struct Shared {
     state: Mutex<State>,
     delays: Mutex<Vec<u32>>,
+    lesser: Mutex<Vec<Lesser>>,
 }
 
 impl Reflector {
@@ -75,8 +89,15 @@ impl Reflector {
     pub(crate) fn start(number: usize, habit: Habit, listener: Arc<Listener>, ledger: Arc<Ledger>, stop: watch::Receiver<bool>) -> Self {
         let shared = Arc::new(Shared::default());
         let filter = habit.filter.clone();
+        let listener = Arc::new(listener.in_encoding(habit.encoding));
         let run = Run { number, habit, listener, ledger, shared: shared.clone(), records: Vec::new(), seen: 0, backoff: BACKOFF_MIN };
         Self { number, filter, shared, task: tokio::spawn(run.until(stop)) }
+    }
+
+    /// Which one it is.
+    #[must_use]
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
     /// What it asks for.
@@ -95,6 +116,12 @@ impl Reflector {
     #[must_use]
     pub(crate) fn delays(&self) -> Vec<u32> {
         lock(&self.shared.delays).clone()
+    }
+
+    /// What it was shown without fields that the newer of two releases has, until now.
+    #[must_use]
+    pub(crate) fn lesser(&self) -> Vec<Lesser> {
+        lock(&self.shared.lesser).clone()
     }
 
     /// Waits for the end of a stopped one: its history, and how many events came with which delay, by milliseconds since the write
@@ -182,8 +209,9 @@ impl Run {
         let (query, wanted) = self.wanted(age);
         let answer = self.listener.get(&format!("{}{query}", self.habit.filter.target(self.ledger.resource())), PATIENCE).await;
         match answer {
-            Ok((200, body)) => match wire::list(&body) {
+            Ok((200, body)) => match self.habit.encoding.list(&body, self.ledger.resource()) {
                 Ok(listing) => {
+                    listing.lesser.iter().for_each(|(key, revision)| self.shown_lesser(*key, *revision));
                     self.listed(listing.revision, wanted, listing.items);
                     Next::Resume
                 }
@@ -219,8 +247,13 @@ impl Run {
         let mut items = Vec::new();
         loop {
             match lines.next().await {
-                Ok(Some(line)) => match wire::line(&line) {
-                    Ok(Line::Change(Event { kind: Kind::Added, key, revision, digest }, _)) => items.push(Item { key, revision, digest }),
+                Ok(Some(line)) => match self.habit.encoding.line(&line, self.ledger.resource()) {
+                    Ok(Line::Change(Event { kind: Kind::Added, key, revision, digest }, Body { is_whole, .. })) => {
+                        items.push(Item { key, revision, digest });
+                        if !is_whole {
+                            self.shown_lesser(key, revision);
+                        }
+                    }
                     Ok(Line::Change(event, _)) => self.records.push(Record::Odd(format!("{:?} among the initial events", event.kind))),
                     Ok(Line::Foreign(_)) => {}
                     Ok(Line::Bookmark(revision, true)) => {
@@ -265,7 +298,7 @@ impl Run {
             }
         };
         match timeout(self.patience(), opening).await {
-            Ok(Ok(response)) if response.status() == 200 => Ok(Lines::new(response.into_body())),
+            Ok(Ok(response)) if response.status() == 200 => Ok(Lines::encoded(response.into_body(), self.habit.encoding)),
             Ok(Ok(response)) => Err(format!("watch: {}", response.status())),
             Ok(Err(error)) => Err(format!("watch: {error:#}")),
             Err(_) => Err(format!("watch: no headers within {:?}", self.patience())),
@@ -313,8 +346,13 @@ impl Run {
 
     /// Records one line; says what to do when the stream is over with it.
     fn take(&mut self, line: &Bytes) -> Option<Next> {
-        match wire::line(line) {
-            Ok(Line::Change(event, seq)) => self.changed(event, seq),
+        match self.habit.encoding.line(line, self.ledger.resource()) {
+            Ok(Line::Change(event, Body { seq, is_whole })) => {
+                if !is_whole {
+                    self.shown_lesser(event.key, event.revision - u64::from(event.kind == Kind::Deleted));
+                }
+                self.changed(event, seq);
+            }
             Ok(Line::Foreign(revision)) => self.moved(Record::Foreign(revision), revision),
             Ok(Line::Bookmark(revision, end)) => {
                 if end {
@@ -353,6 +391,10 @@ impl Run {
             self.delayed(self.ledger.age_ms(seq));
         }
         self.moved(Record::Event(event), event.revision);
+    }
+
+    fn shown_lesser(&self, key: KeyId, revision: u64) {
+        lock(&self.shared.lesser).push(Lesser { key, revision, at: Instant::now() });
     }
 
     fn delayed(&self, ms: usize) {

@@ -21,15 +21,16 @@ use crate::{
     subject::{Server, Wishes},
     truth::{Expected, Ledger},
     validate::{Expiry, Guarantee, Violation, check},
+    wire::Encoding,
     writer::{Workload, Writers},
 };
 
 /// Namespaces of the everyday workload.
-const NAMESPACES: usize = 4;
+pub(crate) const NAMESPACES: usize = 4;
 /// Objects in each.
-const NAMES: usize = 48;
+pub(crate) const NAMES: usize = 48;
 /// Bytes of payload in the everyday object.
-const PAYLOAD_BYTES: usize = 200;
+pub(crate) const PAYLOAD_BYTES: usize = 200;
 /// How long a list from the cache may take while etcd is away.
 const CACHE_ANSWER: Duration = Duration::from_secs(1);
 /// So many in a row that take longer do not come from the cache. Fewer may be a machine that stood still.
@@ -329,7 +330,7 @@ fn everyday(options: &Options) -> Workload {
 }
 
 /// The n-th everyday watcher: scopes, selectors, starts and timeouts in turn.
-fn habit(nth: usize) -> Habit {
+pub(crate) fn habit(nth: usize) -> Habit {
     let namespace = |of: usize| Some(format!("faults-{}", of % NAMESPACES));
     let filter = match nth % 8 {
         0 => Filter { namespace: None, select: Select::All },
@@ -342,7 +343,7 @@ fn habit(nth: usize) -> Habit {
     };
     let start = [Start::ListAny, Start::Stream, Start::ListNewest][nth % 3];
     let watch_seconds = if nth.is_multiple_of(5) { 4 + nth as u64 % 7 } else { 300 };
-    Habit { filter, start, watch_seconds, brake: None }
+    Habit { filter, start, watch_seconds, brake: None, encoding: Encoding::Json }
 }
 
 #[derive(Debug)]
@@ -358,7 +359,8 @@ impl Default for Crowd {
 }
 
 impl Verdict {
-    fn count(&mut self, history: &History) {
+    /// Counts what a watcher saw.
+    pub(crate) fn count(&mut self, history: &History) {
         let mut begun_anew = false;
         for record in &history.records {
             match record {
@@ -376,7 +378,8 @@ impl Verdict {
         }
     }
 
-    fn delayed(&mut self, delays: &[u32]) {
+    /// Counts the events of a watcher by their delays.
+    pub(crate) fn delayed(&mut self, delays: &[u32]) {
         self.delays.resize(self.delays.len().max(delays.len()), 0);
         for (sum, more) in self.delays.iter_mut().zip(delays) {
             *sum += more;

@@ -6,7 +6,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -184,6 +184,12 @@ impl Ledger {
     pub(crate) fn age_ms(&self, seq: u64) -> usize {
         let micros = self.micros().saturating_sub(seq >> COUNTER_BITS);
         usize::try_from(micros / 1000).unwrap_or(usize::MAX)
+    }
+
+    /// When a sequence number was given out.
+    #[must_use]
+    pub(crate) fn at(&self, seq: u64) -> Instant {
+        self.start + Duration::from_micros(seq >> COUNTER_BITS)
     }
 
     fn micros(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! How many requests are under way at once (`--max-requests-inflight`): a user who leaves answers unread gets 429 in the end, the others do not.
+//! How many requests are under way at once (`--max-requests-inflight`), and how many watches are open (`--watches-bytes-limit`): a user who has too many gets 429,
+//! the others do not.
 
 use std::time::Duration;
 
@@ -58,6 +59,43 @@ async fn a_flood_takes_its_own_share_only() -> Outcome {
     while jane.whole("GET", "/version", &[], b"").await?.status != 200 {
         if began.elapsed() > PATIENCE {
             return Err(Failure::from("the places stay taken"));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    server.kill()?;
+    Ok(())
+}
+
+/// 102 watches; one user has at most 68 of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_leave_room_for_others() -> Outcome {
+    let (dir, listener) = (tempfile::tempdir()?, free_address()?);
+    let site = Site::prepare(dir.path()).map_err(|error| error.to_string())?;
+    let server = start(dir.path(), &site, listener, &["--watches-bytes-limit=1Mi", "--authorization-mode=AlwaysAllow"]).await?;
+    let (admin, jane) = (site.client(listener), site.client_of(listener, "janetoken"));
+    let watch = format!("{MAPS}?watch=1");
+    let mut open = Vec::new();
+    let refused = loop {
+        match jane.watch(&watch).await? {
+            Ok(watch) => open.push(watch),
+            Err(answer) => break answer,
+        }
+        assert!(open.len() < 102, "watches have no end");
+    };
+    assert_eq!((refused.status, open.len()), (429, 68));
+    let again = jane.whole("GET", &watch, &[], b"").await?;
+    assert_eq!((again.status, again.header("retry-after").collect()), (429, vec!["1"]));
+    assert_eq!(again.body, b"Too many requests, please try again later.\n");
+    assert_eq!(jane.whole("GET", MAPS, &[], b"").await?.status, 200, "lists are no watches");
+    let bob = [("Impersonate-User".to_owned(), "bob".to_owned())];
+    assert_eq!(admin.whole("GET", &format!("{watch}&timeoutSeconds=1"), &bob, b"").await?.status, 200);
+    let others = futures_util::future::try_join_all((0..60).map(|_| admin.watch(&watch))).await?;
+    assert!(others.iter().all(Result::is_ok), "an administrator is refused");
+    drop((others, open));
+    let began = Instant::now();
+    while jane.whole("GET", &format!("{watch}&timeoutSeconds=1"), &[], b"").await?.status != 200 {
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::from("what was counted stays counted"));
         }
         sleep(Duration::from_millis(20)).await;
     }

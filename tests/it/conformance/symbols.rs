@@ -1,4 +1,4 @@
-//! Symbols for what may differ between two right answers: revisions of lists and bookmarks, tokens' revisions, the server's address.
+//! Symbols for what may differ between two right answers: revisions of lists and bookmarks, tokens' revisions, the server's address, and the name of the node authorizer, which 1.37 puts before its reason.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -13,9 +13,17 @@ pub(super) fn symbolic(body: &str) -> String {
     let body = replaced(&body, "serverAddress: 127.0.0.1:", |_, _| Some("PORT".to_owned()));
     let body = replaced(&body, "current: ", |_, digits| digits.chars().all(|c| c.is_ascii_digit()).then(|| "K".to_owned()));
     let body = replaced(&body, "Too large resource version: ", |_, _| Some("N".to_owned()));
+    let body = without_authorizer(&body);
     let body = quoted(&body, CONTINUE, |_, token| token_of(token));
     let body = quoted(&body, REVISION, |before, _| is_of_a_list(before).then(|| "R".to_owned()));
     yaml(&body)
+}
+
+/// Without the name of the node authorizer before a reason, and without the line breaks that YAML then has elsewhere.
+fn without_authorizer(body: &str) -> String {
+    let is_refused_in_yaml = body.ends_with("\nreason: Forbidden\nstatus: Failure\n");
+    let body = if is_refused_in_yaml { body.replace("\n  ", " ") } else { body.to_owned() };
+    body.replace(": node: ", ": ")
 }
 
 /// The same of a list in YAML, where the metadata of the list stands last and alone has this indentation.
@@ -98,6 +106,10 @@ mod tests {
         );
         let late = r#"{"message":"Timeout: Too large resource version: 99, current: 7","serverAddress":"127.0.0.1:8001"}"#;
         assert_eq!(symbolic(late), r#"{"message":"Timeout: Too large resource version: N, current: K","serverAddress":"SERVER"}"#);
+        let refused = r#"{"message":"cannot get resource \"x\" in the namespace \"t\": node: No Object name found"}"#;
+        assert_eq!(symbolic(refused), refused.replace("node: ", ""));
+        let yaml = |message: &str| format!("message: 'cannot list: {message}'\nreason: Forbidden\nstatus: Failure\n");
+        assert_eq!(symbolic(&yaml("node:\n  no name")), symbolic(&yaml("no\n  name")));
         let yaml = "items: []\nkind: ConfigMapList\nmetadata:\n  resourceVersion: \"7\"\n";
         assert_eq!(symbolic(yaml), yaml.replace("\"7\"", "R"));
         let object = "kind: ConfigMap\nmetadata:\n  labels: {}\n  name: a\n  resourceVersion: \"7\"\n";

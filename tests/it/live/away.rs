@@ -100,18 +100,9 @@ impl Ground {
 /// A replica with the flags that README's has.
 fn start(site: &Site, name: &str, at: SocketAddr, etcd: SocketAddr, kube: SocketAddr) -> std::io::Result<Running> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.args(["serve", "--insecure-port=0", "--bind-address=127.0.0.1"]);
-    command.arg(format!("--etcd-servers=http://{etcd}")).arg(format!("--secure-port={}", at.port()));
+    command.args(["serve", "--insecure-port=0"]).args(site.secured(at)).arg(site.takes_tokens());
+    command.arg(format!("--etcd-servers=http://{etcd}"));
     command.arg(format!("--max-staleness={STALE_SECONDS}s")).args(site.replica_of(kube));
-    for (flag, file) in [
-        ("tls-cert-file", "server.crt"),
-        ("tls-private-key-file", "server.key"),
-        ("client-ca-file", "ca.crt"),
-        ("token-auth-file", "tokens.csv"),
-        ("service-account-key-file", "accounts.pub"),
-    ] {
-        command.arg(format!("--{flag}={}", site.path().join(file).display()));
-    }
     command.args(["--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC"]);
     site.start(name, command)
 }
@@ -281,7 +272,7 @@ async fn upstream_away(ground: &Ground) -> Outcome {
         assert_eq!(ground.site.client_of(ground.ours_at, "viewtoken").fetch("/apis").await?.status, 200);
         // What was never kept, and what is no document, is refused.
         assert!(matches!(ours.fetch("/apis/none.example.org/v1").await?.status, 503 | 504));
-        fresh_kubectl(ground, &format!("{network:?}"))?;
+        fresh_clients(ground, &format!("{network:?}"))?;
     }
     ground.kube_gate.set(Network::Passes);
     let began = Instant::now();
@@ -293,20 +284,29 @@ async fn upstream_away(ground: &Ground) -> Outcome {
     Ok(())
 }
 
-/// kubectl with an empty cache.
-fn fresh_kubectl(ground: &Ground, name: &str) -> Outcome {
-    let kubectl = env::var_os("WATCHCACHE_TEST_KUBECTL").unwrap_or_else(|| "kubectl".into());
-    let cache = ground.site.path().join(format!("cache-{name}"));
-    let mut command = Command::new(kubectl);
-    command.args(["--server", &format!("https://{}", ground.ours_at), "--token", TOKEN, "--certificate-authority"]);
-    command.arg(ground.site.path().join("ca.crt")).arg("--cache-dir").arg(cache);
-    command.env("HOME", ground.site.path()).env_remove("KUBECONFIG");
-    let output = command.args(["--request-timeout=20s", "get", "namespaces", "-o", "name"]).output()?;
-    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() && shown.contains("namespace/kube-system") {
-        return Ok(());
+/// kubectl and Python's client, each with an empty cache.
+fn fresh_clients(ground: &Ground, network: &str) -> Outcome {
+    let (site, server) = (ground.site.path(), format!("https://{}", ground.ours_at));
+    let (authority, cache) = (site.join("ca.crt"), |whose: &str| site.join(format!("{whose}-{network}")));
+    let program = |variable: &str, usual: &str| env::var_os(variable).unwrap_or_else(|| usual.into());
+    let mut kubectl = Command::new(program("WATCHCACHE_TEST_KUBECTL", "kubectl"));
+    kubectl
+        .args(["--server", &server, "--token", TOKEN, "--certificate-authority"])
+        .arg(&authority)
+        .arg("--cache-dir")
+        .arg(cache("kubectl"));
+    kubectl.args(["--request-timeout=20s", "get", "namespaces", "-o", "name"]);
+    let mut python = Command::new(program("WATCHCACHE_TEST_PYTHON", "python3"));
+    python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python/fresh.py")).arg(&server).arg(&authority);
+    python.arg(TOKEN).arg(cache("python"));
+    for mut command in [kubectl, python] {
+        let output = command.env("HOME", site).env_remove("KUBECONFIG").output()?;
+        let shown = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() || !shown.contains("namespace/kube-system") {
+            return Err(format!("{network}: {command:?} sees {shown:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
     }
-    Err(format!("{name}: a fresh kubectl sees {shown:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    Ok(())
 }
 
 /// With the flags of README's replica a pod and a kubelet are let in as at the kube-apiserver; each flag that is left out is told.

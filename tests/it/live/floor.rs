@@ -116,23 +116,13 @@ impl Floor {
     pub(crate) async fn secured(&self, name: &str) -> Result<(Running, SocketAddr), Box<dyn std::error::Error>> {
         let address = free_address()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-        command.args(["serve", "--insecure-port=0", "--bind-address=127.0.0.1", "--authorization-mode=Node,RBAC"]);
+        command.args(["serve", "--insecure-port=0", "--authorization-mode=Node,RBAC"]);
         if is_replica() {
             command.args(self.site.replica_of(self.theirs_at));
         } else {
             command.arg("--allow-writes");
         }
-        command.arg(format!("--etcd-servers=http://{}", self.etcd_at)).arg(format!("--secure-port={}", address.port()));
-        for (flag, file) in [
-            ("tls-cert-file", "server.crt"),
-            ("tls-private-key-file", "server.key"),
-            ("client-ca-file", "ca.crt"),
-            ("token-auth-file", "tokens.csv"),
-            ("service-account-key-file", "accounts.pub"),
-            ("service-account-signing-key-file", "accounts.key"),
-        ] {
-            command.arg(format!("--{flag}={}", self.site.path().join(file).display()));
-        }
+        command.arg(format!("--etcd-servers=http://{}", self.etcd_at)).args(self.site.secured(address)).args(self.site.issues_tokens());
         let running = self.site.start(name, command)?;
         running.ready(&self.site.client(address)).await?;
         Ok((running, address))
@@ -171,20 +161,16 @@ impl Subject {
             return Ok((running, Self::Apiserver(address)));
         }
         let address = free_address()?;
-        let port = address.port().to_string();
-        let file = |name: &str| site.path().join(name).display().to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
         // A cold start, so that revision 1 is below the floor and clients can be refused with 410, as by kube-apiserver.
         command.args(["serve", "--etcd-servers", &format!("http://{etcd}"), "--warm-start-revisions", "0"]);
         let subject = match subject.as_str() {
             "watchcache" => {
-                command.args(["--insecure-port", &port]);
+                command.arg(format!("--insecure-port={}", address.port()));
                 Self::Watchcache(address)
             }
             "watchcache-secure" | "watchcache-replica" => {
-                command.args(["--insecure-port", "0", "--secure-port", &port, "--bind-address", "127.0.0.1"]);
-                command.args(["--tls-cert-file", &file("server.crt"), "--tls-private-key-file", &file("server.key")]);
-                command.args(["--client-ca-file", &file("ca.crt"), "--token-auth-file", &file("tokens.csv")]);
+                command.arg("--insecure-port=0").args(site.secured(address));
                 if is_replica() {
                     command.args(site.replica_of(theirs));
                 }

@@ -31,10 +31,8 @@ const SOON: Duration = Duration::from_secs(120);
 fn replica(site: &Site, name: &str, etcd: SocketAddr, upstream: SocketAddr, flags: &[&str]) -> Result<(Running, Client), Failure> {
     let (at, plain) = (free_address()?, free_address()?);
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchcache"));
-    command.current_dir(site.path()).args(["serve", "--bind-address=127.0.0.1", "--etcd-servers", &format!("http://{etcd}")]);
-    command.args([format!("--secure-port={}", at.port()), format!("--insecure-port={}", plain.port())]);
-    command.args(["--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--token-auth-file=tokens.csv"]);
-    command.args(site.replica_of(upstream)).args(flags);
+    command.args(["serve", "--etcd-servers", &format!("http://{etcd}"), &format!("--insecure-port={}", plain.port())]);
+    command.args(site.secured(at)).args(site.replica_of(upstream)).args(flags);
     Ok((site.start(name, command)?, site.client(at)))
 }
 

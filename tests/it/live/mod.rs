@@ -7,6 +7,7 @@
 //! | `WATCHCACHE_PROTO_RECORD` | file into which the case `proto` writes the golden lines of `tests/data/proto/kube.tsv` |
 //! | `WATCHCACHE_TEST_LOGS` | folder in which each run's folder stays, with all logs |
 //! | `WATCHCACHE_TEST_KUBECTL` | the kubectl to use, else, but for the sessions, the one in the path |
+//! | `WATCHCACHE_TEST_PYTHON` | a Python that has the client `kubernetes` (`tests/clients/run.sh SERVER python` makes one), else the `python3` in the path |
 //! | `WATCHCACHE_CONTROLLERS_SECONDS` | how long kube-controller-manager works at least; one round without it |
 //! | `WATCHCACHE_TEST_INFORMER` | the program built from `tests/clients/go` |
 //! | `WATCHCACHE_TEST_KUBE_RS` | the program built from `tests/clients/kube-rs` |

@@ -81,9 +81,17 @@ impl Site {
 
     /// How this etcd spells the interval of its progress notifications.
     fn progress_flag(&self) -> &'static str {
-        let version = Command::new(self.programs.join("etcd")).arg("--version").output();
-        let is_old = version.is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("etcd Version: 3.5"));
-        if is_old { "--experimental-watch-progress-notify-interval" } else { "--watch-progress-notify-interval" }
+        if self.says("etcd", "etcd Version: 3.5") {
+            "--experimental-watch-progress-notify-interval"
+        } else {
+            "--watch-progress-notify-interval"
+        }
+    }
+
+    /// Whether a program says this of its version.
+    fn says(&self, program: &str, version: &str) -> bool {
+        let said = Command::new(self.programs.join(program)).arg("--version").output();
+        said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(version))
     }
 
     /// Starts a kube-apiserver; several may share one etcd. It stores JSON, or what `WATCHCACHE_TEST_STORAGE` says.
@@ -102,18 +110,11 @@ impl Site {
     pub(crate) fn apiserver_at(&self, name: &str, address: SocketAddr, etcd: SocketAddr, flags: &[&str]) -> io::Result<Running> {
         let file = |name: &str| self.path().join(name).display().to_string();
         let mut command = Command::new(self.programs.join("kube-apiserver"));
+        command.args(self.secured(address)).args(self.issues_tokens());
         for (flag, value) in [
             ("etcd-servers", format!("http://{etcd}")),
-            ("secure-port", address.port().to_string()),
-            ("bind-address", address.ip().to_string()),
             ("advertise-address", address.ip().to_string()),
             ("cert-dir", file(name)),
-            ("tls-cert-file", file("server.crt")),
-            ("tls-private-key-file", file("server.key")),
-            ("client-ca-file", file("ca.crt")),
-            ("token-auth-file", file("tokens.csv")),
-            ("service-account-key-file", file("accounts.pub")),
-            ("service-account-signing-key-file", file("accounts.key")),
             ("service-account-issuer", "https://kubernetes.default.svc".into()),
             ("service-cluster-ip-range", "10.0.0.0/16".into()),
             ("authorization-mode", "Node,RBAC".into()),
@@ -131,6 +132,10 @@ impl Site {
         ] {
             command.arg(format!("--{flag}={value}"));
         }
+        // It refuses to announce an address of loopback.
+        if !["v1.35.", "v1.36."].iter().any(|minor| self.says("kube-apiserver", minor)) {
+            command.args(["--advertise-address=192.0.2.7", "--endpoint-reconciler-type=none"]);
+        }
         command.args(flags);
         self.start(name, command)
     }
@@ -143,11 +148,36 @@ impl Site {
         Ok(Running { child: Mutex::new(command.spawn()?), command: Box::new(Mutex::new(command)), name: name.to_owned(), log })
     }
 
+    /// What has any server of this site listen at an address with TLS, and know who comes with a certificate or a token.
+    pub(crate) fn secured(&self, address: SocketAddr) -> Vec<String> {
+        let files = [
+            self.flag("tls-cert-file", "server.crt"),
+            self.flag("tls-private-key-file", "server.key"),
+            self.flag("client-ca-file", "ca.crt"),
+            self.flag("token-auth-file", "tokens.csv"),
+        ];
+        [format!("--bind-address={}", address.ip()), format!("--secure-port={}", address.port())].into_iter().chain(files).collect()
+    }
+
+    /// What has it know service accounts by their tokens.
+    pub(crate) fn takes_tokens(&self) -> String {
+        self.flag("service-account-key-file", "accounts.pub")
+    }
+
+    /// What has it issue such tokens too.
+    pub(crate) fn issues_tokens(&self) -> [String; 2] {
+        [self.takes_tokens(), self.flag("service-account-signing-key-file", "accounts.key")]
+    }
+
     /// What makes a watchcache a read replica of this kube-apiserver.
     pub(crate) fn replica_of(&self, upstream: SocketAddr) -> Vec<String> {
-        let file = |flag: &str, name: &str| format!("--{flag}={}", self.path().join(name).display());
-        let proxy = [file("proxy-client-cert-file", "proxy.crt"), file("proxy-client-key-file", "proxy.key")];
-        [format!("--upstream-server=https://{upstream}"), file("upstream-cafile", "ca.crt")].into_iter().chain(proxy).collect()
+        let proxy = [self.flag("proxy-client-cert-file", "proxy.crt"), self.flag("proxy-client-key-file", "proxy.key")];
+        [format!("--upstream-server=https://{upstream}"), self.flag("upstream-cafile", "ca.crt")].into_iter().chain(proxy).collect()
+    }
+
+    /// A flag with a file of this site.
+    fn flag(&self, flag: &str, file: &str) -> String {
+        format!("--{flag}={}", self.path().join(file).display())
     }
 
     /// A client with administrator's rights on a kube-apiserver of this site.

@@ -1,4 +1,4 @@
-//! Impersonation: the `Impersonate-…` headers, and what the authorizer must allow for them. Knows no authorizer: the caller asks it.
+//! Impersonation: the `Impersonate-…` headers, and what the authorizer must allow for them.
 
 mod modes;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The modes of impersonation in kube-apiserver 1.36: four constrained ones and the old one. Knows no header.
+//! The modes of impersonation in kube-apiserver 1.36: four constrained ones and the old one.
 
 use go::quote::quoted;
 

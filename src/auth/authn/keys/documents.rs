@@ -1,5 +1,5 @@
 //! The documents with which OpenID Connect clients verify our tokens: `/openid/v1/jwks` and `/.well-known/openid-configuration`, byte for byte as
-//! kube-apiserver prints them. Knows no request.
+//! kube-apiserver prints them.
 
 use std::collections::BTreeSet;
 

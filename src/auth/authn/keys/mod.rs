@@ -1,4 +1,4 @@
-//! The keys that sign and verify tokens: read from PEM, identified by the digest of their DER, verified with AWS-LC. Knows no claim.
+//! The keys that sign and verify tokens: read from PEM, identified by the digest of their DER, verified with AWS-LC.
 
 mod documents;
 

@@ -1,4 +1,4 @@
-//! The keys of an OpenID provider: their URL, the parsed JWKS, and when to fetch it again. Knows no network.
+//! The keys of an OpenID provider: their URL, the parsed JWKS, and when to fetch it again.
 
 use std::time::{Duration, SystemTime};
 

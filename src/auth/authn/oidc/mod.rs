@@ -1,5 +1,4 @@
-//! Tokens of an OpenID provider: verifies their signature and reads the user from their claims. Knows no network: the caller passes keys and is told when
-//! to fetch them.
+//! Tokens of an OpenID provider: verifies their signature and reads the user from their claims.
 
 mod config;
 mod keys;

@@ -1,4 +1,4 @@
-//! Bound tokens: the service account, and the Pod, Secret or Node that must still exist. Knows no signature.
+//! Bound tokens: the service account, and the Pod, Secret or Node that must still exist.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Issues bound tokens: the claims of kube-apiserver in its order, and the answer to a TokenRequest. Knows no request.
+//! Issues bound tokens: the claims of kube-apiserver in its order, and the answer to a TokenRequest.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{TokenRequest, TokenRequestError, USER_PREFIX, seconds};
 use crate::authn::keys::SigningKey;
-use crate::reload::Reloaded;
+use reload::Reloaded;
 
 /// The expiration that kubelets ask for; a token of a Pod with it lives longer and tells when it should have been renewed.
 const EXTENDED_FROM_SECONDS: i64 = 3607;

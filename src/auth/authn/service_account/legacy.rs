@@ -1,4 +1,4 @@
-//! Legacy tokens: created once, kept in a Secret, valid until the Secret is deleted. Knows no signature.
+//! Legacy tokens: created once, kept in a Secret, valid until the Secret is deleted.
 
 use go::quote::json_quoted;
 use subtle::ConstantTimeEq;

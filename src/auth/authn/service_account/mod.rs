@@ -1,4 +1,4 @@
-//! Service account tokens: finds the account, and checks that the objects that the token is bound to still exist. Knows no header.
+//! Service account tokens: finds the account, and checks that the objects that the token is bound to still exist.
 
 mod bound;
 mod issue;

@@ -1,4 +1,4 @@
-//! TokenRequest: what a client may ask for, and the errors about everything else. Knows no key.
+//! TokenRequest: what a client may ask for, and the errors about everything else.
 
 use serde_json::Value;
 use thiserror::Error;

@@ -9,9 +9,9 @@ use crate::user::User;
 use go::quote::quoted;
 
 /// What kubelets are called.
-const USER_PREFIX: &str = "system:node:";
+pub(super) const USER_PREFIX: &str = "system:node:";
 /// The group of all kubelets.
-const GROUP: &str = "system:nodes";
+pub(super) const GROUP: &str = "system:nodes";
 /// Where the leases of nodes are.
 const LEASES: &str = "kube-node-lease";
 

@@ -6,11 +6,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::authz::{Attributes, Authorizer, Decision, Resource, Target};
+use crate::user::User;
 
 type Objects = BTreeMap<(&'static str, &'static str), (Kind, Value)>;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const NODES: [&str; 3] = ["", "n1", "n2"];
+const SORTS: [Sort; 5] = [Sort::Pod, Sort::Claim, Sort::Attachment, Sort::Volume, Sort::Secret];
 
 fn name() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&NAMES[..])
@@ -77,8 +80,48 @@ fn scan(objects: &Objects, sort: Sort, name: &'static str, node: &str) -> bool {
     }
 }
 
+/// Whether the kubelet of this node may do this.
+fn may(graph: &NodeGraph, verb: &str, sort: Sort, name: &str, kubelet: &User) -> bool {
+    let (group, resource, namespace) = match sort {
+        Sort::Pod => ("", "pods", "n"),
+        Sort::Claim => ("", "persistentvolumeclaims", "n"),
+        Sort::Attachment => ("storage.k8s.io", "volumeattachments", ""),
+        Sort::Volume => ("", "persistentvolumes", ""),
+        _ => ("", "secrets", "n"),
+    };
+    let target = Target::Resource(Resource { group, resource, namespace, name, ..Resource::default() });
+    graph.decide(&Attributes { user: kubelet, verb, target }).decision == Decision::Allow
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// Else his watches would go on.
+    #[test]
+    fn whoever_loses_a_right_is_affected(changes in prop::collection::vec((object(), name(), prop::bool::weighted(0.7)), 1..30)) {
+        let mut graph = NodeGraph::default();
+        let kubelets = NODES[1..].iter().map(|node| User {
+            name: format!("system:node:{node}"),
+            groups: vec!["system:nodes".to_owned()],
+            ..User::default()
+        });
+        let kubelets: Vec<User> = kubelets.collect();
+        for ((kind, object), name, is_put) in changes {
+            let before = graph.clone();
+            if is_put { put(&mut graph, kind, name, &object) } else { graph.remove(kind, "n", name) }
+            let mut affected = Affected::default();
+            before.lost(&graph, kind, "n", name, &mut affected);
+            for (kubelet, sort) in kubelets.iter().flat_map(|kubelet| SORTS.map(|sort| (kubelet, sort))) {
+                for name in NAMES {
+                    let has_lost = may(&before, "get", sort, name, kubelet) && !may(&graph, "get", sort, name, kubelet);
+                    prop_assert!(!has_lost || affected.has(kubelet), "{:?} {}", sort, name);
+                }
+            }
+            if before == graph {
+                prop_assert!(affected.is_nobody());
+            }
+        }
+    }
 
     /// It depends on nothing but the objects that are there, and tells what a look at all of them tells.
     #[test]
@@ -98,7 +141,7 @@ proptest! {
         objects.iter().for_each(|((_, name), (kind, object))| put(&mut afresh, *kind, name, object));
         prop_assert_eq!(&changed, &afresh);
         prop_assert_eq!(before, NodeGraph::default());
-        for sort in [Sort::Pod, Sort::Claim, Sort::Attachment, Sort::Volume, Sort::Secret] {
+        for sort in SORTS {
             for (name, node) in NAMES.iter().flat_map(|name| NODES[1..].iter().map(move |node| (*name, *node))) {
                 let namespace = if matches!(sort, Sort::Attachment | Sort::Volume) { "" } else { "n" };
                 let ours = changed.belongs(ThingRef { sort, namespace, name }, node);

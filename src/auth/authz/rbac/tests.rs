@@ -214,6 +214,60 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Else his watches would go on.
+    #[test]
+    fn whoever_loses_a_right_is_affected(changes in prop::collection::vec(change(), 1..60)) {
+        let mut index = RbacIndex::default();
+        for Change { kind, namespace, name, object } in changes {
+            let before = index.clone();
+            match object {
+                Some(object) => index.put(kind, namespace, name, object.to_string().as_bytes()).expect("an object of RBAC"),
+                None => index.remove(kind, namespace, name),
+            }
+            let mut affected = Affected::default();
+            before.lost(&index, kind, namespace, name, &mut affected);
+            for (user, verb, target) in asks() {
+                let asked = Attributes { user: &user, verb, target };
+                let has_lost = before.decide(&asked).decision == Decision::Allow && index.decide(&asked).decision != Decision::Allow;
+                prop_assert!(!has_lost || affected.has(&user), "{:?} {}", user, verb);
+            }
+        }
+    }
+}
+
+/// Who is bound to something else, and who gets something, is not looked at.
+#[test]
+fn nobody_else_is_affected() {
+    let role = |verbs: &[&str]| json!({"rules": [{"verbs": verbs, "nonResourceURLs": ["*"]}]}).to_string();
+    let binding = |role: &str, names: &[&str]| {
+        let subjects: Vec<Value> = names.iter().map(|name| json!({"kind": "User", "name": name})).collect();
+        json!({"roleRef": {"kind": "ClusterRole", "name": role}, "subjects": subjects}).to_string()
+    };
+    let mut index = RbacIndex::default();
+    let mut change = |kind: Kind, name: &str, object: Option<String>| {
+        let before = index.clone();
+        match object {
+            Some(object) => index.put(kind, "", name, object.as_bytes()).expect("an object of RBAC"),
+            None => index.remove(kind, "", name),
+        }
+        let mut affected = Affected::default();
+        before.lost(&index, kind, "", name, &mut affected);
+        ["jane", "joe", "jim"].into_iter().filter(|name| affected.has(&user(name, &[]))).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(change(Kind::ClusterRole, "r", Some(role(&["get"]))), "");
+    assert_eq!(change(Kind::ClusterRoleBinding, "a", Some(binding("r", &["jane"]))), "");
+    assert_eq!(change(Kind::ClusterRoleBinding, "b", Some(binding("r", &["joe"]))), "");
+    assert_eq!(change(Kind::ClusterRoleBinding, "c", Some(binding("other", &["jim"]))), "");
+    assert_eq!(change(Kind::ClusterRoleBinding, "a", Some(binding("r", &["jane"]))), "", "it is as it was");
+    assert_eq!(change(Kind::ClusterRole, "r", Some(role(&["list"]))), "jane joe");
+    assert_eq!(change(Kind::ClusterRoleBinding, "a", Some(binding("other", &["joe"]))), "jane");
+    assert_eq!(change(Kind::ClusterRoleBinding, "b", None), "joe");
+    assert_eq!(change(Kind::ClusterRole, "r", None), "", "nobody has it");
+}
+
 #[test]
 fn what_is_no_object_grants_nothing() {
     let mut index = RbacIndex::default();

@@ -108,6 +108,24 @@ async fn a_webhook_names_users_and_is_asked_once() {
     assert!(matches!(memory, crate::authn::Ask::Identity(Identity::User(proof)) if proof.user.name == "slow"), "it is remembered");
 }
 
+/// Strangers' wrong tokens pushed out the answers about good ones.
+#[tokio::test]
+async fn tokens_of_nobody_push_out_no_users() {
+    let server = Server::start(webhook).await;
+    let (providers, _directory) = asking(&server, Duration::from_secs(60)).await;
+    let reviewer = &providers.reviewers[0];
+    let review = async |token: String| {
+        let until = Instant::now() + PATIENCE;
+        reviewer.review(&token, &["api".to_owned()], &["api".to_owned()], HERE, until).await.expect("a place").expect("an answer")
+    };
+    assert!(review("jane".to_owned()).await.is_some());
+    assert!(review("no".to_owned()).await.is_none());
+    reviewer.strangers(40_000);
+    assert!(review("jane".to_owned()).await.is_some() && review("no".to_owned()).await.is_none());
+    let asked: Vec<String> = server.asked().iter().map(token_of).collect();
+    assert_eq!(asked, ["jane", "no", "no"], "only nobody is asked about again");
+}
+
 #[tokio::test]
 async fn nothing_is_kept_with_a_ttl_of_zero() {
     let server = Server::start(webhook).await;

@@ -17,6 +17,11 @@ struct Issuing {
 impl Issuing {
     /// `is_up` says whether it answers.
     async fn start(is_up: Arc<AtomicBool>, cache_control: &'static str) -> Issuing {
+        Issuing::start_hanging(is_up, cache_control, Arc::default()).await
+    }
+
+    /// `hangs` says whether its keys do not come.
+    async fn start_hanging(is_up: Arc<AtomicBool>, cache_control: &'static str, hangs: Arc<AtomicBool>) -> Issuing {
         let pem = SigningKey::generate_pem().expect("made");
         let key = Arc::new(SigningKey::from_pem(pem.as_bytes()).expect("a key"));
         let public = key.public().clone();
@@ -27,6 +32,7 @@ impl Issuing {
             match asked.uri.path() {
                 _ if !is_up.load(Ordering::Relaxed) => Reaction::Answer(503, "text/plain", "not yet".into()),
                 "/.well-known/openid-configuration" => Reaction::Answer(200, "application/json", documents.configuration.into()),
+                "/openid/v1/jwks" if hangs.load(Ordering::Relaxed) => Reaction::Hang,
                 "/openid/v1/jwks" => Reaction::WithHeader("cache-control", cache_control.to_owned(), documents.keys.into()),
                 _ => Reaction::Answer(404, "text/plain", Bytes::new()),
             }
@@ -120,6 +126,33 @@ async fn wrong_tokens_are_refused_and_make_no_storm() {
         let why = why(format!("{header}.{claims}.AAAA")).await;
         assert!(why.contains("unsupported algorithm, expected [\"RS256\"]"), "{why}");
     }
+}
+
+/// Whoever knows the name of a provider that hangs could wait for its keys as often as all may wait for others.
+#[tokio::test]
+async fn who_waits_for_keys_is_counted() {
+    let (up, hangs) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+    let issuing = Issuing::start_hanging(up, "no-store", hangs).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let providers = issuing.providers(directory.path()).await;
+    ready(&providers).await;
+    let token = issuing.key.sign(&issuing.claims().to_string()).expect("signed");
+    let wait = |count: usize, client: IpAddr| {
+        let all = (0..count).map(|_| {
+            let (providers, token) = (providers.clone(), token.clone());
+            tokio::spawn(async move { whose(&providers, &token, client).await })
+        });
+        all.collect::<Vec<_>>()
+    };
+    let waiting = wait(256, HERE);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let refused = whose(&providers, &token, HERE).await;
+    assert_eq!(refused, Err("too many questions are waiting for an answer, please try again later".to_owned()));
+    let other = wait(1, THERE);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(waiting.iter().chain(&other).all(|one| !one.is_finished()), "all of these wait");
+    assert_eq!(issuing.asked("/openid/v1/jwks"), 1, "once for all");
+    waiting.iter().chain(&other).for_each(tokio::task::JoinHandle::abort);
 }
 
 const FILE: &str =

@@ -1,4 +1,4 @@
-//! What the machine decides, as data: messages and loads go in, lines come out. Knows no etcd.
+//! What the machine decides, as data: messages and loads go in, lines come out.
 
 use bytes::Bytes;
 

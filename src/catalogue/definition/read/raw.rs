@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition as its JSON has it, read without its schemas. Knows no resource.
+//! A CustomResourceDefinition as its JSON has it, read without its schemas.
 
 use std::cell::OnceCell;
 

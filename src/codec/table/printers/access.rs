@@ -1,4 +1,4 @@
-//! The rows of bindings and certificate requests. Knows no other resource.
+//! The rows of bindings and certificate requests.
 
 use super::Printer;
 use crate::table::{

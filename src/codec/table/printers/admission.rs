@@ -1,4 +1,4 @@
-//! The rows of admission webhooks and policies. Knows no other resource.
+//! The rows of admission webhooks and policies.
 
 use super::Printer;
 use crate::table::{

@@ -1,4 +1,4 @@
-//! The rows of nodes, namespaces, configuration, events, and of what the API server keeps for itself. Knows no workload.
+//! The rows of nodes, namespaces, configuration, events, and of what the API server keeps for itself.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The rows of resource.k8s.io: device classes, claims, slices. Knows no other resource.
+//! The rows of resource.k8s.io: device classes, claims, slices.
 
 use super::{NAME_AND_AGE, Printer, name_and_age};
 use crate::table::{

@@ -1,4 +1,4 @@
-//! The rows of services, endpoints, ingresses, policies and addresses. Knows no pod.
+//! The rows of services, endpoints, ingresses, policies and addresses.
 
 use std::collections::BTreeSet;
 

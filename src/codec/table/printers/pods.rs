@@ -1,4 +1,4 @@
-//! The rows of pods and of what is a pod's template. Knows no other resource.
+//! The rows of pods and of what is a pod's template.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The rows of volumes, claims, their classes and drivers. Knows no pod.
+//! The rows of volumes, claims, their classes and drivers.
 
 use super::Printer;
 use crate::table::{

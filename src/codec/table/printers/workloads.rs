@@ -1,4 +1,4 @@
-//! The rows of what makes pods: deployments, jobs, and their kin. Knows no pod.
+//! The rows of what makes pods: deployments, jobs, and their kin.
 
 use super::Printer;
 use crate::table::{

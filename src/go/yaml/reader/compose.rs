@@ -1,4 +1,4 @@
-//! The events of one YAML document become its nodes. Knows nothing of what a scalar means.
+//! The events of one YAML document become its nodes.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a YAML scalar means: the rules of YAML 1.1 as the real server's decoder has them. Knows no node.
+//! What a YAML scalar means: the rules of YAML 1.1 as the real server's decoder has them.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 

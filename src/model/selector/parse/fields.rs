@@ -1,4 +1,4 @@
-//! Parses a field selector into clauses (spec list-watch §7.2). Knows no field: which labels exist is the resource's affair.
+//! Parses a field selector into clauses (spec list-watch §7.2).
 
 /// One term of a field selector as the client wrote it, the value unescaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Cuts a label selector into tokens (spec list-watch §7.1). Knows no grammar.
+//! Cuts a label selector into tokens (spec list-watch §7.1).
 
 /// What a piece of a label selector is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Selector texts become selectors; every error is the raw message of the 400 (spec list-watch §7). Knows no resource and no field.
+//! Selector texts become selectors; every error is the raw message of the 400 (spec list-watch §7).
 
 mod fields;
 mod labels;

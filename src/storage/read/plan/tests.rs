@@ -1,4 +1,4 @@
-//! The spec's tables as literal expectations, and every combination of inputs. Knows no more of the plan than its callers.
+//! The spec's tables as literal expectations, and every combination of inputs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Reads the JSON of a continue token the way Go's `encoding/json` does, with its error texts. Knows no token.
+//! Reads the JSON of a continue token the way Go's `encoding/json` does, with its error texts.
 
 use go::quote::quoted_byte;
 

@@ -1,4 +1,4 @@
-//! Continue tokens: where a paged list goes on (spec list-watch §2.5). Knows no list.
+//! Continue tokens: where a paged list goes on (spec list-watch §2.5).
 
 mod json;
 

@@ -1,4 +1,4 @@
-//! Whether a body is what its URL says: kind and version. Knows no other member.
+//! Whether a body is what its URL says: kind and version.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Protobuf bodies become the JSON that they stand for. Knows no field.
+//! Protobuf bodies become the JSON that they stand for.
 
 use super::super::JSON_BYTES_MAX;
 use codec::proto::{self, Message, ProtoError};

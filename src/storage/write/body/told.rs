@@ -1,4 +1,4 @@
-//! What is told of the unknown and duplicate fields of a body, in the order of the real server. Knows no schema: unknown fields are given.
+//! What is told of the unknown and duplicate fields of a body, in the order of the real server.
 
 use super::{Duplicate, Syntax, json};
 

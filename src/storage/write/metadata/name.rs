@@ -1,4 +1,4 @@
-//! Which names a resource accepts (spec api-surface §5.4). Knows no object but the two whose name repeats their spec.
+//! Which names a resource accepts (spec api-surface §5.4).
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The normal form of ObjectMeta: what is left of it when Go has read and printed it. Knows no rule about what it may say.
+//! The normal form of ObjectMeta: what is left of it when Go has read and printed it.
 
 use serde_json::{Map, Value};
 

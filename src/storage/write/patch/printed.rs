@@ -1,4 +1,4 @@
-//! Values as Go's `%v` prints them inside error messages. Knows no message.
+//! Values as Go's `%v` prints them inside error messages.
 
 use serde_json::{Number, Value};
 

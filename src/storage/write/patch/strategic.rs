@@ -1,4 +1,4 @@
-//! Strategic merge patch: JSON merge patch where the type says how lists merge, and with directives (spec api-surface §7.3). Knows no object.
+//! Strategic merge patch: JSON merge patch where the type says how lists merge, and with directives (spec api-surface §7.3).
 //!
 //! What kube-apiserver 1.36 does with odd patches is followed too, with its texts; `tests/data/smp` has cases recorded from it.
 

@@ -46,6 +46,8 @@ const HEADERS: usize = 60;
 const HEADER_BYTES: usize = 2_000;
 /// Heads may take so much of the server, all together, MiB: its limit of 128, 16 KiB for each connection, and what an allocator adds.
 const HEADS_MIB: u64 = 224;
+/// Blocks of a connection that become no request: more than a server bears.
+const DEAD: usize = 400;
 /// Requests that are sent before their answers are looked at.
 const AT_ONCE: usize = 60;
 const ANSWER: Duration = Duration::from_secs(10);
@@ -72,13 +74,30 @@ impl Hole {
 
     /// Arguments of a server that asks it about tokens.
     pub(super) fn is_asked_about_tokens(&self, dir: &Path) -> Result<Vec<String>> {
-        let path = dir.join("tokens.kubeconfig");
+        Ok(vec![format!("--authentication-token-webhook-config-file={}", self.kubeconfig(dir)?)])
+    }
+
+    /// Arguments of a server that tells it what the administrator is answered, and waits until it has taken that.
+    pub(super) fn is_told_of_requests(&self, dir: &Path) -> Result<Vec<String>> {
+        let policy = dir.join("policy.json");
+        let rules = json!([{"level": "RequestResponse", "users": ["admin"], "omitStages": ["RequestReceived"]}]);
+        fs::write(&policy, json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}).to_string())?;
+        Ok(vec![
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-webhook-config-file={}", self.kubeconfig(dir)?),
+            "--audit-webhook-mode=blocking".to_owned(),
+            "--unread-bytes-limit=64Mi".to_owned(),
+        ])
+    }
+
+    fn kubeconfig(&self, dir: &Path) -> Result<String> {
+        let path = dir.join("hole.kubeconfig");
         let cluster = json!({"server": format!("https://{}/", self.address), "insecure-skip-tls-verify": true});
         let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "hole",
             "clusters": [{"name": "hole", "cluster": cluster}], "users": [{"name": "hole", "user": {}}],
             "contexts": [{"name": "hole", "context": {"cluster": "hole", "user": "hole"}}]});
         fs::write(&path, kubeconfig.to_string())?;
-        Ok(vec![format!("--authentication-token-webhook-config-file={}", path.display())])
+        Ok(path.display().to_string())
     }
 }
 
@@ -281,6 +300,39 @@ pub(super) async fn audited(ground: &mut Ground, told: &mut Told) -> Result<()> 
         repeated(Blocks::long_header(raw, WATCH, &[], ("x-forwarded-for", &addresses), 1))
     })
     .await
+}
+
+/// Without a path, each with a header that the table repeats. Whoever sends many is thrown out, and comes back.
+pub(super) async fn dead(ground: &mut Ground, told: &mut Told) -> Result<()> {
+    let (stranger, before, end) = (ground.target.strange(), ground.server.cost()?.rss_mib, Instant::now() + ground.target.time);
+    let (mut sent, mut connections, mut kept) = (0, 0, 0);
+    while Instant::now() < end {
+        let raw = Raw::open(&stranger, connections, 65_535, Reads::Everything).await?;
+        connections += 1;
+        let mut again = frames::block(&raw.fields(None));
+        let mut first = again.clone();
+        frames::inserted(&mut first, "x-long", &"v".repeat(VALUE_BYTES));
+        again.extend(vec![frames::NEWEST; TIMES]);
+        for block in repeated(Blocks { first, again: again.clone() }).chain(std::iter::repeat_n(again, DEAD - REQUESTS)) {
+            let mut out = Vec::new();
+            frames::headers(&mut out, raw.stream(), &block, true);
+            sent += out.len();
+            if raw.send(&out).await.is_err() {
+                break;
+            }
+        }
+        let since = Instant::now();
+        while !raw.seen().is_gone() && since.elapsed() < ANSWER {
+            sleep(Duration::from_millis(10)).await;
+        }
+        kept += usize::from(!raw.seen().is_gone());
+    }
+    told.note("sent_kb", sent / 1_000);
+    told.note("connections", connections);
+    if kept > 0 {
+        told.blame(format!("{kept} of {connections} connections are kept after {DEAD} blocks that became no request"));
+    }
+    judge(ground, before, told)
 }
 
 /// A request over HTTP/1.1 with many long headers.

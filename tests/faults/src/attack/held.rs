@@ -20,6 +20,9 @@ const PATCHES: usize = 250;
 /// Unread GETs of a large object, and unread lists of all of them from etcd.
 const GETS: usize = 250;
 const LISTS: usize = 10;
+/// Connections, and lists on each, of which an audit log is told.
+const TOLD_CONNECTIONS: usize = 10;
+const TOLD_LISTS: usize = 20;
 /// Objects of a snapshot, and bytes of each.
 const OBJECTS: usize = 8;
 const OBJECT_BYTES: usize = 1_000_000;
@@ -55,6 +58,23 @@ pub(super) async fn patches(target: &Target, told: &mut Told) -> Result<()> {
     }
     told.note("patches", format!("{}/{sent}", raw.ok()));
     told.note("refused", raw.refused() + raw.resets());
+    Ok(())
+}
+
+/// Lists of all objects whose answers an audit log is told of that takes none; they are read as they come.
+pub(super) async fn audited(target: &Target, told: &mut Told) -> Result<()> {
+    let end = Instant::now() + target.time;
+    let mut held = Vec::new();
+    for nth in 0..TOLD_CONNECTIONS {
+        let raw = Raw::open(&target.secure, nth, 1 << 30, Reads::Everything).await?;
+        for _ in 0..TOLD_LISTS {
+            raw.get("/api/v1/configmaps?resourceVersion=0", &[]).await?;
+        }
+        held.push(raw);
+    }
+    sleep(end.saturating_duration_since(Instant::now())).await;
+    told.note("answered", held.iter().map(Raw::ok).sum::<usize>());
+    told.note("refused", held.iter().map(|raw| raw.refused() + raw.resets()).sum::<usize>());
     Ok(())
 }
 

@@ -45,6 +45,8 @@ const SHUTDOWN_OF_PEER: Duration = Duration::from_secs(75);
 const HALVES: usize = 50;
 /// See [`HALVES`].
 const FEW_CONNECTIONS: usize = 128;
+/// Caches give way, and nothing else does.
+const BUDGET: &str = "--memory-budget=1Gi";
 /// Connections of strangers, and all that the server has.
 const STRANGERS: Size = Size(200, 2000);
 /// Connections from one address, and all that the server has: half of the usual limit of open files.
@@ -53,7 +55,7 @@ const CONNECTIONS: Size = Size(2000, 9000);
 impl Attack {
     fn seed(self) -> Seed {
         match self {
-            Self::UnreadLists | Self::UnreadAll | Self::LongSelectors | Self::UnreadWebsocket => Seed::Small,
+            Self::UnreadLists | Self::UnreadAll | Self::LongSelectors | Self::UnreadWebsocket | Self::AuditStuck => Seed::Small,
             Self::UnreadLarge | Self::UnreadCopies => Seed::Large,
             _ => Seed::Nothing,
         }
@@ -63,8 +65,11 @@ impl Attack {
     fn args(self, sizes: &Attacks, dir: &Path, hole: &heads::Hole) -> Result<Vec<String>> {
         let connections = match self {
             Self::HeadsWaiting => return hole.is_asked_about_tokens(dir),
-            Self::HeadsRoom => return Ok(vec!["--unread-bytes-limit=1Mi".into(), "--memory-budget=1Gi".into()]),
+            Self::HeadsRoom => return Ok(vec!["--unread-bytes-limit=1Mi".into(), BUDGET.into()]),
+            Self::HeadsSelectors => return Ok(vec![BUDGET.into()]),
+            Self::AuditStuck => return hole.is_told_of_requests(dir),
             Self::HeadsAudit => return heads::audit(dir),
+            Self::HeadsHttp1 => return Ok([heads::audit(dir)?, vec![BUDGET.into()]].concat()),
             Self::HalfBodiesEnded => FEW_CONNECTIONS,
             Self::Strangers | Self::SlowHandshakes => sizes.of(STRANGERS),
             Self::ManyConnections => sizes.of(CONNECTIONS),
@@ -84,6 +89,7 @@ impl Attack {
                 | Self::FrameFloods
                 | Self::HeadsWaiting
                 | Self::HeadsSelectors
+                | Self::DeadBlocks
                 | Self::UpstreamResets
         )
     }
@@ -194,6 +200,9 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::HeadsHttp1 => heads::http1(ground, told).await?,
         Attack::UpstreamResets => floods::handed_on(target, told).await,
         Attack::HangingWebhook => others::hanging_webhook(target, told).await?,
+        Attack::LongQuestions => others::long_questions(target, told).await?,
+        Attack::AuditStuck => held::audited(target, told).await?,
+        Attack::DeadBlocks => heads::dead(ground, told).await?,
         Attack::ImpersonatedWatches => others::impersonated_watches(target, told).await?,
     }
     Ok(())

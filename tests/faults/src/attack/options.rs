@@ -150,13 +150,19 @@ pub(crate) enum Attack {
     UpstreamResets,
     /// More questions to a webhook than are asked at once, which it does not answer; and who has the right comes.
     HangingWebhook,
+    /// Reviews of 2.9 MB, about which the webhook does not answer.
+    LongQuestions,
+    /// Lists that an audit webhook is told of, which does not answer.
+    AuditStuck,
+    /// Long blocks of headers that become no request, without credentials.
+    DeadBlocks,
     /// Watches that were opened by impersonation, and the right to impersonate is taken away.
     ImpersonatedWatches,
 }
 
 impl Attack {
     /// What `attacks` runs.
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::LogFull,
         Self::LogUnread,
         Self::UnreadLists,
@@ -190,6 +196,9 @@ impl Attack {
         Self::HeadsHttp1,
         Self::UpstreamResets,
         Self::HangingWebhook,
+        Self::LongQuestions,
+        Self::AuditStuck,
+        Self::DeadBlocks,
         Self::ImpersonatedWatches,
     ];
 
@@ -230,6 +239,9 @@ impl Attack {
             Self::HeadsHttp1 => "heads-http1",
             Self::UpstreamResets => "upstream-resets",
             Self::HangingWebhook => "hanging-webhook",
+            Self::LongQuestions => "long-questions",
+            Self::AuditStuck => "audit-stuck",
+            Self::DeadBlocks => "dead-blocks",
             Self::ImpersonatedWatches => "impersonated-watches",
         }
     }

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -32,6 +33,10 @@ const QUESTIONS: usize = 40;
 /// Requests of the visitor meanwhile, and how long he waits for each, seconds.
 const VISITS: usize = 5;
 const VISIT_SECONDS: u64 = 3;
+/// Attackers with long questions, questions of each, and bytes of a name that is asked about: just below what a body may have.
+const LONG_ATTACKERS: usize = 4;
+const LONG_QUESTIONS: usize = 7;
+const LONG_BYTES: usize = 2_900_000;
 /// Impersonated watches, and how long they may go on without their right.
 const WATCHES: usize = 20;
 const END: Duration = Duration::from_secs(10);
@@ -64,7 +69,7 @@ impl Others {
     pub(super) async fn start(attack: Attack, options: &Options, dir: &Path) -> Result<Self> {
         match attack {
             Attack::UpstreamResets => Self::upstream(options, dir).await,
-            Attack::HangingWebhook => Self::webhook(dir).await,
+            Attack::HangingWebhook | Attack::LongQuestions => Self::webhook(dir).await,
             _ => Ok(Self::default()),
         }
     }
@@ -162,6 +167,31 @@ pub(super) async fn hanging_webhook(target: &Target, told: &mut Told) -> Result<
     }
     told.note("refused", held.iter().map(Raw::refused).sum::<usize>());
     told.note("visitor", statuses.join(","));
+    Ok(())
+}
+
+/// Reviews as long as bodies may be, which have to wait for a webhook that does not answer. Some wait, and no more than there is room for; the others are told so.
+pub(super) async fn long_questions(target: &Target, told: &mut Told) -> Result<()> {
+    const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let body = |nth: usize| {
+        let name = char::from(b'a' + (nth % 26) as u8).to_string().repeat(LONG_BYTES);
+        let attributes = json!({"verb": "get", "resource": "pods", "namespace": "default", "name": name});
+        Some(("application/json", Bytes::from(json!({"spec": {"resourceAttributes": attributes}}).to_string())))
+    };
+    let time = 3 * target.time;
+    let path = format!("{REVIEWS}?timeout={}s", time.as_secs());
+    let asking = (0..LONG_ATTACKERS * LONG_QUESTIONS).map(async |nth| {
+        let listener = target.secure.with_token(&format!("{ATTACKER}-{}", nth % LONG_ATTACKERS));
+        listener.whole("POST", &path, body(nth), time + PATIENCE).await.map(|(status, _)| status)
+    });
+    let answers = join_all(asking).await;
+    let count = |wanted: &[u16]| answers.iter().filter(|answer| answer.as_ref().is_ok_and(|status| wanted.contains(status))).count();
+    let (waited, refused, wrong) = (count(&[201, 500, 504]), count(&[429]), count(&[400, 401, 403, 404, 413, 422]));
+    told.note("waited", waited);
+    told.note("refused", refused);
+    if waited == 0 || wrong > 0 {
+        told.blame(format!("long questions: {waited} waited, {wrong} were answered otherwise"));
+    }
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::{
     reflector::{Habit, Start},
     stage::{Stage, Verdict},
     validate::{Expiry, Guarantee},
-    wire,
+    wire::{self, Encoding},
     writer::{Store, Workload, Write},
 };
 
@@ -41,7 +41,7 @@ pub(super) async fn load(options: &Options, dir: &Path) -> Result<Verdict> {
     stage.note("idle_rss_mib", format!("{}>{}", empty.rss_mib, waiting.rss_mib));
 
     let everything = Filter { namespace: None, select: Select::All };
-    let habit = Habit { filter: everything, start: Start::ListNewest, watch_seconds: 3600, brake: None };
+    let habit = Habit { filter: everything, start: Start::ListNewest, watch_seconds: 3600, brake: None, encoding: Encoding::Json };
     stage.watch_as(vec![habit; options.load_watchers]).await;
     let workload = Workload { rate: options.load_rate, writers: 32, transactions: 0, seed: options.seed, ..stage.workload() };
     let (first, start) = (written(&stage), Instant::now());

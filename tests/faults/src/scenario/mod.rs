@@ -9,6 +9,7 @@ mod restore;
 mod slow;
 mod soak;
 mod store;
+mod upgraded;
 mod upstream;
 mod whole;
 
@@ -38,6 +39,7 @@ pub(crate) async fn play(scenario: Scenario, options: &Options, dir: &Path) -> R
         Scenario::Restarted => restart::terminated(options, dir).await,
         Scenario::Crashed => restart::crashed(options, dir).await,
         Scenario::UpstreamBroken => upstream::broken(options, dir).await,
+        Scenario::Upgraded => upgraded::upgraded(options, dir).await,
         Scenario::HostBroken => host::broken(options, dir).await,
         Scenario::Whole => whole::lease_and_transaction(options, dir).await,
         Scenario::Fragments => whole::fragments(options, dir).await,

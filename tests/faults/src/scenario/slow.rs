@@ -16,6 +16,7 @@ use crate::{
     reflector::{Habit, Start},
     stage::{Stage, Verdict, delay_ms},
     validate::{Expiry, Guarantee},
+    wire::Encoding,
     writer::Workload,
 };
 
@@ -78,13 +79,13 @@ pub(super) async fn slow(options: &Options, dir: &Path) -> Result<Verdict> {
 /// One of those who always read: an everyday namespace each.
 fn honest(nth: usize) -> Habit {
     let filter = Filter { namespace: Some(format!("faults-{}", nth % 4)), select: Select::All };
-    Habit { filter, start: Start::ListNewest, watch_seconds: 3600, brake: None }
+    Habit { filter, start: Start::ListNewest, watch_seconds: 3600, brake: None, encoding: Encoding::Json }
 }
 
 fn ill_mannered(nth: usize, signal: &watch::Sender<bool>) -> Habit {
     let manner = [Manner::Stops, Manner::Trickles, Manner::Resets][nth % 3];
     let filter = Filter { namespace: Some(HEAVY.into()), select: Select::All };
-    Habit { filter, start: Start::ListNewest, watch_seconds: 3600, brake: Some((manner, signal.subscribe())) }
+    Habit { filter, start: Start::ListNewest, watch_seconds: 3600, brake: Some((manner, signal.subscribe())), encoding: Encoding::Json }
 }
 
 /// What the others saw in a time, and what it cost.

@@ -172,22 +172,16 @@ impl Replica {
         command.args([
             "serve",
             "--insecure-port=0",
-            "--bind-address=127.0.0.1",
             "--authorization-mode=Node,RBAC",
             "--goaway-chance=0.001",
             "--replica-group=balanced",
             DELAY,
         ]);
-        command.args(site.replica_of(upstream)).arg(format!("--etcd-servers=http://{etcd}")).arg(format!("--secure-port={}", at.port()));
-        for (flag, file) in [
-            ("tls-cert-file", "server.crt"),
-            ("tls-private-key-file", "server.key"),
-            ("client-ca-file", "ca.crt"),
-            ("token-auth-file", "tokens.csv"),
-            ("service-account-key-file", "accounts.pub"),
-        ] {
-            command.arg(format!("--{flag}={}", site.path().join(file).display()));
-        }
+        command
+            .args(site.replica_of(upstream))
+            .arg(format!("--etcd-servers=http://{etcd}"))
+            .args(site.secured(at))
+            .arg(site.takes_tokens());
         Ok(Self { running: site.start(&format!("replica-{nth}"), command)?, at, past: Counted::default() })
     }
 }

@@ -1,4 +1,4 @@
-//! Lists that merge: by a key, or as sets of scalars, and the order of what comes out. Knows no type beyond the elements'.
+//! Lists that merge: by a key, or as sets of scalars, and the order of what comes out.
 
 use std::collections::{HashMap, HashSet};
 

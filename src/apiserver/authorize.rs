@@ -1,0 +1,235 @@
+//! Authorizes every request, after its user is known and before anything of its path is looked up, so that a refusal never shows whether something exists
+//! (spec api-surface §0, §13.2).
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::{extract::Request, response::Response};
+use futures_util::FutureExt;
+use http::Method;
+use server::heads::Held;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    api::{Api, Arrived, arrived, asker, caller, connection, credential, expiry, impersonator, whole},
+    inflight::OpenWatch,
+    path::{Health, Route},
+    request_info::request_info,
+    status::Status,
+};
+use auth::User;
+use auth::access::{Opened, Permission, StillCounts, Undecided};
+use auth::authn::Credential;
+use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
+use auth::providers::TooMany;
+use auth::shared::Count;
+use go::quote::quoted;
+
+/// The stage.
+pub(super) async fn authorize<F: Future<Output = Response>>(
+    api: &Arc<Api>,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    match judge(api, &mut request).await {
+        Ok(()) => next(request).await,
+        Err(refused) => refused,
+    }
+}
+
+/// Whether it may go on; a watch then knows what it was allowed.
+async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
+    let user = caller(request);
+    let Arrived { line, reply, at, limit, head, .. } = arrived(request);
+    let note = |decision: &str, reason: &dyn Display| {
+        if let Some(record) = reply.record() {
+            record.annotate("authorization.k8s.io/decision", decision);
+            record.annotate("authorization.k8s.io/reason", reason.to_string());
+        }
+    };
+    let is_open = is_always_open(request.method(), &line.route);
+    if api.access.allows_all(&user) || is_open && reply.record().is_none() {
+        note("allow", &"");
+        if line.is_watch() && (credential(request) != Credential::Lasting || impersonator(request).is_some()) {
+            let info = request_info(request.method(), request.uri().path(), &line.query);
+            request.extensions_mut().insert(Asked(Arc::new(info)));
+        }
+        return Ok(());
+    }
+    if !is_open && Instant::now() >= at + limit {
+        return Err(whole(reply.timed_out()));
+    }
+    let info = request_info(request.method(), request.uri().path(), &line.query);
+    // Webhooks may have to be waited for.
+    head.grow(info.weight()).map_err(|full| whole(reply.status(&full.into())))?;
+    let asked = info.attributes(&user);
+    let asker = asker(request, &user);
+    let deciding = api.access.decide(&asker, &asked);
+    // A probe waits for no webhook: who decides from memory has decided now, and the audit log tells why.
+    let verdict = if is_open { deciding.now_or_never() } else { timeout_at(at + limit, deciding).await.ok() };
+    match verdict {
+        Some(Ok(verdict)) if verdict.decision == Decision::Allow => note("allow", &verdict.reason),
+        _ if is_open => note("allow", &""),
+        Some(Ok(Verdict { error: Some(error), .. })) => {
+            if let Some(record) = reply.record() {
+                record.annotate("authorization.k8s.io/reason", "internal error");
+            }
+            return Err(whole(reply.internal_error(request.uri(), &error)));
+        }
+        Some(Ok(verdict)) => {
+            note("forbid", &verdict.reason);
+            return Err(whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string()))));
+        }
+        Some(Err(undecided)) => return Err(whole(reply.status(&undecided.into()))),
+        None => return Err(whole(reply.timed_out())),
+    }
+    if line.is_watch() {
+        request.extensions_mut().insert(Asked(Arc::new(info)));
+    }
+    Ok(())
+}
+
+/// What a watch was allowed.
+#[derive(Clone)]
+struct Asked(Arc<RequestInfo>);
+
+/// What a watch lives on.
+pub(super) struct Rights {
+    /// Who watches.
+    pub(super) user: Arc<User>,
+    /// Its right to go on; none where nobody can take it away.
+    pub(super) permission: Option<Permission>,
+    /// When what proves who asks counts no more.
+    pub(super) expires: Option<Instant>,
+    /// What counts its user.
+    pub(super) kept: Option<Held>,
+    /// What counts the watch itself.
+    pub(super) open: Option<OpenWatch>,
+}
+
+/// What the watch lives on that this request begins.
+///
+/// # Errors
+/// The 429: there is no room for what is kept of it.
+pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status> {
+    let open = request.extensions_mut().remove::<OpenWatch>();
+    let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| Arc::unwrap_or_clone(info));
+    let Arrived { line, losses, .. } = arrived(request);
+    let of_request = || request_info(request.method(), request.uri().path(), &line.query);
+    let info = asked.or_else(|| api.access.moves_watches().then(of_request));
+    let (conn, user, impersonator) = (connection(request), caller(request), impersonator(request));
+    let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
+    let (kept, mut permission) = (conn.heads.keep(user.weight() + of_impersonator)?, None);
+    if let Some(info) = info {
+        let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
+        let info = api.access.share(info, count)?;
+        let (still_counts, goodbye) = (still_counts(api, request), conn.goodbye.clone());
+        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, losses);
+    }
+    let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+    Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept, open })
+}
+
+/// Asks whether what proves who asks still counts; none when it always does.
+fn still_counts(api: &Api, request: &Request) -> Option<StillCounts> {
+    let credential = Some(credential(request)).filter(|credential| *credential != Credential::Lasting)?;
+    let (authenticator, connection) = (api.authenticator.clone(), connection(request));
+    Some(Box::new(move || authenticator.still_counts(&credential, &connection.certificate, SystemTime::now())))
+}
+
+/// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
+pub(super) fn is_always_open<E>(method: &Method, route: &Result<Route, E>) -> bool {
+    *method == Method::GET && matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
+}
+
+/// A lack of room is no judgement: who comes again may be let in.
+impl From<TooMany> for Status {
+    fn from(too_many: TooMany) -> Status {
+        Status::too_many_requests(too_many.to_string(), 1)
+    }
+}
+
+impl From<Undecided> for Status {
+    fn from(undecided: Undecided) -> Status {
+        match undecided {
+            Undecided::TooMany => Status::too_many_requests(undecided.to_string(), 1),
+            Undecided::Loading => Status::unavailable(undecided.to_string(), 1),
+        }
+    }
+}
+
+impl Status {
+    /// 403 of an authorizer, with its reason if it has one (spec api-surface §13.2).
+    pub(super) fn access_denied(asked: &Attributes<'_>, reason: &str) -> Status {
+        let (group, resource, name) = match asked.target {
+            Target::Path(_) => ("", "", ""),
+            Target::Resource(of) => (of.group, of.resource, of.name),
+        };
+        Status::forbidden_of(group, resource, name, &refusal(asked, reason))
+    }
+}
+
+/// What follows `is forbidden: `.
+pub(super) fn refusal(asked: &Attributes<'_>, reason: &str) -> String {
+    let user = quoted(&asked.user.name);
+    let text = match asked.target {
+        Target::Path(path) => format!("User {user} cannot {} path {}", asked.verb, quoted(path)),
+        Target::Resource(of) => {
+            let whole = if of.subresource.is_empty() { of.resource.to_owned() } else { format!("{}/{}", of.resource, of.subresource) };
+            let scope = match of.namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", quoted(namespace)),
+            };
+            format!("User {user} cannot {} resource {} in API group {} {scope}", asked.verb, quoted(&whole), quoted(of.group))
+        }
+    };
+    // As Go's sanitizer, against pages that would show it.
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    if reason.is_empty() { text } else { format!("{text}: {reason}") }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use go::url::Query;
+
+    fn message(name: &str, method: &Method, path: &str, reason: &str) -> String {
+        let user = User { name: name.to_owned(), ..User::default() };
+        let info = request_info(method, path, &Query::parse(""));
+        String::from_utf8(Status::access_denied(&info.attributes(&user), reason).to_json()).expect("UTF-8")
+    }
+
+    /// The bodies are those of kube-apiserver 1.36.3.
+    #[test]
+    fn refusals_are_in_kube_apiservers_words() {
+        let json = |message: &str, details: &str| {
+            format!(
+                r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","reason":"Forbidden","details":{details},"code":403}}"#
+            )
+        };
+        assert_eq!(
+            message("jane", &Method::GET, "/api/v1/namespaces/default/pods", ""),
+            json(
+                r#"pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\""#,
+                r#"{"kind":"pods"}"#
+            )
+        );
+        assert_eq!(
+            message("jane", &Method::DELETE, "/api/v1/namespaces/x/pods/p/status", ""),
+            json(
+                r#"pods \"p\" is forbidden: User \"jane\" cannot delete resource \"pods/status\" in API group \"\" in the namespace \"x\""#,
+                r#"{"name":"p","kind":"pods"}"#
+            )
+        );
+        assert_eq!(message("jane", &Method::GET, "/metrics", ""), json(r#"forbidden: User \"jane\" cannot get path \"/metrics\""#, "{}"));
+        assert_eq!(
+            message("jane", &Method::GET, "/apis/apps/v1/deployments", r#"RBAC: clusterrole.rbac.authorization.k8s.io "x" not found"#),
+            json(
+                r#"deployments.apps is forbidden: User \"jane\" cannot list resource \"deployments\" in API group \"apps\" at the cluster scope: RBAC: clusterrole.rbac.authorization.k8s.io \"x\" not found"#,
+                r#"{"group":"apps","kind":"deployments"}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,557 @@
+//! Hands requests on to upstream that this server does not answer itself: passes head and body on, and asks upstream again where etcd did not answer. Decides nothing that
+//! `upstream` decides.
+
+mod follow;
+mod proof;
+mod standing;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, atomic::AtomicBool},
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use axum::{body::Body, extract::Request, response::Response};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
+};
+use http_body::Body as _;
+use http_body_util::{BodyExt, Limited};
+use hyper::upgrade::OnUpgrade;
+use server::{Handshake, LongRunning};
+use tokio::{
+    sync::{Notify, watch::Receiver},
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use upstream::{Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Settings, Trusted, Upstream, UpstreamError, headers};
+
+use super::{
+    api::{Api, Arrived, arrived, caller, connection, whole},
+    health::Wrong,
+    kept::{Essentials, Kept},
+    passing::Passing,
+    respond::{AUDIT_ID, Elsewhere, Reply},
+    status::Status,
+    tunnel::Tunnel,
+};
+use follow::Follow;
+use proof::Proof;
+pub(super) use standing::{asked, asks_table};
+
+use ::reload::{FileError, Named, Reload, Reloaded};
+use auth::{ANONYMOUS, AUTHENTICATED, User};
+use registry::{Resource, ServedResources};
+use telemetry::Metrics;
+
+/// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
+const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
+/// How long an answer may last that has no end of its own: logs that are followed, watches of other API servers.
+pub(super) const LONG: Duration = Duration::from_secs(30 * 86_400);
+/// How long upstream may take to answer with a document that is kept.
+const KEPT_AFTER: Duration = Duration::from_secs(3);
+/// Between two looks whether upstream answers, and the time of one.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The same while it has not said yet that it believes us: until then nothing is handed on.
+const FIRST_LOOKS: Duration = Duration::from_millis(500);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of the answer to such a look.
+const LOOK_BYTES_MAX: usize = 64 << 10;
+/// Headers of different names that are handed on.
+const HEADERS_MAX: usize = 1_024;
+/// As whom it looks: somebody without any rights.
+const LOOKER: &str = "watchcache:replica";
+
+/// The kube-apiserver whose etcd this server shares.
+pub struct Replica {
+    pub(super) upstream: Reloaded<Upstream<Body>>,
+    pub(super) hop: headers::Hop,
+    metrics: Arc<Metrics>,
+    pub(super) documents: Arc<Documents>,
+    /// What clients need to start, fetched before they ask.
+    pub(super) essentials: Essentials,
+    /// What the ages of documents count from.
+    pub(super) born: Instant,
+    /// Groups of whom we are when we look at what upstream has.
+    check_groups: Vec<String>,
+    follow: Follow,
+    proof: Proof,
+    /// Resources that upstream answers, and how often their watches were ended since.
+    ended: Mutex<HashMap<Arc<str>, u8>>,
+    /// Why it does not answer now.
+    trouble: ArcSwapOption<String>,
+    /// What is wrong with what it says of what it serves.
+    discovery: ArcSwapOption<String>,
+    /// In which headers it believes front proxies, once that is known.
+    trusted: ArcSwapOption<Trusted>,
+    looped: Notify,
+}
+
+/// That upstream answers this request.
+#[derive(Clone)]
+pub(super) struct Handed {
+    pub(super) reason: Reason,
+    /// As who judges impersonation was chosen for it.
+    pub(super) upstream: Arc<Upstream<Body>>,
+    pub(super) is_long: bool,
+    /// How long the head of the answer is waited for at most.
+    pub(super) limit: Duration,
+}
+
+impl Handed {
+    /// Whether it may be answered as it was kept when upstream is away: who asks is then judged here.
+    fn is_document(&self, request: &Request) -> bool {
+        self.reason == Reason::Document
+            && request.method() == Method::GET
+            && self.upstream.is_believed()
+            && !is_impersonated(request.headers())
+    }
+}
+
+/// That upstream can answer this request if etcd does not.
+#[derive(Clone)]
+pub(super) struct Spare(pub(super) Handed);
+
+/// What a client sent to prove who it is, before anybody took it away.
+#[derive(Clone)]
+struct Sent {
+    authorization: Option<HeaderValue>,
+    protocols: Vec<HeaderValue>,
+}
+
+impl Replica {
+    /// Of an upstream that is made of these files.
+    ///
+    /// # Errors
+    /// A file that is of no use.
+    pub fn new(
+        files: Vec<Named>,
+        settings: impl Fn(&[Vec<u8>]) -> Result<Settings, reload::Wrong> + Send + Sync + 'static,
+        check_groups: Vec<String>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, FileError> {
+        let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
+        let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
+        Ok(Self {
+            upstream,
+            hop,
+            metrics,
+            documents: Arc::default(),
+            check_groups,
+            follow: Follow::default(),
+            proof: Proof::default(),
+            ended: Mutex::default(),
+            essentials: Essentials::default(),
+            born: Instant::now(),
+            trouble: ArcSwapOption::empty(),
+            discovery: ArcSwapOption::empty(),
+            trusted: ArcSwapOption::empty(),
+            looped: Notify::new(),
+        })
+    }
+
+    /// The files that say where it is, and who we are there.
+    #[must_use]
+    pub fn files(&self) -> &dyn Reload {
+        &self.upstream
+    }
+
+    /// What `/readyz` says of upstream. Reads go on without it, once it is known that it was there and believed us.
+    pub(super) fn wrong(&self) -> Option<Wrong> {
+        let trouble = self.trouble.load_full();
+        if let Some(missing) = self.missing() {
+            return Some(Wrong::fails(trouble.map_or_else(|| missing.clone(), |why| format!("{missing}; {why}"))));
+        }
+        if self.upstream.now().is_believed() {
+            return trouble.map(|why| (*why).clone()).or_else(|| self.besides()).map(Wrong::noted);
+        }
+        Some(Wrong::fails(trouble.map_or_else(|| "it has not been asked yet".to_owned(), |why| (*why).clone())))
+    }
+
+    /// What of what we tell it of clients it would not believe.
+    fn missing(&self) -> Option<String> {
+        let missing = self.trusted.load().as_ref()?.missing().filter(|_| self.upstream.now().manner() == Manner::FrontProxy)?;
+        Some(format!("it does not believe what is told of {missing}: see its --requestheader-… flags"))
+    }
+
+    /// What else is not as it should be with what it believes of a front proxy.
+    fn besides(&self) -> Option<String> {
+        let trusted = self.trusted.load_full().filter(|_| self.upstream.now().manner() == Manner::FrontProxy)?;
+        let unheard = trusted.unheard().map(|unheard| format!("it does not believe what is told of {unheard}"));
+        let besides =
+            trusted.besides().map(|besides| format!("it also believes the headers {besides}, which are taken out of what clients send"));
+        let all: Vec<String> = unheard.into_iter().chain(besides).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Follows in which headers upstream believes front proxies, as it tells in a ConfigMap, until the process ends.
+    pub async fn follow_trusted(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
+        let (namespace, name) = CONFIG_MAP;
+        let config_maps = resources.load().find("", "v1", "configmaps").cloned();
+        let is_known = |resource: &Arc<Resource>| resource.handle.included.as_ref().is_none_or(|included| included.has(namespace));
+        let Some(config_maps) = config_maps.filter(is_known) else {
+            tracing::warn!("it is not known which headers upstream believes; only X-Remote-… is taken out of what clients send");
+            return self.trusted.store(Some(Arc::default()));
+        };
+        let (key, mut seen) = (Bytes::from(format!("{prefix}{}/{namespace}/{name}", config_maps.served.storage.id)), None);
+        loop {
+            let (view, keys) = config_maps.handle.published.next(&mut seen).await;
+            if keys.is_some_and(|keys| !keys.contains(&key)) {
+                continue;
+            }
+            let read = view.known_part(&key).map(|object| {
+                let mut json = Vec::new();
+                config_maps.forms.whole().form.object_into(object, &mut json);
+                Trusted::read(&json)
+            });
+            match read {
+                Some(Ok(trusted)) => self.trusted.store(Some(Arc::new(trusted))),
+                // Not there yet, or not any more: what was known counts on.
+                None => drop(self.trusted.compare_and_swap(&None::<Arc<Trusted>>, Some(Arc::default()))),
+                Some(Err(why)) => {
+                    tracing::warn!(namespace, name, %why, "which headers upstream believes cannot be read");
+                    self.trusted.compare_and_swap(&None::<Arc<Trusted>>, Some(Arc::default()));
+                }
+            }
+            for why in self.missing().into_iter().chain(self.besides()) {
+                tracing::warn!(upstream = %self.upstream.now().url(), %why, "upstream believes other headers than this server sends");
+            }
+        }
+    }
+
+    /// What `/watchcache/status` says of upstream.
+    pub(super) fn own_status(&self) -> serde_json::Value {
+        serde_json::json!({
+            "server": self.upstream.now().url().to_string(),
+            "answers": self.answers(),
+            "trouble": self.trouble.load_full().map(|why| (*why).clone()),
+            "documentsAgeSeconds": self.essentials.age().map(|age| age.as_secs_f64()),
+            "documentsBytes": self.documents.bytes(),
+        })
+    }
+
+    /// Whether upstream answered when it was looked at last.
+    pub(super) fn answers(&self) -> bool {
+        self.trouble.load().is_none() && self.upstream.now().is_believed()
+    }
+
+    /// What is kept of the answer to this request.
+    fn kept(&self, handed: &Handed, request: &Request) -> Option<Kept> {
+        if handed.is_document(request) { Kept::find(self, request) } else { None }
+    }
+
+    /// Milliseconds since this server began.
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Ends when upstream turns out to be this server itself.
+    pub async fn looped(&self) {
+        self.looped.notified().await;
+    }
+
+    /// Looks again and again whether upstream answers and believes us, until the process ends.
+    pub async fn look(self: Arc<Self>) {
+        loop {
+            let found = timeout(LOOK_TIMEOUT, self.look_once()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
+            match found {
+                Ok(()) => {
+                    if self.trouble.swap(None).is_some() {
+                        tracing::info!(upstream = %self.upstream.now().url(), "upstream answers");
+                    }
+                }
+                Err(why) => {
+                    let told = self.trouble.swap(Some(Arc::new(why.clone())));
+                    if told.is_none_or(|told| *told != why) {
+                        tracing::warn!(upstream = %self.upstream.now().url(), %why, "upstream does not answer as it should");
+                    }
+                }
+            }
+            let up = self.metrics.upstream_up.with_label_values(&[&self.upstream.now().url().to_string()]);
+            up.set(i64::from(self.trouble.load().is_none()));
+            sleep(if self.upstream.now().is_believed() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
+        }
+    }
+
+    /// A request of nobody in particular.
+    pub(super) fn look_request(&self, manner: Manner) -> Result<Request, String> {
+        let mut request = Request::new(Body::empty());
+        headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false, &Trusted::default());
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let looker = User { name: LOOKER.to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
+        manner.name(&looker, None, request.headers_mut()).map_err(|error| error.to_string())?;
+        Ok(request)
+    }
+
+    /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.
+    async fn look_once(&self) -> Result<(), String> {
+        let upstream = self.upstream.now();
+        let manner = upstream.manner();
+        let mut request = self.look_request(manner)?;
+        if manner == Manner::OwnToken {
+            *request.uri_mut() = http::Uri::from_static("/version");
+        } else {
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = http::Uri::from_static("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            *request.body_mut() = Body::from(r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
+        }
+        let Answer { response, .. } = upstream.send(request, looker(manner)).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LOOK_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
+        match (status, manner) {
+            (StatusCode::LOOP_DETECTED, _) => {
+                self.looped.notify_one();
+                Err("it is this server itself".to_owned())
+            }
+            (_, Manner::OwnToken) if !status.is_server_error() => {
+                upstream.believe(true);
+                Ok(())
+            }
+            (StatusCode::CREATED, _) => {
+                let review: serde_json::Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+                let name = review["status"]["userInfo"]["username"].as_str();
+                upstream.believe(name == Some(LOOKER));
+                match name {
+                    Some(LOOKER) => Ok(()),
+                    name => Err(format!("it takes us for {name:?} when we speak for another user: {}", advice(manner))),
+                }
+            }
+            (status, Manner::OwnToken) => Err(format!("it answers {}", status.as_u16())),
+            (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), _) => {
+                upstream.believe(false);
+                Err(format!("it answers {} when we speak for another user: {}", status.as_u16(), advice(manner)))
+            }
+            (status, _) => Err(format!("it answers {}", status.as_u16())),
+        }
+    }
+
+    /// Passes a request on and its answer back.
+    async fn pass(&self, Handed { reason, upstream, is_long, limit: most }: Handed, request: Request) -> Response {
+        // The head is upstream's until that answers.
+        let (Arrived { reply, at, limit, head: _head, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
+        let until = at + (limit + UPSTREAM_FIRST).min(most);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        if let Some(record) = reply.record() {
+            record.annotate("watchcache.io/handed-on", reason.name());
+        }
+        let answer = async {
+            let (request, client) = self.outward(&upstream, request, &reply, conn.peer.ip(), &user)?;
+            let (mut head, body) = request.into_parts();
+            let look = self.documents.look(&mut head);
+            let request = Request::from_parts(head, body);
+            let is_nobody =
+                user.name == ANONYMOUS || upstream.manner() == Manner::OwnToken && !request.headers().contains_key(AUTHORIZATION);
+            let address = conn.peer.ip().to_canonical().to_string();
+            let name = if user.name == ANONYMOUS { &address } else { &user.name };
+            let answer = upstream.send(request, Client { name, is_nobody, is_long }).await.map_err(|error| failure(&error, &method))?;
+            Ok::<_, Status>((answer, client, look))
+        };
+        let answer = if is_long { Some(answer.await) } else { timeout_at(until, answer).await.ok() };
+        let response = match answer {
+            Some(Ok((answer, client, look))) => {
+                back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)), self.now_ms())
+            }
+            Some(Err(status)) => whole(reply.status(&status)),
+            None => {
+                tracing::warn!(%method, path, "the API server behind this one has not answered in time");
+                whole(reply.timed_out())
+            }
+        };
+        self.metrics.handed_on.with_label_values(&[reason.name(), response.status().as_str()]).inc();
+        response
+    }
+
+    /// The request as upstream gets it, and whether the protocol of the client's connection may change.
+    fn outward(
+        &self,
+        upstream: &Upstream<Body>,
+        request: Request,
+        reply: &Reply,
+        client: std::net::IpAddr,
+        user: &User,
+    ) -> Result<(Request, bool), Status> {
+        let manner = upstream.manner();
+        let (mut head, body) = request.into_parts();
+        if !upstream.is_believed() {
+            return Err(Status::unavailable(
+                "the API server behind this one has not said yet that it believes what this one says of clients",
+                1,
+            ));
+        }
+        let trusted = self.trusted.load_full();
+        if trusted.is_none() && manner == Manner::FrontProxy {
+            return Err(Status::unavailable(
+                "it is not known yet in which headers the API server behind this one believes front proxies",
+                1,
+            ));
+        }
+        if head.headers.keys_len() > HEADERS_MAX {
+            return Err(Status::bad_request(format!("more than {HEADERS_MAX} headers")));
+        }
+        let may_change = head.extensions.remove::<OnUpgrade>().is_some();
+        if !may_change {
+            head.headers.remove(UPGRADE);
+        }
+        let sent = head.extensions.remove::<Sent>();
+        headers::outward(
+            &mut head.headers,
+            &self.hop,
+            &client.to_canonical().to_string(),
+            manner.keeps_impersonation(),
+            &trusted.unwrap_or_default(),
+        );
+        let token = sent.as_ref().and_then(|sent| sent.authorization.as_ref());
+        manner.name(user, token, &mut head.headers).map_err(|error| Status::bad_request(error.to_string()))?;
+        if let Some(sent) = &sent {
+            replace(&mut head.headers, &SEC_WEBSOCKET_PROTOCOL, &sent.protocols);
+        }
+        if let Ok(id) = HeaderValue::try_from(reply.audit_id()) {
+            head.headers.insert(AUDIT_ID, id);
+        }
+        if body.is_end_stream() {
+            head.headers.remove(CONTENT_LENGTH);
+        }
+        let mut request = Request::new(body);
+        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (head.method, head.uri, head.headers);
+        Ok((request, may_change))
+    }
+}
+
+fn advice(manner: Manner) -> &'static str {
+    match manner {
+        Manner::FrontProxy => {
+            "its --requestheader-client-ca-file must have signed the certificate of --proxy-client-cert-file, whose name its --requestheader-allowed-names must have"
+        }
+        Manner::Impersonation => "the user of --upstream-kubeconfig must have the right to impersonate users, groups, uids and userextras",
+        Manner::OwnToken => "",
+    }
+}
+
+fn failure(error: &UpstreamError, method: &Method) -> Status {
+    let why = format!("the API server behind this one does not answer: {error}");
+    match error {
+        UpstreamError::TooMany => Status::too_many_requests(error.to_string(), 1),
+        UpstreamError::GivenUp(pause) => {
+            Status::too_many_requests(error.to_string(), u32::try_from(pause.as_secs() + 1).unwrap_or(u32::MAX))
+        }
+        UpstreamError::BadTarget(_) => Status::bad_request(error.to_string()),
+        UpstreamError::Unreachable(_) => Status::unavailable(why, 1),
+        // A client must not repeat by itself what may have been done.
+        UpstreamError::Broken(_) if matches!(*method, Method::GET | Method::HEAD) => Status::unavailable(why, 1),
+        UpstreamError::Broken(_) => Status::bad_gateway(why),
+    }
+}
+
+/// Upstream's answer as the client gets it.
+fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>, now_ms: u64) -> Response {
+    let Answer { response, upgraded } = answer;
+    let (mut head, body) = response.into_parts();
+    headers::inward(&mut head.headers, upgraded.is_some());
+    head.extensions.clear();
+    let is_long = long.is_some();
+    let stopped = long.map(|mut stop| {
+        async move {
+            // A sender that is gone means the same.
+            let _ = stop.wait_for(|stopped| *stopped).await;
+        }
+        .boxed()
+    });
+    let kept = match look.map(|(look, documents)| (look.found(&mut head, now_ms), documents)) {
+        Some((Found::Known(document), _)) => return Response::from_parts(head, Body::from(document)),
+        Some((Found::Keep(keeping), documents)) => Some((keeping, documents.clone())),
+        Some((Found::Pass, _)) | None => None,
+    };
+    let mut response = Response::from_parts(head, Body::new(Passing { body, stopped, kept }));
+    if let Some(upstream) = upgraded {
+        let tunnel = may_change.then(|| Box::new(Tunnel { upstream }) as Box<dyn server::Follow>);
+        *response.body_mut() = Body::empty();
+        response.extensions_mut().insert(Handshake::followed_by(tunnel));
+    } else if is_long {
+        let until = Instant::now() + LONG;
+        response.extensions_mut().insert(LongRunning { until, may_rest: Arc::new(AtomicBool::new(true)) });
+    }
+    response
+}
+
+/// As whom it is looked whether upstream answers.
+pub(super) fn looker(manner: Manner) -> Client<'static> {
+    Client { name: LOOKER, is_nobody: manner == Manner::OwnToken, is_long: false }
+}
+
+fn replace(headers: &mut HeaderMap, name: &HeaderName, values: &[HeaderValue]) {
+    headers.remove(name);
+    for value in values {
+        headers.append(name, value.clone());
+    }
+}
+
+/// 508 for a request that this server has sent itself.
+pub(super) fn loops(api: &Api, request: &Request) -> Option<Status> {
+    let replica = api.replica.as_ref()?;
+    replica.hop.was_here(request.headers()).then(|| Status::loop_detected("this server is its own --upstream-server"))
+}
+
+/// Keeps what a client proves by who it is, when upstream is to see it.
+pub(super) fn keep_proof(api: &Api, request: &mut Request) {
+    let takes = api.replica.as_ref().is_some_and(|replica| replica.upstream.now().manner() == Manner::OwnToken);
+    if takes {
+        let headers = request.headers();
+        let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
+        let sent = Sent { authorization: headers.get(AUTHORIZATION).cloned(), protocols };
+        request.extensions_mut().insert(sent);
+    }
+}
+
+/// Whether upstream answers it, and it has no end of its own.
+pub(super) fn has_no_end(request: &Request) -> bool {
+    request.extensions().get::<Handed>().is_some_and(|handed| handed.is_long)
+}
+
+/// The stage before anybody authorizes: upstream does that itself.
+pub(super) async fn hand_on<F: Future<Output = Response>>(
+    api: &Arc<Api>,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let Some(replica) = &api.replica else { return next(request).await };
+    if let Some(handed) = request.extensions_mut().remove::<Handed>() {
+        // Boxed, here and below: this future is part of every request's.
+        let Some(kept) = replica.kept(&handed, &request) else { return Box::pin(replica.pass(handed, request)).await };
+        let mut again = copy(&request);
+        if replica.answers() {
+            let response = Box::pin(replica.pass(Handed { limit: KEPT_AFTER, ..handed }, request)).await;
+            if !matches!(response.status(), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) {
+                return response;
+            }
+        }
+        again.extensions_mut().insert(kept);
+        return next(again).await;
+    }
+    let Some(Spare(handed)) = request.extensions_mut().remove::<Spare>() else { return next(request).await };
+    let again = copy(&request);
+    let response = next(request).await;
+    match response.extensions().get::<Elsewhere>() {
+        Some(Elsewhere) => Box::pin(replica.pass(handed, again)).await,
+        None => response,
+    }
+}
+
+/// The same request once more; none that is read has a body.
+fn copy(request: &Request) -> Request {
+    let mut copy = Request::new(Body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    copy
+}
+
+/// Whether it is to be carried out as somebody else, which was judged here and must not be judged otherwise there.
+pub(super) fn is_impersonated(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
+}

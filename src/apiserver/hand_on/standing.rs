@@ -1,0 +1,151 @@
+//! How this server has what a request asks for, beside upstream: what each of them serves, and whether memory is known to be what upstream has.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError};
+
+use http::header::ACCEPT;
+use http::{HeaderMap, Method};
+use upstream::{Asked, Standing};
+
+use super::super::{
+    api::Api,
+    health::{Check, Wrong},
+    line::RequestLine,
+    parts::is_in_scope,
+    path::{Odd, ResourcePath, Route},
+    staleness::is_out_of_reach,
+};
+use super::Replica;
+use catalogue::Conversion;
+use model::Included;
+use registry::Resource;
+
+impl Replica {
+    /// What `/readyz` says of upstream, of what it serves, and of the etcd that should be its own.
+    pub(in super::super) fn checks(&self, api: &Api) -> [Check; 4] {
+        let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
+        [
+            ("upstream", self.wrong()),
+            ("upstream-discovery", self.discovery_wrong(api).map(wrong)),
+            ("upstream-etcd", self.proof.etcd_wrong().map(wrong)),
+            ("upstream-resources", self.proof.resources_wrong().map(wrong)),
+        ]
+    }
+
+    pub(super) fn discovery_wrong(&self, api: &Api) -> Option<(String, bool)> {
+        let trouble = self.discovery.load_full().map(|why| String::clone(&why));
+        let Some(agreed) = self.follow.agreed() else {
+            return Some((trouble.unwrap_or_else(|| "it is not known yet what upstream serves".to_owned()), false));
+        };
+        let mut notes: Vec<String> = trouble.into_iter().collect();
+        if !agreed.is_told() {
+            notes.push("what upstream serves may not be read".to_owned());
+        }
+        let resources = api.resources.load();
+        let others = resources.iter().filter(|resource| !resource.served.custom && !self.follow.reads(&resource.served, None));
+        let others: BTreeSet<String> =
+            others.map(|resource| format!("{}/{}", resource.served.api_version(), resource.served.resource)).collect();
+        if !others.is_empty() {
+            notes.push(format!("not served by every upstream, and handed on: {}", others.into_iter().collect::<Vec<_>>().join(", ")));
+        }
+        if !agreed.is_of(catalogue::MINOR) {
+            let minors: Vec<&str> = agreed.minors.iter().map(String::as_str).collect();
+            let otherwise = |is_table| {
+                let others = resources.iter().filter(|resource| !self.shows(resource, is_table));
+                let others: BTreeSet<&str> = others.map(|resource| &*resource.served.resource).collect();
+                if others.is_empty() { "none".to_owned() } else { others.into_iter().collect::<Vec<_>>().join(", ") }
+            };
+            notes.push(format!(
+                "upstream is of release 1.{}, this server knows 1.{}: of these everything is handed on: {}; of these the Tables: {}",
+                minors.join(" and 1."),
+                catalogue::MINOR,
+                otherwise(false),
+                otherwise(true)
+            ));
+        }
+        (!notes.is_empty()).then(|| (notes.join("\n"), true))
+    }
+
+    /// Whether a resource is one that upstream has as this server has it.
+    pub(super) fn is_ours(&self, resource: &Resource, part: Option<&str>) -> bool {
+        resource.served.custom || self.follow.reads(&resource.served, part)
+    }
+
+    /// Whether upstream's release shows a resource as this server does: the objects, and their Tables where one is asked for.
+    fn shows(&self, resource: &Resource, is_table: bool) -> bool {
+        resource.served.custom || self.follow.shows(&resource.served, is_table)
+    }
+
+    /// Ends the watches of what upstream answers from now on; twice, for one may have begun meanwhile.
+    pub(super) fn end_what_is_not_ours(&self, api: &Api) {
+        if self.follow.is_new() {
+            return;
+        }
+        let resources = api.resources.load();
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = HashMap::new();
+        let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.proof.holds(resource) && self.shows(resource, false);
+        for resource in resources.iter().filter(|resource| !is_answered(resource)) {
+            let name = &resource.forms.whole().name;
+            let times = ended.get(name).copied().unwrap_or(0);
+            if times < 2 {
+                resource.handle.end_watches();
+            }
+            others.insert(name.clone(), (times + 1).min(2));
+        }
+        *ended = others;
+    }
+}
+
+/// Whether a Table may be what is asked for.
+pub(in super::super) fn asks_table(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|accept| accept.as_bytes().windows(8).any(|word| word.eq_ignore_ascii_case(b"as=Table")))
+}
+
+/// What a request is about, as far as `upstream` must know it.
+pub(in super::super) fn asked(
+    api: &Api,
+    replica: &Replica,
+    (route, line): (Option<&Route>, &RequestLine),
+    (method, is_table): (&Method, bool),
+) -> Asked {
+    match route {
+        Some(Route::Health { .. } | Route::Metrics | Route::Slis | Route::Own(_)) => Asked::OfThisProcess,
+        Some(Route::Resource(path)) => resource(api, replica, (path, line), (method, is_table)),
+        _ => Asked::OfTheCluster,
+    }
+}
+
+fn resource(api: &Api, replica: &Replica, (path, line): (&ResourcePath, &RequestLine), (method, is_table): (&Method, bool)) -> Asked {
+    let resources = api.resources.load();
+    let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
+    if path.odd != Odd::default() || path.check_name().is_err() {
+        return absent;
+    }
+    if resources.catalogue.review(&path.group, &path.version, &path.resource).is_some() {
+        return absent;
+    }
+    let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return absent };
+    if !is_in_scope(resource, path, method) || !replica.is_ours(resource, path.subresource.as_deref()) {
+        return absent;
+    }
+    let is_of = |included: &Arc<Included>| path.namespace.as_deref().is_some_and(|namespace| included.has(namespace));
+    if !resource.handle.included.as_ref().is_none_or(is_of) {
+        return absent;
+    }
+    let known = resource.handle.published.known();
+    let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
+    let standing = match known.is_ready() {
+        _ if is_refused || !known.view.broken.is_empty() => Standing::Unreadable,
+        true if !replica.proof.holds(resource) => Standing::Incomplete,
+        true if !replica.shows(resource, is_table) => Standing::OfAnotherRelease,
+        true if is_out_of_reach(api, resource, path, line) => Standing::Behind,
+        true => Standing::Served,
+        false => Standing::Loading,
+    };
+    let is_ours = |part: &str| match part {
+        "scale" => resource.served.subresource_with(part, "get").is_some(),
+        _ => resource.served.reads_subresource(part),
+    };
+    Asked::Resource { standing, foreign_part: path.subresource.as_deref().is_some_and(|part| !is_ours(part)) }
+}

@@ -1,0 +1,487 @@
+//! Requests that change something: POST, PUT, PATCH and DELETE from path, query and body to an answer. What is done is decided in `write`.
+
+use std::pin::pin;
+
+use axum::{extract::Request, response::Response};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header::WARNING};
+use server::budget::Hold;
+
+use super::{
+    accept::Asked,
+    admit::Admission,
+    api::{caller, connection, whole},
+    authorize::refusal,
+    content_type,
+    incoming::whole_body,
+    parts::NO_NAMESPACE,
+    path::ResourcePath,
+    resource::{Call, sent},
+    status::Status,
+};
+use auth::User;
+use auth::access::{Access, Asker};
+use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
+use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
+use codec::stored;
+use go::{quote::quoted, url::Query};
+use serde_json::Value;
+use storage::read::{options::ListOptions, serve::List, target::Target as Listed};
+use storage::write::{
+    Approval, Ask, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Seen, Syntax, Written,
+    failure::{Named, WriteError},
+    options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
+    place::Place,
+};
+use telemetry::{RequestTimer, Scope, Verb};
+
+/// Objects that a DELETECOLLECTION without a limit lists at once, as kube-apiserver does: so a revision in its query means that very revision.
+const DELETED_AT_ONCE: i64 = 10_000;
+
+/// What the path and the method ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Write {
+    Create,
+    Bind,
+    Evict,
+    Replace(Part),
+    ReplaceScale,
+    Patch(Part),
+    PatchScale,
+    Delete,
+    DeleteCollection,
+}
+
+impl Write {
+    fn verb(self) -> Verb {
+        match self {
+            Self::Create | Self::Bind | Self::Evict => Verb::Create,
+            Self::Replace(_) | Self::ReplaceScale => Verb::Update,
+            Self::Patch(_) | Self::PatchScale => Verb::Patch,
+            Self::Delete => Verb::Delete,
+            Self::DeleteCollection => Verb::DeleteCollection,
+        }
+    }
+
+    fn is_patch(self) -> bool {
+        matches!(self, Self::Patch(_) | Self::PatchScale)
+    }
+}
+
+/// How the body is written.
+#[derive(Clone, Copy)]
+enum Media {
+    Object(Syntax),
+    Patch(PatchKind),
+}
+
+impl Call<'_> {
+    /// Answers a request whose method is no read. The order of the checks is that of spec api-surface §3.3.
+    pub(super) async fn write(mut self, request: Request) -> Response {
+        let write = match self.wanted(request.method()) {
+            Ok(write) => write,
+            Err(status) => return whole(self.reply().status(&status)),
+        };
+        if let Err(message) = self.path.check_name() {
+            return whole(self.reply().status(&Status::bad_request(message)));
+        }
+        let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
+        let mut timer = self.resource.requests.request(write.verb(), scope);
+        let media = self.media(write, request.headers());
+        let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
+        let accepted = self.arrived.reply.negotiate(asked);
+        // PATCH looks at the type of the body first, PUT only after everything else.
+        self.form = accepted.as_ref().ok().copied().unwrap_or_default();
+        let early = if write.is_patch() { media.as_ref().err().cloned().or(accepted.err()) } else { accepted.err() };
+        let early = early.or_else(|| media.as_ref().err().filter(|_| write == Write::Create).cloned());
+        if let Some(status) = early {
+            return self.failed(&status, &mut timer);
+        }
+        if let Some(status) = self.unconvertible() {
+            return self.failed(&status, &mut timer);
+        }
+        if let Err(error) = self.api.writer.may_write() {
+            return self.failed(&error.into(), &mut timer);
+        }
+        let line = self.arrived.line.clone();
+        let user = caller(&request);
+        let (conn, until) = (connection(&request), self.arrived.at + self.arrived.limit);
+        let body = match whole_body(request.into_body(), &conn, until).await {
+            Ok(Some(body)) => body,
+            Ok(None) => return self.out_of_time(&mut timer),
+            Err(status) => return self.failed(&status, &mut timer),
+        };
+        let mut told = Vec::new();
+        let answered = {
+            let asker = Asker { user: &user, address: Some(conn.peer.ip()), until };
+            let done = pin!(self.done(write, &asker, &line.query, media, &body, &mut told));
+            self.in_time(done, &mut timer).await
+        };
+        let mut response = match answered {
+            Ok(answer) => self.answered(write, answer, timer).await,
+            Err(response) => response,
+        };
+        // Also beside an error.
+        warn(response.headers_mut(), &told);
+        response
+    }
+
+    /// What is asked for, if the resource has it.
+    fn wanted(&self, method: &Method) -> Result<Write, Status> {
+        let served = &self.resource.served;
+        let has = |verb: &str| served.has_verb(verb) || served.custom;
+        let sub = |verb: &str| self.path.subresource.as_deref().filter(|name| served.subresource_with(name, verb).is_some());
+        let in_one_place = !served.namespaced || self.path.namespace.is_some() || self.path.odd.no_namespace;
+        let write = match (method, self.path.name.is_some(), self.path.subresource.is_some()) {
+            (&Method::POST, false, _) if in_one_place && has("create") => Some(Write::Create),
+            // The body alone says what is created.
+            (&Method::POST, true, false) if served.custom && has("create") => Some(Write::Create),
+            (&Method::POST, true, true) => match sub("create") {
+                Some("binding") => Some(Write::Bind),
+                Some("eviction") => Some(Write::Evict),
+                _ => None,
+            },
+            (&Method::PUT, true, false) if has("update") => Some(Write::Replace(Part::Main)),
+            (&Method::PATCH, true, false) if has("patch") => Some(Write::Patch(Part::Main)),
+            (&Method::PUT, true, true) => match sub("update") {
+                Some("scale") => Some(Write::ReplaceScale),
+                other => other.and_then(part).map(Write::Replace),
+            },
+            (&Method::PATCH, true, true) => match sub("patch") {
+                Some("scale") => Some(Write::PatchScale),
+                other => other.and_then(part).map(Write::Patch),
+            },
+            (&Method::DELETE, true, false) if has("delete") => Some(Write::Delete),
+            (&Method::DELETE, false, _) if in_one_place && has("deletecollection") => Some(Write::DeleteCollection),
+            (&Method::PUT, false, _) if served.custom => return Err(Status::bad_request("name must be provided")),
+            _ => None,
+        };
+        write.ok_or_else(|| self.unsupported(method))
+    }
+
+    fn media(&self, write: Write, headers: &HeaderMap) -> Result<Media, Status> {
+        let custom = self.resource.served.custom;
+        if write.is_patch() {
+            return content_type::patch(headers, custom).map(Media::Patch);
+        }
+        // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
+        content_type::syntax(headers, !custom || is_deletion(write)).map(Media::Object)
+    }
+
+    async fn done(
+        &self,
+        write: Write,
+        asker: &Asker<'_>,
+        query: &Query,
+        media: Result<Media, Status>,
+        body: &[u8],
+        told: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let user = asker.user;
+        if is_deletion(write) {
+            return self.deleted(write, user, query, media, body, told).await;
+        }
+        let verb = match write.verb() {
+            Verb::Create => Options::Create,
+            Verb::Patch => Options::Patch,
+            _ => Options::Update,
+        };
+        let options = WriteOptions::parse(query, verb)
+            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(verb.options_kind()), errors }))?;
+        let part = match write {
+            Write::Replace(part) | Write::Patch(part) => part,
+            _ => Part::Main,
+        };
+        let record = self.reply().record();
+        let custom = self.resource.served.custom && write != Write::ReplaceScale;
+        let tell = |object: &Value| {
+            if let Some(record) = record {
+                record.requested(object, |object| stored::shown(custom, object));
+            }
+        };
+        let seen = record.map(|_| &tell as &Seen<'_>);
+        let (access, writer) = (&self.api.access, &self.api.writer);
+        let media = media?;
+        if let (Some(record), Media::Patch(_)) = (record, media) {
+            record.requested_text(body);
+        }
+        let authorizers = access.authorizers();
+        let admission = Admission::of(self.api, user, self.path);
+        let allows_all = access.allows_all(user);
+        let mut asking = authorizers.asking();
+        loop {
+            told.clear();
+            let approval = |object: &Value, stored: Option<&Value>| {
+                let admitted = admission.as_ref().map_or(Ok(()), |admission| admission.confirm_put(&asking, object, stored));
+                let judged = if allows_all {
+                    admitted
+                } else {
+                    admitted.and_then(|()| approve(access, &asking, user, self.path, write, object, stored))
+                };
+                if asking.must_wait() { Err(WriteError::Raw("a webhook has to be asked first".to_owned())) } else { judged }
+            };
+            let approval = (!allows_all || admission.is_some()).then_some(&approval as &Approval<'_>);
+            let requester = Some(Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
+            let ask = Ask { place: self.place(), part, options: options.clone(), approval, requester, seen };
+            let written = match (write, media) {
+                (Write::Bind, Media::Object(syntax)) => {
+                    let bound = writer.bind(&ask, syntax, body, told).await;
+                    return bound
+                        .map(|_| Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) })
+                        .map_err(Status::from);
+                }
+                (Write::Evict, Media::Object(syntax)) => {
+                    let evicted = writer.evict(&ask, syntax, body, told).await.map_err(Status::from);
+                    return evicted.map(|evicted| match evicted {
+                        Evicted::Deleted => Answer::Status { code: StatusCode::CREATED, body: Status::success_json(201) },
+                        Evicted::Ambiguous => {
+                            Answer::Status { code: StatusCode::INTERNAL_SERVER_ERROR, body: Status::ambiguous_eviction_json() }
+                        }
+                    });
+                }
+                (Write::Create, Media::Object(syntax)) => writer.create(&ask, syntax, body, told).await,
+                (Write::Replace(_), Media::Object(syntax)) => writer.replace(&ask, syntax, body, told).await,
+                (Write::ReplaceScale, Media::Object(syntax)) => writer.replace_scale(&ask, syntax, body, told).await,
+                (Write::Patch(_), Media::Patch(kind)) => writer.patch(&ask, kind, body, told).await,
+                (Write::PatchScale, Media::Patch(kind)) => writer.patch_scale(&ask, kind, body, told).await,
+                _ => unreachable!("`media` reads a patch's type for patches and an object's for the others"),
+            };
+            // A webhook is asked while nothing is held: no turn for large work above all. Nothing has been written then.
+            if !authorizers.learn(&mut asking, asker).await? {
+                return written.map(Answer::Object).map_err(Status::from);
+            }
+        }
+    }
+
+    async fn deleted(
+        &self,
+        write: Write,
+        user: &User,
+        query: &Query,
+        media: Result<Media, Status>,
+        body: &[u8],
+        told: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        // What is listed comes before the body and before how it is deleted.
+        let listed = if write == Write::DeleteCollection { Some(self.to_list(query)?) } else { None };
+        let syntax = match media {
+            _ if body.is_empty() => Syntax::Json,
+            Ok(Media::Object(syntax)) => syntax,
+            Ok(Media::Patch(_)) => unreachable!("a DELETE has no patch"),
+            Err(status) => return Err(status),
+        };
+        let served = &self.resource.served;
+        if let Some(record) = self.reply().record().filter(|record| record.wants_request() && !body.is_empty())
+            && let Some(options) = options::printed(syntax, body)
+        {
+            record.requested_text(options.as_bytes());
+        }
+        let options = self.api.writer.delete_options(query, syntax, body).await.map_err(|error| match error {
+            DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
+            DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
+        })?;
+        told.extend(options.warning(served).map(str::to_owned));
+        let authorizers = self.api.access.authorizers();
+        let (asking, admission) = (authorizers.asking(), Admission::of(self.api, user, self.path));
+        let approval = admission.map(|admission| move |old: &Value| admission.confirm_deletion(&asking, old));
+        let approval = approval.as_ref().map(|approval| approval as &DeletionApproval<'_>);
+        if let Some(listed) = &listed {
+            options.may_be_of_many().map_err(|errors| Status::from(WriteError::Invalid { of: Named::options("DeleteOptions"), errors }))?;
+            return self.collection_deleted(listed, &options, approval).await;
+        }
+        let deletion = self.api.writer.delete(&self.place(), &options, approval).await.map_err(Status::from)?;
+        Ok(match deletion {
+            Deletion::Unread => {
+                let body = Status::unread_deleted_json(&served.kind, &self.place().name);
+                Answer::Status { code: StatusCode::OK, body }
+            }
+            Deletion::Gone(object) if !served.rules.delete_returns_object => {
+                let (name, uid) = (&self.place().name, uid(&object));
+                let body = Status::deleted_json(&served.group, &served.resource, name, uid);
+                Answer::Status { code: StatusCode::OK, body }
+            }
+            Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
+                let body = self.resource.forms.whole().form.written(served.custom, &object);
+                Answer::Status { code: StatusCode::ACCEPTED, body }
+            }
+            Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, stored: None }),
+        })
+    }
+
+    /// What the query of a DELETECOLLECTION lists. It is judged as that of a LIST, or of a WATCH if it says so, and lists in any case.
+    fn to_list(&self, query: &Query) -> Result<(Listed, ListOptions), Status> {
+        let mut listed = ListOptions::of(query).map_err(Status::bad_request)?;
+        listed.default_watch();
+        let target = self.target(&listed)?;
+        listed.watch = false;
+        listed.send_initial_events = None;
+        listed.resource_version_match = listed.resource_version_match.filter(|_| !listed.resource_version.is_empty());
+        Ok((target, listed))
+    }
+
+    /// Lists, then deletes what was listed one by one; the list is the answer (spec api-surface §8.5).
+    async fn collection_deleted(
+        &self,
+        (target, listed): &(Listed, ListOptions),
+        options: &DeleteOptions,
+        approval: Option<&DeletionApproval<'_>>,
+    ) -> Result<Answer, Status> {
+        let mut hold = self.arrived.unread.take(self.api.reader.list_bytes(target, listed) + self.told_bytes()).await;
+        let is_limited = listed.limit > 0;
+        let mut asked = listed.clone();
+        if asked.limit == 0 {
+            asked.limit = DELETED_AT_ONCE;
+        }
+        // What follows the first page is deleted too, and listed behind it, under what the first one said.
+        let (mut answer, mut bytes) = (None::<List>, self.told_bytes());
+        loop {
+            let page = self.api.reader.list(target, &asked, None).await.map_err(|error| self.status(error))?;
+            if self.path.odd.no_namespace && !page.objects.is_empty() {
+                return Err(Status::bad_request(NO_NAMESPACE));
+            }
+            self.api.writer.delete_each(&self.resource, page.objects.iter(), options, approval).await.map_err(Status::from)?;
+            let more = page.meta.continue_token.clone();
+            // No cache has them any more.
+            bytes += page.objects.iter().map(|object| object.tail().len()).sum::<usize>();
+            hold.resize(bytes);
+            match &mut answer {
+                None => answer = Some(page),
+                Some(first) => first.objects.extend(page.objects),
+            }
+            match more.filter(|_| !is_limited) {
+                Some(token) => {
+                    asked.continue_token = Some(token);
+                    asked.resource_version = String::new();
+                    asked.resource_version_match = None;
+                }
+                None => return Ok(Answer::List(answer.expect("there was a first page"), hold)),
+            }
+        }
+    }
+
+    fn out_of_time(&self, timer: &mut RequestTimer) -> Response {
+        timer.terminated(504);
+        whole(self.reply().timed_out())
+    }
+
+    fn place(&self) -> Place {
+        let namespace = self.path.namespace.clone().filter(|_| self.resource.served.namespaced);
+        Place { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
+    }
+
+    async fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
+        let (code, body) = match answer {
+            // They are deleted all the same.
+            Answer::List(..) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
+            Answer::List(list, hold) => {
+                return self.listed(list, self.resource.forms.get(self.representation()).form, Some(hold), timer).await;
+            }
+            Answer::Status { code, body } => (code, body),
+            Answer::Object(written) => {
+                // It is written all the same: so does kube-apiserver, which finds out when it converts the answer.
+                if let Some(status) = self.unfit(false) {
+                    return self.failed(&status, &mut timer);
+                }
+                let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+                let is_scale = matches!(write, Write::PatchScale | Write::ReplaceScale);
+                let Written { object, stored, .. } = written;
+                let writer = &self.api.writer;
+                let answer = || {
+                    if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
+                        let hold = self.arrived.unread.add(object.tail().len());
+                        return self.object(code, &object, &self.resource.forms.get(self.representation()).form, Some(hold), timer);
+                    }
+                    let shaped = self.shaped(is_scale, &object);
+                    let hold = self.arrived.unread.add(shaped.capacity());
+                    self.document(code, shaped, Some(hold), timer)
+                };
+                return writer.offload(&object, answer);
+            }
+        };
+        sent(self.reply().object(code, body), timer)
+    }
+}
+
+/// The part of an object that this subresource replaces.
+fn part(subresource: &str) -> Option<Part> {
+    Some(match subresource {
+        "status" => Part::Status,
+        "finalize" => Part::Finalizers,
+        "approval" => Part::Approval,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "resize" => Part::Resize,
+        _ => return None,
+    })
+}
+
+/// What must be asked about an object that is known only now: whether a PUT may create, and whether roles and bindings give rights away that the writer does
+/// not have (spec api-surface §13.1).
+fn approve(
+    access: &Access,
+    authorizer: &dyn Authorizer,
+    user: &User,
+    path: &ResourcePath,
+    write: Write,
+    object: &Value,
+    stored: Option<&Value>,
+) -> Result<(), WriteError> {
+    let namespace = path.namespace.as_deref().unwrap_or_default();
+    let name = path.name.as_deref().unwrap_or_default();
+    let own = object["metadata"]["name"].as_str().unwrap_or(name);
+    let named = || Named { group: path.group.clone(), kind: path.resource.clone(), name: own.to_owned() };
+    if stored.is_none() && matches!(write, Write::Replace(_)) {
+        let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
+        let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
+        let asked = Attributes { user, verb: "create", target };
+        let verdict = authorizer.decide(&asked);
+        if let Some(error) = verdict.error {
+            return Err(WriteError::Internal(error.into()));
+        }
+        if verdict.decision != Decision::Allow {
+            return Err(WriteError::Forbidden { of: named(), why: refusal(&asked, &verdict.reason.to_string()), cause: None });
+        }
+    }
+    let Some(kind) = Kind::of(&path.resource).filter(|_| path.group == GROUP) else { return Ok(()) };
+    let write = Escalation { user, kind, namespace, name, object, stored };
+    access.confirm_no_escalation(authorizer, &write).map_err(|refusal| match refusal {
+        Refusal::Forbidden(why) => WriteError::Forbidden { of: named(), why, cause: None },
+        Refusal::NotFound(role) => WriteError::NotFound(Named { name: role, ..named() }),
+        Refusal::BadRequest(why) => WriteError::BadRequest(why),
+        Refusal::Internal(why) => WriteError::Raw(why),
+    })
+}
+
+/// What a write answers with.
+enum Answer {
+    Object(Written),
+    Status { code: StatusCode, body: Vec<u8> },
+    List(List, Hold),
+}
+
+fn is_deletion(write: Write) -> bool {
+    matches!(write, Write::Delete | Write::DeleteCollection)
+}
+
+fn uid(object: &serde_json::Value) -> &str {
+    object.pointer("/metadata/uid").and_then(serde_json::Value::as_str).unwrap_or("")
+}
+
+/// Texts that no header can carry are left out, as are those past what a header may hold altogether (spec api-surface §3.7).
+pub(super) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    const RUNES_MAX: usize = 4_096;
+    const RUNES_EACH: usize = 256;
+    let total: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    let mut left = RUNES_MAX;
+    let mut told: Vec<&str> = Vec::new();
+    for text in warnings {
+        if told.contains(&text.as_str()) {
+            continue;
+        }
+        told.push(text);
+        let cut: String = if total > RUNES_MAX { text.chars().take(RUNES_EACH).collect() } else { text.clone() };
+        let Some(rest) = left.checked_sub(cut.chars().count()) else { return };
+        left = rest;
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&cut))) {
+            headers.append(WARNING, value);
+        }
+    }
+}

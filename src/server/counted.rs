@@ -1,0 +1,77 @@
+//! A body on its way to a client: its bytes are counted until they are written.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::{
+    answer::Guard,
+    budget::{Account, Hold, Wait},
+};
+
+/// Of an answer that goes on until its time is over: it may stand still once it has shown what was there when it began, until its time is over.
+#[derive(Clone, Debug)]
+pub struct LongRunning {
+    /// When it ends at the latest.
+    pub until: Instant,
+    /// Whether what was there is shown: until then it goes on like any answer, for it holds a snapshot of its resource.
+    pub may_rest: Arc<AtomicBool>,
+}
+
+impl LongRunning {
+    pub(super) fn may_rest(&self) -> bool {
+        self.may_rest.load(Ordering::Relaxed)
+    }
+}
+
+/// A body whose bytes are those of a connection.
+#[derive(Debug)]
+pub(super) struct Counted<B> {
+    body: B,
+    account: Arc<Account>,
+    wait: Wait,
+    /// Of a body that was made before it is sent. Other bodies are made when there is room.
+    made: Option<Arc<Hold>>,
+    /// Among the requests that are under way, until the body is gone.
+    _guard: Option<Guard>,
+}
+
+impl<B: Body<Data = Bytes>> Counted<B> {
+    /// A body for the connection of this account; `made` has what the body holds already.
+    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, guard: Option<Guard>) -> Self {
+        let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
+        let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
+        Self { body, account: account.clone(), wait: Wait::of(account), made, _guard: guard }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = &mut *self;
+        if this.made.is_none() {
+            ready!(this.wait.poll_frame(cx.waker()));
+        }
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| this.account.sending(data)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
