@@ -78,11 +78,11 @@ pub struct Api {
     pub blocks: Arc<Blocks>,
     /// Writes.
     pub writer: Arc<Writer>,
-    /// Who is who.
+    /// Finds out who clients are.
     pub authenticator: Arc<Authenticator>,
     /// Whom to ask who somebody is.
     pub providers: Arc<Providers>,
-    /// Who may do what.
+    /// Decides what clients may do.
     pub access: Arc<Access>,
     /// Who writes down what they did; nobody without a policy.
     pub audit: Option<Arc<Audit>>,

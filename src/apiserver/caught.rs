@@ -1,5 +1,5 @@
 //! A request that panics is answered with 500, and the other requests of its connection go on. If the answer is already being sent, the panic ends its
-//! HTTP/2 stream ([`super::progress`]) or its HTTP/1.1 connection.
+//! HTTP/2 stream or its HTTP/1.1 connection.
 
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
 

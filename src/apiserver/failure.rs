@@ -15,7 +15,7 @@ impl From<ReadError> for Status {
             ReadError::NotReady(pending) => Self::too_many_requests("storage is (re)initializing", retry_after(pending).into()),
             ReadError::NoRoom(why) => Self::too_many_requests(why.to_string(), 1),
             ReadError::TooLarge { asked, current, retry_after } => Self::too_large_revision(asked.0, current.0, retry_after),
-            // Who knows the resource says the rest: `not_found_as`.
+            // Whoever knows the resource says which one it is.
             ReadError::NotFound { name } => Self::not_found("", "", &name),
             ReadError::ListExpired => Self::list_expired(),
             ReadError::ContinueExpired(token) => Self::continue_expired(Some(token)),

@@ -47,7 +47,7 @@ use auth::{ANONYMOUS, AUTHENTICATED, User};
 use registry::{Resource, ServedResources};
 use telemetry::Metrics;
 
-/// What a request may take longer than it may, so that upstream's own answer to that is the one that comes.
+/// Grace added to the time of a request, so that upstream's own 504 comes before ours.
 const UPSTREAM_FIRST: Duration = Duration::from_secs(2);
 /// How long an answer may last that has no end of its own: logs that are followed, watches of other API servers.
 pub(super) const LONG: Duration = Duration::from_secs(30 * 86_400);

@@ -340,7 +340,7 @@ impl State {
         }
     }
 
-    /// Publishes what the replica has dropped something of, and takes back what readers hold of that.
+    /// Publishes the trimmed snapshot, and takes back older snapshots that slow readers hold.
     fn show_less(&self) {
         self.published.publish(self.replica.view());
         self.published.take_back(self.replica.forgotten());

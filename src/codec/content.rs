@@ -81,7 +81,7 @@ pub(super) trait Parts {
         shown(custom, stored)
     }
 
-    /// The tree of what is shown, for that of what is stored.
+    /// Converts a stored object tree to the served version.
     fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
         Cow::Borrowed(stored)
     }

@@ -183,7 +183,7 @@ impl Form {
         self.content.written(custom, stored)
     }
 
-    /// The tree of what is shown, for that of what is stored.
+    /// Converts a stored object tree to the served version.
     #[must_use]
     pub fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value> {
         self.content.tree(stored)

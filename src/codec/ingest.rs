@@ -267,12 +267,13 @@ fn spliced(
     Ok(Some(Object::new(&Parts { key, scope_at, name_at, revision, tail, head_at, rv_at, managed_end, uid_hash, labels, fields })))
 }
 
-/// Bytes after the head of members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right after
-/// the head only when the value was written anew, which puts `apiVersion` first.
+/// Returns what is said of a value of another kind.
 fn wrong_kind(found: &str, wanted: &str) -> String {
     format!("kind {} where {} is expected: another resource's value under this prefix", quoted(found), quoted(wanted))
 }
 
+/// Returns how many bytes after the head belong to members that sort before `apiVersion`: a custom resource may have them, and shows them first. They come right
+/// after the head only when the value was written anew, which puts `apiVersion` first.
 fn before_head(text: &str, head_len: usize) -> Result<u32, String> {
     let after = text[head_len..].strip_prefix('"').unwrap_or("");
     if after >= "apiVersion" {

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: names accepted, established, cleaned up after (spec api-surface §11.2). What to do is decided in `write::definition`.
+//! CustomResourceDefinitions: names accepted, established, cleaned up after (spec api-surface §11.2). What to do is decided in `catalogue::definition`.
 //!
 //! Each definition is looked at when it was written, when a name it waits for may have become free, while it is being deleted, and some time after a
 //! failure: `queue` tells which is next. At rest nothing is done.

@@ -200,7 +200,7 @@ fn named(document: &Value) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Writes what is wanted and not there, and takes from what is served what is not wanted; what is wrong then.
+/// Reconciles the stored definitions with the directory; returns the errors.
 async fn follow(controllers: &Controllers, resource: &Arc<Resource>, wanted: Wanted) -> Result<Vec<String>, WriteError> {
     if resource.handle.published.wait_until(Known::is_ready, LOOK_EVERY).await.is_err() {
         return Err(WriteError::NotYet("the stored definitions are not loaded yet".to_owned()));

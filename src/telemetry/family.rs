@@ -9,7 +9,7 @@ pub(super) type Labels<'a> = HashMap<&'a str, &'a str>;
 
 /// A family with labels.
 pub(super) trait Family: Debug + Send + Sync {
-    /// Removes the series whose labels say that it is gone. Who holds one counts on, and nobody sees it.
+    /// Removes the series whose labels match. Handles that exist keep counting, but are no longer exported.
     fn forget(&self, is_gone: &dyn Fn(&Labels<'_>) -> bool);
 }
 

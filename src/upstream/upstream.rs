@@ -178,7 +178,7 @@ where
         self.manner
     }
 
-    /// Whether it has said that whom we name is who asks. Until then nothing is sent in anybody's name, which might be ours there.
+    /// Whether upstream honours our impersonation. Until that is verified nothing is forwarded, because it could run with our own rights.
     #[must_use]
     pub fn is_believed(&self) -> bool {
         self.believed.load(Ordering::Relaxed)

@@ -450,7 +450,7 @@ impl Access {
         self.authorizers.now()
     }
 
-    /// May they?
+    /// Whether they are allowed to.
     ///
     /// # Errors
     /// Nobody could be asked in time.

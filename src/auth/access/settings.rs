@@ -10,7 +10,7 @@ use reload::Named;
 
 const CONFIG: &str = "--authorization-config";
 
-/// Who may do what.
+/// Decides what clients may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorization {
     /// Whom to ask, in this order.

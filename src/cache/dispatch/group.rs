@@ -224,7 +224,7 @@ impl Group {
 }
 
 impl Log {
-    /// What a crowd that has left took goes back; twice of what is needed stays. A free seat between taken ones stays: its number is its place.
+    /// Shrinks capacity after a burst to at most twice the need. Free seats between taken ones stay: their numbers are stable.
     fn shrink(&mut self) {
         while self.members.pop_if(|member| member.is_none()).is_some() {}
         let seats = self.members.len();

@@ -291,7 +291,7 @@ impl Published {
         self.counts.tell(place, objects);
     }
 
-    /// By what this store should have an index that it has not, if it is worth it. To be asked every few seconds.
+    /// Returns the label or field that is most worth an index next, if any. To be polled every few seconds.
     #[must_use]
     pub fn index_due(&self, store: &Store) -> Option<Due> {
         self.learner.due(store)

@@ -357,7 +357,7 @@ impl Target {
         self.resource.handle.published.known()
     }
 
-    /// What the run of all that is meant is known by, as it was at this revision.
+    /// Returns the key of the compressed list of the whole target at this revision.
     fn run_name(&self, epoch: Epoch, revision: Revision) -> RunName {
         self.form().run_name(epoch, revision, &self.prefix, &self.filter)
     }

@@ -23,7 +23,7 @@ pub(super) enum Wrong {
 }
 
 impl Wrong {
-    /// What is wrong, without what it is.
+    /// Returns the cause without the message around it.
     pub(super) fn cause(self) -> String {
         match self {
             Self::Envelope(cause) | Self::Message { cause, .. } => cause,

@@ -18,7 +18,7 @@ mod strangers;
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::time::sleep;
 
 pub(crate) use ground::{Target, seed_large};
@@ -168,9 +168,23 @@ async fn end(attack: Attack, ground: &mut Ground, patience: Duration, told: &mut
 async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64) -> Result<()> {
     let target = &ground.target.clone();
     match attack {
+        Attack::UnreadLarge => lists::unread_large(ground, told).await,
+        Attack::ManyDefinitions => definitions::small(ground, told, idle_cpu).await,
+        Attack::HeadsWaiting => heads::waiting(ground, told).await,
+        Attack::HeadsRoom => heads::room(ground, told).await,
+        Attack::HeadsSelectors => heads::selectors(ground, told).await,
+        Attack::HeadsAudit => heads::audited(ground, told).await,
+        Attack::HeadsHttp1 => heads::http1(ground, told).await,
+        Attack::DeadBlocks => heads::dead(ground, told).await,
+        _ => run_on(attack, target, told).await,
+    }
+}
+
+/// Runs an attack that needs to know no more than where the server is.
+async fn run_on(attack: Attack, target: &Target, told: &mut Told) -> Result<()> {
+    match attack {
         Attack::LogFull | Attack::LogUnread => floods::resets(target, told).await,
         Attack::UnreadLists => lists::unread(target, told).await,
-        Attack::UnreadLarge => lists::unread_large(ground, told).await?,
         Attack::UnreadAll => lists::unread_all(target, told).await,
         Attack::HalfBodies => bodies::half(target, told).await,
         Attack::HalfBodiesEnded => bodies::few_connections(target, HALVES, told).await,
@@ -179,7 +193,6 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::SlowHandshakes => strangers::slow_handshakes(target, target.sizes.of(STRANGERS), told).await,
         Attack::ManyConnections => strangers::silent(target, target.sizes.of(CONNECTIONS), told).await,
         Attack::Definitions => definitions::large_and_many(target, told).await?,
-        Attack::ManyDefinitions => definitions::small(ground, told, idle_cpu).await?,
         Attack::LargeDefinition => definitions::largest(target, told).await?,
         Attack::Shadow => definitions::shadow(target, told).await?,
         Attack::LongSelectors => lists::long_selectors(target, told).await,
@@ -193,19 +206,41 @@ async fn run(attack: Attack, ground: &mut Ground, told: &mut Told, idle_cpu: f64
         Attack::LargePatches => held::patches(target, told).await?,
         Attack::UnreadCopies => held::copies(target, told).await?,
         Attack::UnreadPictures => held::snapshots(target, told).await?,
-        Attack::HeadsWaiting => heads::waiting(ground, told).await?,
-        Attack::HeadsRoom => heads::room(ground, told).await?,
-        Attack::HeadsSelectors => heads::selectors(ground, told).await?,
-        Attack::HeadsAudit => heads::audited(ground, told).await?,
-        Attack::HeadsHttp1 => heads::http1(ground, told).await?,
         Attack::UpstreamResets => floods::handed_on(target, told).await,
         Attack::HangingWebhook => others::hanging_webhook(target, told).await?,
         Attack::LongQuestions => others::long_questions(target, told).await?,
         Attack::AuditStuck => held::audited(target, told).await?,
-        Attack::DeadBlocks => heads::dead(ground, told).await?,
         Attack::ImpersonatedWatches => others::impersonated_watches(target, told).await?,
+        _ => bail!("{} needs more than a target", attack.name()),
     }
     Ok(())
+}
+
+/// Attacks that any server can bear, and that leave nothing behind in its memory: what is stored, and a webhook, would.
+const TURNS: [Attack; 15] = [
+    Attack::LogFull,
+    Attack::UnreadLists,
+    Attack::UnreadAll,
+    Attack::SlowBodies,
+    Attack::Strangers,
+    Attack::SlowHandshakes,
+    Attack::ManyConnections,
+    Attack::LongSelectors,
+    Attack::LongSelectorWatches,
+    Attack::FrameFloods,
+    Attack::GiantDocuments,
+    Attack::UnreadWebsocket,
+    Attack::BurstConnections,
+    Attack::BurstWatches,
+    Attack::UnreadCopies,
+];
+
+/// Runs one of [`TURNS`] on a server that others watch, until the time is over; returns its name.
+pub(crate) async fn in_turn(nth: usize, target: &Target) -> Result<&'static str> {
+    let attack = TURNS[nth % TURNS.len()];
+    let mut told = Told::default();
+    run_on(attack, target, &mut told).await.with_context(|| format!("the attack {}", attack.name()))?;
+    Ok(attack.name())
 }
 
 /// Three attacks at once on a server that others watch, until the time is over.
