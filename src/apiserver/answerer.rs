@@ -11,7 +11,6 @@ use super::{
     hand_on::{Handed, LONG, Spare, asked, asks_table, is_impersonated},
     line::RequestLine,
     path::Route,
-    request_info::request_info,
 };
 use cache::state::view::Known;
 
@@ -39,13 +38,13 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
     }
     let Answerer::Upstream(reason) = answer else {
         if matches!(route, Some(Route::Resource(_))) && asks_etcd(&line) && !is_impersonated(request.headers()) {
-            let is_long = is_long(&request_info(method, request.uri().path(), &line.query));
+            let is_long = is_long(line.info(request));
             let handed = Handed { reason: Reason::Behind, upstream: replica.upstream.now(), is_long, limit: LONG };
             request.extensions_mut().insert(Spare(handed));
         }
         return false;
     };
-    let (upstream, is_long) = (replica.upstream.now(), is_long(&request_info(method, request.uri().path(), &line.query)));
+    let (upstream, is_long) = (replica.upstream.now(), is_long(line.info(request)));
     let keeps_impersonation = upstream.manner().keeps_impersonation();
     request.extensions_mut().insert(Handed { reason, upstream, is_long, limit: LONG });
     keeps_impersonation

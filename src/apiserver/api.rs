@@ -44,7 +44,6 @@ use super::{
     mutate::warn,
     openapi,
     path::{PathError, Route},
-    request_info::request_info,
     request_log::Told,
     respond::Reply,
     service::ConnInfo,
@@ -326,7 +325,7 @@ async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Respo
     let (user, impersonator) = match wanted {
         Ok(None) => (user, None),
         Ok(Some(wanted)) => {
-            let info = request_info(request.method(), request.uri().path(), &line.query);
+            let info = line.info(request).clone();
             let asker = asker(request, &user);
             let acting = match timeout_at(at + limit, api.access.act_as(&asker, &info, &wanted)).await {
                 Ok(Ok(Ok(Impersonated { user, mode }))) => {

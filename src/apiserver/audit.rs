@@ -25,7 +25,6 @@ use super::{
     body::is_small,
     held::held,
     line::RequestLine,
-    request_info::request_info,
     resource::Call,
     respond::Reply,
     status::Status,
@@ -154,9 +153,9 @@ fn record(
     user: Option<&Arc<User>>,
     request: &Request,
     (line, reply, at): (&RequestLine, &Reply, Instant),
-) -> Option<(Arc<Record>, RequestInfo)> {
+) -> Option<(Arc<Record>, Arc<RequestInfo>)> {
     let audit = api.audit.as_ref()?;
-    let info = request_info(request.method(), request.uri().path(), &line.query);
+    let info = line.info(request).clone();
     let agent = request.headers().get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     let ips = source_ips(request.headers(), connection(request).peer.ip());
     let met = Met {

@@ -15,7 +15,6 @@ use super::{
     api::{Api, Arrived, arrived, asker, caller, connection, credential, expiry, impersonator, whole},
     inflight::OpenWatch,
     path::{Health, Route},
-    request_info::request_info,
     status::Status,
 };
 use auth::User;
@@ -52,15 +51,15 @@ async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
     if api.access.allows_all(&user) || is_open && reply.record().is_none() {
         note("allow", &"");
         if line.is_watch() && (credential(request) != Credential::Lasting || impersonator(request).is_some()) {
-            let info = request_info(request.method(), request.uri().path(), &line.query);
-            request.extensions_mut().insert(Asked(Arc::new(info)));
+            let info = line.info(request).clone();
+            request.extensions_mut().insert(Asked(info));
         }
         return Ok(());
     }
     if !is_open && Instant::now() >= at + limit {
         return Err(whole(reply.timed_out()));
     }
-    let info = request_info(request.method(), request.uri().path(), &line.query);
+    let info = line.info(request).clone();
     // Webhooks may have to be waited for.
     head.grow(info.weight()).map_err(|full| whole(reply.status(&full.into())))?;
     let asked = info.attributes(&user);
@@ -85,7 +84,7 @@ async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
         None => return Err(whole(reply.timed_out())),
     }
     if line.is_watch() {
-        request.extensions_mut().insert(Asked(Arc::new(info)));
+        request.extensions_mut().insert(Asked(info));
     }
     Ok(())
 }
@@ -114,16 +113,16 @@ pub(super) struct Rights {
 /// The 429: there is no room for what is kept of it.
 pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status> {
     let open = request.extensions_mut().remove::<OpenWatch>();
-    let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| Arc::unwrap_or_clone(info));
+    let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| info);
     let Arrived { line, losses, .. } = arrived(request);
-    let of_request = || request_info(request.method(), request.uri().path(), &line.query);
+    let of_request = || line.info(request).clone();
     let info = asked.or_else(|| api.access.moves_watches().then(of_request));
     let (conn, user, impersonator) = (connection(request), caller(request), impersonator(request));
     let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
     let (kept, mut permission) = (conn.heads.keep(user.weight() + of_impersonator)?, None);
     if let Some(info) = info {
         let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
-        let info = api.access.share(info, count)?;
+        let info = api.access.share(Arc::unwrap_or_clone(info), count)?;
         let (still_counts, goodbye) = (still_counts(api, request), conn.goodbye.clone());
         permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, losses);
     }
@@ -193,6 +192,7 @@ pub(super) fn refusal(asked: &Attributes<'_>, reason: &str) -> String {
 mod tests {
 
     use super::*;
+    use crate::request_info::request_info;
     use go::url::Query;
 
     fn message(name: &str, method: &Method, path: &str, reason: &str) -> String {

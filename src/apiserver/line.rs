@@ -1,8 +1,14 @@
-//! Method, path and query of a request, read once at the listener. Pure; does not know which groups and resources exist.
+//! Method, path and query of a request, read once.
 
-use http::{Method, Uri};
+use std::sync::{Arc, OnceLock};
 
-use super::path::{PathError, Route};
+use http::{Method, Request, Uri};
+
+use super::{
+    path::{PathError, Route},
+    request_info::request_info,
+};
+use auth::authz::RequestInfo;
 use go::url::Query;
 
 /// What the request line says.
@@ -12,12 +18,18 @@ pub(super) struct RequestLine {
     pub(super) query: Query,
     /// GET or HEAD.
     reads: bool,
+    info: OnceLock<Arc<RequestInfo>>,
 }
 
 impl RequestLine {
     pub(super) fn parse(method: &Method, uri: &Uri) -> Self {
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        Self { route: Route::parse(uri.path()), query: Query::parse(uri.query().unwrap_or("")), reads }
+        Self { route: Route::parse(uri.path()), query: Query::parse(uri.query().unwrap_or("")), reads, info: OnceLock::new() }
+    }
+
+    /// Returns what the request of this line asks to do, as authorizers and the audit log see it. Read at the first call.
+    pub(super) fn info<B>(&self, request: &Request<B>) -> &Arc<RequestInfo> {
+        self.info.get_or_init(|| Arc::new(request_info(request.method(), request.uri().path(), &self.query)))
     }
 
     /// Verb watch, by parameter or by path (spec list-watch §1.1).

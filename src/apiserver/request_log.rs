@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use server::heads::Held;
 
-use super::{api::connection, held::held, line::RequestLine, request_info::request_info, respond::AUDIT_ID};
+use super::{api::connection, held::held, line::RequestLine, respond::AUDIT_ID};
 
 /// Bytes of an audit ID that the log shows, as in kube-apiserver.
 const AUDIT_ID_MAX: usize = 64;
@@ -72,7 +72,7 @@ fn cut(text: &mut String) {
 fn verb(request: &Request) -> String {
     let method = request.method();
     let line = RequestLine::parse(method, request.uri());
-    let info = request_info(method, request.uri().path(), &line.query);
+    let info = line.info(request);
     let is_apply = || request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/apply-patch+yaml");
     let names_one = !info.name.is_empty() || info.verb == "create";
     match *method {

@@ -71,7 +71,7 @@ pub enum Reason {
     Displaced,
     /// It did not prove in time whose it is.
     Unproven,
-    /// A stranger asked [`STRANGER_REQUESTS_MAX`] times.
+    /// A stranger asked `STRANGER_REQUESTS_MAX` times.
     Requests,
     /// It sent more control frames than requests and answers explain, or too many pings of a WebSocket.
     Flood,

@@ -1,6 +1,6 @@
 //! The heads of requests: each byte is counted from when a head is read until nothing of it is left, by connection, by who sends it, and for the whole server.
 //!
-//! A connection may hold [`BASE`] bytes whoever else holds how much: what an honest client has under way. Past that a user, and the strangers of an address, may
+//! A connection may hold `BASE` bytes whoever else holds how much: what an honest client has under way. Past that a user, and the strangers of an address, may
 //! hold half of what the server has left, so one greedy user gets a third of the limit, and those who come later find room.
 
 use std::{
