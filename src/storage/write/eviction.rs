@@ -252,49 +252,22 @@ fn unprocessed(budget: &str) -> WriteError {
     WriteError::Disrupting { why: format!("The disruption budget {budget} is still being processed by the server."), retry_after: 10 }
 }
 
-/// The condition `DisruptionAllowed` is false.
+/// Sets the condition `DisruptionAllowed` to false.
 fn set_insufficient(budget: &mut Value, observed: i64, now: OffsetDateTime) {
-    const TYPE: &str = "DisruptionAllowed";
-    let conditions = tree::at(budget, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
-    let known = conditions.iter().position(|condition| tree::text(condition, &["type"]) == TYPE);
-    let mut conditions = conditions;
-    let since = known
-        .map(|i| &conditions[i])
-        .filter(|condition| tree::text(condition, &["status"]) == "False")
-        .map(|condition| tree::text(condition, &["lastTransitionTime"]).to_owned());
-    let mut condition = json!({"type": TYPE, "status": "False"});
+    let mut condition = json!({"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""});
     if observed != 0 {
         condition["observedGeneration"] = observed.into();
     }
-    condition["lastTransitionTime"] = since.unwrap_or_else(|| tree::rfc3339(now)).into();
-    condition["reason"] = "InsufficientPods".into();
-    condition["message"] = "".into();
-    match known {
-        Some(i) => conditions[i] = condition,
-        None => conditions.push(condition),
-    }
-    tree::set(budget, &["status", "conditions"], conditions.into());
+    tree::set_condition(budget, condition, now);
 }
 
-/// The Pod with the condition that tells why it goes.
+/// Returns the Pod with the condition that tells why it goes.
 fn marked(pod: &Value, now: OffsetDateTime) -> Value {
-    const TYPE: &str = "DisruptionTarget";
-    let mut conditions = tree::at(pod, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
-    let known = conditions.iter().position(|condition| tree::text(condition, &["type"]) == TYPE);
-    let since = known
-        .map(|i| &conditions[i])
-        .filter(|condition| tree::text(condition, &["status"]) == "True")
-        .and_then(|condition| tree::at(condition, &["lastTransitionTime"]).cloned());
-    let condition = json!({
-        "type": TYPE, "status": "True", "lastProbeTime": null, "lastTransitionTime": since.unwrap_or_else(|| tree::rfc3339(now).into()),
-        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
-    });
-    match known {
-        Some(i) => conditions[i] = condition,
-        None => conditions.push(condition),
-    }
     let mut pod = pod.clone();
-    tree::set(&mut pod, &["status", "conditions"], conditions.into());
+    let reason = "EvictionByEvictionAPI";
+    let condition =
+        json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "reason": reason, "message": "Eviction API: evicting"});
+    tree::set_condition(&mut pod, condition, now);
     pod
 }
 

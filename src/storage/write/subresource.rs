@@ -95,11 +95,7 @@ fn bound(place: &Place, binding: &Value, current: &Current, now: OffsetDateTime)
     Ok(new)
 }
 
-/// Condition `PodScheduled` is true from now on.
+/// Sets the condition `PodScheduled` to true.
 fn set_scheduled(pod: &mut Value, now: OffsetDateTime) {
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": tree::rfc3339(now)});
-    let conditions = tree::at(pod, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
-    let others = conditions.into_iter().filter(|c| tree::text(c, &["type"]) != "PodScheduled");
-    let all: Vec<Value> = others.chain([condition]).collect();
-    tree::set(pod, &["status", "conditions"], all.into());
+    tree::set_condition(pod, json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null}), now);
 }

@@ -108,6 +108,22 @@ pub(super) fn parsed(text: &str) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(text, &Rfc3339).ok()
 }
 
+/// Puts a condition into `status.conditions`, in the place of the one of its type. Its transition is now, unless that one has the same status.
+pub(super) fn set_condition(object: &mut Value, mut condition: Value, now: OffsetDateTime) {
+    let mut conditions = at(object, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let known = conditions.iter().position(|known| text(known, &["type"]) == text(&condition, &["type"]));
+    let since = known
+        .map(|known| &conditions[known])
+        .filter(|known| text(known, &["status"]) == text(&condition, &["status"]))
+        .and_then(|known| at(known, &["lastTransitionTime"]).cloned());
+    set(&mut condition, &["lastTransitionTime"], since.unwrap_or_else(|| rfc3339(now).into()));
+    match known {
+        Some(known) => conditions[known] = condition,
+        None => conditions.push(condition),
+    }
+    set(object, &["status", "conditions"], conditions.into());
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -130,6 +146,28 @@ mod tests {
         assert_eq!(tree, json!({"a": {"b": {"c": 2}}, "d": 3}));
         member(&mut tree, "metadata").insert("name".into(), json!("n"));
         assert_eq!(metadata(&tree).get("name"), Some(&json!("n")));
+    }
+
+    #[test]
+    fn a_condition_keeps_its_place_and_its_time() {
+        let (first, then) = (OffsetDateTime::UNIX_EPOCH, OffsetDateTime::UNIX_EPOCH + Duration::hours(1));
+        let mut object = json!({"status": {"conditions": [{"type": "Other", "status": "True"}]}});
+        let set_to = |object: &mut Value, status: &str, now| set_condition(object, json!({"type": "Ready", "status": status}), now);
+        let times = |object: &Value| {
+            let all = object["status"]["conditions"].as_array().expect("a list").iter();
+            all.map(|one| (text(one, &["type"]).to_owned(), text(one, &["lastTransitionTime"]).to_owned())).collect::<Vec<_>>()
+        };
+        let other = ("Other".to_owned(), String::new());
+        let ready = |time| ("Ready".to_owned(), rfc3339(time));
+        set_to(&mut object, "True", first);
+        object["status"]["conditions"].as_array_mut().expect("a list").reverse();
+        set_to(&mut object, "True", then);
+        assert_eq!(times(&object), [ready(first), other.clone()], "nothing has changed");
+        set_to(&mut object, "False", then);
+        assert_eq!(times(&object), [ready(then), other]);
+        let mut empty = json!({});
+        set_to(&mut empty, "True", first);
+        assert_eq!(times(&empty), [ready(first)]);
     }
 
     #[test]
