@@ -1,8 +1,8 @@
 //! watchcache: the watch cache of a Kubernetes API server as a standalone program.
 //!
 //! ```text
-//! an event     etcd → source → cacher → cache (store + ring) → dispatch → subscription → codec → http body
-//! a read       http → auth → handler → read/plan → (cache view | etcd) → codec → response
+//! an event     etcd → cache (source, feed, cacher, state, dispatch) → apiserver/body → server → client
+//! a request    client → server → apiserver (auth) → storage (read or write) → cache or etcd → codec → server → client
 //! ```
 //!
 //! Start at `app` (what is built, in which order) and `docs/architecture.md` (who may use whom).

@@ -22,7 +22,7 @@ impl<IO, const LONGEST: usize> Slices<IO, LONGEST> {
     }
 }
 
-/// Above TLS: rustls copies each piece by itself into a record ([`codec::append`] says why that matters).
+/// Above TLS: rustls copies each piece by itself into a record ([`append`] says why that matters).
 pub(super) type Stepped<IO> = Slices<IO, STEP_BYTES>;
 
 /// The socket below TLS: one piece is send(2), for which the kernel does less than for writev(2). rustls hands over every record as a list of pieces, and a

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::group::Group;
 use wake::Wake;
 
-/// Three times the CPU that an event to a watch on a connection of its own takes, in microseconds (docs/performance.md, Compare): so the writes to a group
+/// Three times the CPU that an event to a watch on a connection of its own takes, in microseconds (docs/performance.md, Heavy rates): so the writes to a group
 /// leave at least two thirds of a core to everything else, clients among it where they are on the same machine.
 pub const GATHER_EACH_US: u64 = 40;
 
