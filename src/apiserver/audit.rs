@@ -17,7 +17,7 @@ use http::{
     header::{AUTHORIZATION, USER_AGENT},
 };
 use http_body::Body as _;
-use server::{Handshake, budget::Hold, heads::Held};
+use server::{Handshake, budget::Reservation, heads::Held};
 use tokio::time::Instant;
 
 use super::{
@@ -217,7 +217,7 @@ impl Call<'_> {
         &self,
         list: &List,
         form: &Arc<codec::Form>,
-        hold: Option<&mut Hold>,
+        hold: Option<&mut Reservation>,
         mut timer: RequestTimer,
     ) -> Result<RequestTimer, Response> {
         let Some(record) = self.reply().told() else { return Ok(timer) };

@@ -24,7 +24,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
 use codec::blocks::{LEVEL, PIECE_BYTES};
-use server::budget::{Account, Hold};
+use server::budget::{Account, Reservation};
 
 /// Larger answers are compressed, bytes (kube-apiserver's `defaultGzipThresholdBytes`).
 pub(super) const LARGE_BYTES: usize = 128 << 10;
@@ -85,7 +85,7 @@ async fn decide(response: Response, account: &Arc<Account>) -> Response {
     tell(&mut parts.headers);
     // A body that was made whole is held until its only frame is compressed.
     let whole = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    if begun.is_empty() && parts.extensions.get::<Arc<Hold>>().is_none() {
+    if begun.is_empty() && parts.extensions.get::<Arc<Reservation>>().is_none() {
         hold.resize(ENCODER_BYTES + whole);
     }
     let encoder = GzEncoder::new(Vec::new(), LEVEL);
@@ -122,7 +122,7 @@ struct Gzip {
     /// Gone when the end is written.
     encoder: Option<GzEncoder<Vec<u8>>>,
     /// The encoder, and what of the body is here.
-    hold: Hold,
+    hold: Reservation,
 }
 
 impl http_body::Body for Gzip {

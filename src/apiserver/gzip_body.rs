@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
-use server::budget::Hold;
+use server::budget::Reservation;
 
 use super::gzip::FRAME_BYTES;
 use codec::{GzipList, Wrote};
@@ -24,14 +24,14 @@ pub(super) struct GzipBody {
     out: Vec<u8>,
     is_over: bool,
     /// What is held for what is not sent.
-    hold: Hold,
+    hold: Reservation,
     timer: RequestTimer,
     metrics: Arc<Metrics>,
 }
 
 impl GzipBody {
     /// A body of this list, of which nothing is written yet.
-    pub(super) fn new(list: GzipList, hold: Hold, mut timer: RequestTimer, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(list: GzipList, hold: Reservation, mut timer: RequestTimer, metrics: Arc<Metrics>) -> Self {
         timer.set_code(200);
         Self { list, out: Vec::new(), is_over: false, hold, timer, metrics }
     }
@@ -101,7 +101,7 @@ mod tests {
         let list = GzipList::new(list, Epoch(1), None, blocks.clone());
         let metrics = Metrics::new();
         let timer = metrics.served("", "v1", "configmaps").request(Verb::List, Scope::Cluster);
-        let mut body = GzipBody::new(list, Hold::of_a_test(), timer, metrics.clone());
+        let mut body = GzipBody::new(list, Reservation::of_a_test(), timer, metrics.clone());
         let (mut frames, mut pauses) = (Vec::new(), 0);
         loop {
             match Pin::new(&mut body).poll_frame(&mut Context::from_waker(noop_waker_ref())) {

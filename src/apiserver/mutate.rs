@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use axum::{extract::Request, response::Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::WARNING};
-use server::budget::Hold;
+use server::budget::Reservation;
 
 use super::{
     accept::Asked,
@@ -454,7 +454,7 @@ fn approve(
 enum Answer {
     Object(Written),
     Status { code: StatusCode, body: Vec<u8> },
-    List(List, Hold),
+    List(List, Reservation),
 }
 
 fn is_deletion(write: Write) -> bool {

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
-use server::budget::Hold;
+use server::budget::Reservation;
 
 use super::body::FRAME_BYTES;
 use codec::{Document, Listing, Unencodable};
@@ -57,13 +57,13 @@ pub(super) struct PieceBody<P> {
     begun: Vec<u8>,
     pieces: P,
     /// What is made and not sent, and what the rest is made of.
-    hold: Hold,
+    hold: Reservation,
     timer: RequestTimer,
 }
 
 impl<P: Pieces> PieceBody<P> {
     /// A body that begins with what was made of these pieces before.
-    pub(super) fn new(begun: Vec<u8>, pieces: P, mut hold: Hold, mut timer: RequestTimer, code: u16) -> Self {
+    pub(super) fn new(begun: Vec<u8>, pieces: P, mut hold: Reservation, mut timer: RequestTimer, code: u16) -> Self {
         timer.set_code(code);
         hold.resize(begun.capacity() + pieces.held());
         Self { begun, pieces, hold, timer }

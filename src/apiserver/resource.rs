@@ -15,7 +15,7 @@ use http_body::Body as _;
 use http_body_util::Full;
 use rand::Rng;
 use serde_json::Value;
-use server::{Alone, Handshake, budget::Hold};
+use server::{Alone, Handshake, budget::Reservation};
 use tokio::time::timeout;
 
 use super::{
@@ -375,7 +375,13 @@ impl Call<'_> {
     }
 
     /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep others waiting when it is large.
-    pub(super) async fn listed(&self, mut list: List, form: Arc<codec::Form>, mut hold: Option<Hold>, timer: RequestTimer) -> Response {
+    pub(super) async fn listed(
+        &self,
+        mut list: List,
+        form: Arc<codec::Form>,
+        mut hold: Option<Reservation>,
+        timer: RequestTimer,
+    ) -> Response {
         form.arrange(&mut list.objects);
         if let Some(run) = list.run {
             return self.compressed(GzipList::of_run(&form, &list.meta, run), form.media(), hold, timer);
@@ -388,7 +394,7 @@ impl Call<'_> {
     }
 
     /// A list as its form encodes it.
-    async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+    async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
         let shares = list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady());
         let (small, media, name) = (is_small(&list), form.media(), list.run_name);
         let at_once = small || !form.tells_length();
@@ -408,7 +414,7 @@ impl Call<'_> {
     }
 
     /// A list as people read it.
-    async fn printed(&self, list: List, form: Arc<codec::Form>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+    async fn printed(&self, list: List, form: Arc<codec::Form>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
         let (small, media) = (is_small(&list), self.form.media);
         let document = Document::list(list.meta, list.objects, form);
         let document = match media {
@@ -431,7 +437,7 @@ impl Call<'_> {
         code: StatusCode,
         object: &Object,
         form: &codec::Form,
-        hold: Option<Hold>,
+        hold: Option<Reservation>,
         mut timer: RequestTimer,
     ) -> Response {
         if let Some(record) = self.reply().told().filter(|_| self.reply().is_compact()) {
@@ -451,7 +457,7 @@ impl Call<'_> {
     }
 
     /// One object as compact JSON, in the form that was negotiated; `hold` counts it when it is large.
-    pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Hold>, mut timer: RequestTimer) -> Response {
+    pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
         if self.reply().is_compact() {
             return held(sent(self.reply().object(code, compact), timer), hold);
         }
@@ -472,7 +478,7 @@ impl Call<'_> {
         code: StatusCode,
         mut pieces: impl Pieces + Send + Unpin + 'static,
         media: Media,
-        hold: Option<Hold>,
+        hold: Option<Reservation>,
         mut timer: RequestTimer,
     ) -> Response {
         let mut begun = Vec::new();
@@ -491,7 +497,7 @@ impl Call<'_> {
         response
     }
 
-    fn compressed(&self, list: GzipList, media: Media, hold: Option<Hold>, timer: RequestTimer) -> Response {
+    fn compressed(&self, list: GzipList, media: Media, hold: Option<Reservation>, timer: RequestTimer) -> Response {
         let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
         let alone = hold.alone_since();
         let mut response = self.reply().compressed(media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())));
@@ -500,7 +506,7 @@ impl Call<'_> {
     }
 
     /// Room among what its connection has not read, for an answer that is made of so many bytes; a small one needs none.
-    async fn room(&self, bytes: usize, timer: &mut RequestTimer) -> Result<Option<Hold>, Response> {
+    async fn room(&self, bytes: usize, timer: &mut RequestTimer) -> Result<Option<Reservation>, Response> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::Full;
-use server::budget::Hold;
+use server::budget::Reservation;
 use uuid::Uuid;
 
 use super::path::TokenDocument;
@@ -288,7 +288,7 @@ fn no_sniff<B>(response: &mut Response<B>) {
 }
 
 /// The answer with what counts it.
-pub(super) fn held<B>(mut response: Response<B>, hold: Option<Hold>) -> Response<B> {
+pub(super) fn held<B>(mut response: Response<B>, hold: Option<Reservation>) -> Response<B> {
     hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
     response
 }

@@ -4,7 +4,7 @@ use std::{convert::Infallible, error::Error, future::Future, ops::Deref, pin::Pi
 
 use axum::{Router, body::Body, response::Response};
 use rustls::pki_types::CertificateDer;
-use server::{Alone, Answer, Conn, Extras, Guard, Handshake, Host, LongRunning, Request, Service, budget::Hold};
+use server::{Alone, Answer, Conn, Extras, Guard, Handshake, Host, LongRunning, Request, Service, budget::Reservation};
 use tower::ServiceExt;
 
 use super::inflight::Place;
@@ -90,7 +90,7 @@ impl Service for Requests {
 fn extras(response: &mut Response) -> Extras {
     let extensions = response.extensions_mut();
     Extras {
-        made: extensions.remove::<Arc<Hold>>(),
+        made: extensions.remove::<Arc<Reservation>>(),
         alone: extensions.remove::<Alone>(),
         guard: extensions.remove::<Place>().map(Guard::of),
         long_running: extensions.remove::<LongRunning>(),

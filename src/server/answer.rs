@@ -8,13 +8,13 @@ use http_body::Body;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 
-use super::{budget::Hold, counted::LongRunning, heads, listen::Conn, received::Received, upgraded::Handshake};
+use super::{accounted::LongRunning, budget::Reservation, heads, listen::Conn, request_body::RequestBody, upgraded::Handshake};
 
 /// A request.
 #[derive(Debug)]
 pub struct Request {
     /// Its head and its body.
-    pub http: http::Request<Received>,
+    pub http: http::Request<RequestBody>,
     /// What counts the bytes of its head.
     pub head: heads::Read,
 }
@@ -32,7 +32,7 @@ pub struct Answer<B> {
 #[derive(Debug, Default)]
 pub struct Extras {
     /// Of a body that was made before it is sent: the bytes that it holds already.
-    pub made: Option<Arc<Hold>>,
+    pub made: Option<Arc<Reservation>>,
     /// Of a body that is made while it is sent, and keeps others waiting.
     pub alone: Option<Alone>,
     /// Is dropped when the body is gone.

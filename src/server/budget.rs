@@ -151,7 +151,7 @@ impl Account {
     }
 
     /// Takes this many bytes if the connection may hold them. One that holds nothing may hold more than its share, for one answer may be larger than that.
-    pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
+    pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let share = self.share();
         let taken = self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |held| {
             (held == 0 || held.saturating_add(bytes) <= share).then(|| held.saturating_add(bytes))
@@ -161,7 +161,7 @@ impl Account {
 
     /// Takes this many bytes when there is room; waits until then. The caller bounds the time. What is larger than all that the server has left is
     /// taken by one connection at a time, until it is let go.
-    pub async fn take(self: &Arc<Self>, bytes: usize) -> Hold {
+    pub async fn take(self: &Arc<Self>, bytes: usize) -> Reservation {
         let is_beyond = bytes > BASE.max(self.budget.left());
         let beyond = if is_beyond { Some(self.budget.beyond.take().await) } else { None };
         let beyond = beyond.map(|turn| (turn, Instant::now()));
@@ -172,7 +172,7 @@ impl Account {
     }
 
     /// Counts bytes that are held already.
-    pub fn add(self: &Arc<Self>, bytes: usize) -> Hold {
+    pub fn add(self: &Arc<Self>, bytes: usize) -> Reservation {
         let before = self.held.fetch_add(bytes, Ordering::AcqRel);
         self.hold(before, bytes)
     }
@@ -188,9 +188,9 @@ impl Account {
         self.held.load(Ordering::SeqCst) < self.share()
     }
 
-    fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Hold {
+    fn hold(self: &Arc<Self>, before: usize, bytes: usize) -> Reservation {
         self.count(past_base(before), past_base(before + bytes));
-        Hold { account: self.clone(), bytes, beyond: None }
+        Reservation { account: self.clone(), bytes, beyond: None }
     }
 
     /// Returns an account with a gibibyte.
@@ -241,14 +241,14 @@ fn past_base(held: usize) -> usize {
 
 /// Bytes that are held until this is dropped.
 #[derive(Debug)]
-pub struct Hold {
+pub struct Reservation {
     account: Arc<Account>,
     bytes: usize,
     /// Given back with the bytes; when it was taken.
     beyond: Option<(Turn, Instant)>,
 }
 
-impl Hold {
+impl Reservation {
     /// Since when it has kept others waiting that are larger than what is left, as it is itself.
     pub fn alone_since(&self) -> Option<Instant> {
         self.beyond.as_ref().map(|(_, since)| *since)
@@ -267,10 +267,10 @@ impl Hold {
 
     /// Takes so many bytes out, or as many as there are, to be held by somebody else.
     #[must_use]
-    pub fn split(&mut self, bytes: usize) -> Hold {
+    pub fn split(&mut self, bytes: usize) -> Reservation {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Hold { account: self.account.clone(), bytes, beyond: None }
+        Reservation { account: self.account.clone(), bytes, beyond: None }
     }
 
     /// Returns a hold of nothing.
@@ -281,7 +281,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.account.release(self.bytes);
     }
@@ -290,7 +290,7 @@ impl Drop for Hold {
 /// Data on its way.
 struct Sending {
     data: Bytes,
-    hold: Hold,
+    hold: Reservation,
 }
 
 impl AsRef<[u8]> for Sending {

@@ -16,16 +16,16 @@ use tokio::time::{Instant, sleep};
 
 use super::settings::Limits;
 use super::{
+    accounted::AccountedBody,
+    activity::{Activity, InFlight, Longest, MonitoredIo, Timing, TrackedBody},
     answer::{Alone, Extras, Request, Service},
-    connections::{Reason, STRANGER_REQUESTS_MAX},
-    counted::Counted,
+    connections::{CloseReason, STRANGER_REQUESTS_MAX},
     linger::linger,
     listen::Conn,
-    pulse::{Felt, Longest, Open, Pulse, Sent, Timing},
-    received::Received,
+    protocol::{Answer, Handover, Protocol, ProtocolConfig, may_leave},
+    request_body::RequestBody,
     rewind::Rewind,
-    spoken::{Answer, Handover, Speech, Spoken, may_leave},
-    turns::{Turned, Turns},
+    task::{ConnTask, Step},
     upgraded::Handshake,
 };
 
@@ -49,7 +49,7 @@ const HEADERS_MAX: usize = 24_576;
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// How connections are spoken on within these limits.
-pub(super) fn speech(limits: &Limits) -> Speech {
+pub(super) fn protocols(limits: &Limits) -> ProtocolConfig {
     let mut http1 = http1::Builder::new();
     http1
         .timer(TokioTimer::new())
@@ -64,7 +64,7 @@ pub(super) fn speech(limits: &Limits) -> Speech {
         connection_window: CONNECTION_WINDOW,
         faults_max: FAULTS_MAX,
     };
-    Speech { http1, http2, answers_stand_max: limits.unread_max }
+    ProtocolConfig { http1, http2, answers_stand_max: limits.unread_max }
 }
 
 /// Serves one connection until either side ends it, it is idle or slow for too long, or `stop` turns true and its requests are done. When it has become
@@ -74,7 +74,7 @@ pub(super) fn speech(limits: &Limits) -> Speech {
 /// what it is made into.
 pub(super) fn serve<'a, IO, S>(
     io: IO,
-    speech: &'a Speech,
+    protocols: &'a ProtocolConfig,
     limits: &'a Limits,
     info: Arc<Conn>,
     service: S,
@@ -83,12 +83,12 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let (pulse, followed) = (Arc::<Pulse>::default(), Followed::default());
-    let io = Rewind::new(Felt::new(io, Arc::clone(&pulse), Arc::clone(&info.seat), Arc::clone(&info.heads)));
-    let served = Served { io, pulse, followed, info };
+    let (activity, followed) = (Arc::<Activity>::default(), Followed::default());
+    let io = Rewind::new(MonitoredIo::new(io, Arc::clone(&activity), Arc::clone(&info.seat), Arc::clone(&info.heads)));
+    let served = Served { io, activity, followed, info };
     async move {
-        let ended = requests(&served, speech, limits, service).await;
-        served.pulse.takes_no_more();
+        let ended = requests(&served, protocols, limits, service).await;
+        served.activity.takes_no_more();
         served.info.heads.partial(0);
         let handshake = served.followed.lock().expect("no holder panics").take().filter(|_| ended == Ended::Written);
         if let Some(followed) = handshake.and_then(|handshake| handshake.followed()) {
@@ -110,8 +110,8 @@ type Followed = Arc<Mutex<Option<Handshake>>>;
 
 /// What a connection has from its first byte to its last.
 struct Served<IO> {
-    io: Rewind<Felt<IO>>,
-    pulse: Arc<Pulse>,
+    io: Rewind<MonitoredIo<IO>>,
+    activity: Arc<Activity>,
     followed: Followed,
     info: Arc<Conn>,
 }
@@ -128,20 +128,20 @@ enum Ended {
 }
 
 /// Answers the requests of a connection.
-async fn requests<IO, S>(served: &Served<IO>, speech: &Speech, limits: &Limits, service: S) -> Ended
+async fn requests<IO, S>(served: &Served<IO>, protocols: &ProtocolConfig, limits: &Limits, service: S) -> Ended
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let Served { io, pulse, followed, info } = served;
+    let Served { io, activity, followed, info } = served;
     let goodbye = &*info.goodbye;
     let handover = Handover::default();
-    let service = |request: http::Request<Received>| {
+    let service = |request: http::Request<RequestBody>| {
         let head = info.heads.read(&request);
-        let (open, is_h2) = (Open::new(pulse), request.version() == Version::HTTP_2);
+        let (open, is_h2) = (InFlight::new(activity), request.version() == Version::HTTP_2);
         let leaves = may_leave(&request).then(|| handover.clone());
-        if info.seat.is_strangers() && pulse.requests() > STRANGER_REQUESTS_MAX {
-            info.seat.leave(Reason::Requests);
+        if info.seat.is_strangers() && activity.requests() > STRANGER_REQUESTS_MAX {
+            info.seat.leave(CloseReason::Requests);
         }
         let remains = request.body().remains();
         let answer = service.answer(Request { http: request, head });
@@ -164,28 +164,28 @@ where
             let alone = made.as_ref().and_then(|made| made.alone_since()).map(Alone).or(alone);
             let timing = Timing { longest: Longest::of(alone), long_running };
             answer.extensions_mut().insert(timing.clone());
-            let body = |body| Sent::new(Counted::new(body, &unread, made, guard), open, timing);
+            let body = |body| TrackedBody::new(AccountedBody::new(body, &unread, made, guard), open, timing);
             Ok::<_, Infallible>(Answer::of(answer.map(body), leaves))
         }
     };
-    let connection = pin!(Spoken::new(speech, io.clone(), pulse, &info.unread, handover.clone(), service));
-    let mut turns = Turns::new(connection);
-    let mut stalls = pin!(pulse.stalls(limits.unread_max));
+    let connection = pin!(Protocol::new(protocols, io.clone(), activity, &info.unread, handover.clone(), service));
+    let mut task = ConnTask::new(connection);
+    let mut stalls = pin!(activity.stalls(limits.unread_max));
     let mut stop = info.stop.clone();
     let (mut must_end, mut is_last) = (false, false);
     loop {
         let chores = async {
             tokio::select! {
-                why = tired(pulse, limits) => Chore::Tired(why),
+                why = tired(activity, limits) => Chore::Tired(why),
                 why = info.seat.left() => Chore::Left(why),
                 () = goodbye.notified(), if !is_last => Chore::Goodbye,
                 _ = stop.wait_for(|stopped| *stopped) => Chore::Stop,
                 () = stalls.as_mut() => Chore::Unread,
             }
         };
-        let chore = match turns.run(pin!(chores)).await {
-            Turned::Over(result) => return ended(info, result),
-            Turned::Chores(chore) => chore,
+        let chore = match task.run(pin!(chores)).await {
+            Step::Over(result) => return ended(info, result),
+            Step::Chores(chore) => chore,
         };
         match chore {
             Chore::Tired(why) => tracing::debug!(peer = %info.peer, why, "closing a connection"),
@@ -195,7 +195,7 @@ where
             }
             Chore::Goodbye => {
                 is_last = true;
-                turns.connection().graceful_shutdown();
+                task.connection().graceful_shutdown();
                 continue;
             }
             Chore::Stop => {}
@@ -203,7 +203,7 @@ where
         }
         break;
     }
-    turns.connection().graceful_shutdown();
+    task.connection().graceful_shutdown();
     loop {
         let chores = pin!(async {
             tokio::select! {
@@ -211,11 +211,11 @@ where
                 () = stalls.as_mut() => Chore::Unread,
             }
         });
-        match turns.run(chores).await {
-            Turned::Over(result) => return ended(info, result),
-            Turned::Chores(Chore::Unread) => return unread(info),
-            Turned::Chores(_) if must_end || !(pulse.has_open() || turns.connection().has_unwritten()) => return Ended::Cut,
-            Turned::Chores(_) => {}
+        match task.run(chores).await {
+            Step::Over(result) => return ended(info, result),
+            Step::Chores(Chore::Unread) => return unread(info),
+            Step::Chores(_) if must_end || !(activity.has_open() || task.connection().has_unwritten()) => return Ended::Cut,
+            Step::Chores(_) => {}
         }
     }
 }
@@ -224,7 +224,7 @@ where
 enum Chore {
     /// See [`tired`].
     Tired(&'static str),
-    Left(Reason),
+    Left(CloseReason),
     Goodbye,
     Stop,
     /// Its answers stand still.
@@ -232,7 +232,7 @@ enum Chore {
 }
 
 fn unread(info: &Conn) -> Ended {
-    info.seat.leave(Reason::Unread);
+    info.seat.leave(CloseReason::Unread);
     tracing::debug!(peer = %info.peer, "closing a connection: its answer is not read");
     Ended::Cut
 }
@@ -246,26 +246,26 @@ fn ended(info: &Conn, result: Result<(), Box<dyn Error + Send + Sync>>) -> Ended
 /// Returns when a connection should be closed: no whole head in time, or nothing asked for too long.
 ///
 /// It looks twice per header timeout while no request is open, and not at all while one is: an idle watch costs nothing.
-async fn tired(pulse: &Pulse, limits: &Limits) -> &'static str {
+async fn tired(activity: &Activity, limits: &Limits) -> &'static str {
     let tick = (limits.header_timeout / 2).min(limits.idle_timeout);
     let mut idle_since = Instant::now();
     // The first head begins with the connection; a later one with its first byte.
     let mut head_since = Some(idle_since);
     let (mut bytes, mut requests) = (0, 0);
     loop {
-        pulse.emptied().await;
-        let started = pulse.requests();
+        activity.emptied().await;
+        let started = activity.requests();
         if started != requests {
-            (requests, bytes) = (started, pulse.bytes());
+            (requests, bytes) = (started, activity.bytes());
             (idle_since, head_since) = (Instant::now(), None);
         }
         sleep(tick).await;
-        if pulse.has_open() || pulse.requests() != requests {
+        if activity.has_open() || activity.requests() != requests {
             continue;
         }
         let now = Instant::now();
-        if !pulse.speaks_h2() {
-            if pulse.bytes() > bytes {
+        if !activity.speaks_h2() {
+            if activity.bytes() > bytes {
                 head_since.get_or_insert(now);
             }
             if head_since.is_some_and(|since| now - since >= limits.header_timeout) {

@@ -60,7 +60,7 @@ impl Places {
 
 /// Why a connection is closed, or not let in; the label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum CloseReason {
     /// Every place is taken by somebody known.
     Full,
     /// Its address has its share.
@@ -81,7 +81,7 @@ pub enum Reason {
     Unread,
 }
 
-impl Reason {
+impl CloseReason {
     fn label(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -166,14 +166,14 @@ impl<H> Table<H> {
     }
 
     /// Gives a newcomer a place; the stranger that had to go for it, if one had to. A stranger has this time to prove whose he is.
-    fn admit(&mut self, peer: IpAddr, is_local: bool, now: Instant, time: Duration) -> Result<(u64, Option<Open<H>>), Reason> {
+    fn admit(&mut self, peer: IpAddr, is_local: bool, now: Instant, time: Duration) -> Result<(u64, Option<Open<H>>), CloseReason> {
         let address = Address::of(peer);
         let places = if address.is_loopback() { self.places.all } else { self.places.all - self.places.reserve };
         let goes = if self.addresses.get(&address).is_some_and(|count| *count >= self.places.share) {
             let own = self.strangers.iter().find(|(_, of)| **of == address).map(|(id, _)| *id);
-            Some(own.ok_or(Reason::AddressShare)?)
+            Some(own.ok_or(CloseReason::AddressShare)?)
         } else if self.open.len() >= places {
-            Some(self.first_to_go().ok_or(Reason::Full)?)
+            Some(self.first_to_go().ok_or(CloseReason::Full)?)
         } else if !is_local && self.has_all_strangers(now) {
             self.first_to_go()
         } else {
@@ -218,10 +218,10 @@ impl<H> Table<H> {
     }
 
     /// A stranger's connection has become a user's. One that has an owner keeps him.
-    fn prove(&mut self, id: u64, user: &str) -> Result<(), Reason> {
+    fn prove(&mut self, id: u64, user: &str) -> Result<(), CloseReason> {
         let Some(open) = self.open.get_mut(&id).filter(|open| matches!(open.whose, Whose::Strangers { .. })) else { return Ok(()) };
         let user: Arc<str> = match self.users.get_key_value(user) {
-            Some((_, count)) if *count >= self.places.share => return Err(Reason::UserShare),
+            Some((_, count)) if *count >= self.places.share => return Err(CloseReason::UserShare),
             Some((user, _)) => user.clone(),
             None => user.into(),
         };
@@ -307,7 +307,7 @@ impl Connections {
         };
         match admitted {
             Ok((id, displaced)) => {
-                self.close(displaced, Reason::Displaced);
+                self.close(displaced, CloseReason::Displaced);
                 let is_known = AtomicBool::new(is_local);
                 Some(Arc::new(Seat { connections: self.clone(), id, is_known, leaving: OnceLock::new(), left: Notify::new() }))
             }
@@ -329,13 +329,13 @@ impl Connections {
                 self.show(&table);
                 gone
             };
-            self.close(overdue, Reason::Unproven);
-            self.close(surplus, Reason::Displaced);
+            self.close(overdue, CloseReason::Unproven);
+            self.close(surplus, CloseReason::Displaced);
         }
     }
 
     /// Ends tasks whose connections have left the table: nothing more is sent.
-    fn close(&self, gone: impl IntoIterator<Item = Open<AbortHandle>>, reason: Reason) {
+    fn close(&self, gone: impl IntoIterator<Item = Open<AbortHandle>>, reason: CloseReason) {
         for open in gone {
             self.count(reason);
             if let Some(task) = open.handle {
@@ -344,7 +344,7 @@ impl Connections {
         }
     }
 
-    fn count(&self, reason: Reason) {
+    fn count(&self, reason: CloseReason) {
         self.closed.with_label_values(&[reason.label()]).inc();
     }
 
@@ -367,7 +367,7 @@ pub struct Seat {
     id: u64,
     is_known: AtomicBool,
     /// Why the connection is to end; read when `left` was told.
-    leaving: OnceLock<Reason>,
+    leaving: OnceLock<CloseReason>,
     left: Notify,
 }
 
@@ -396,14 +396,14 @@ impl Seat {
     ///
     /// # Errors
     /// He has his share of connections; this one ends after its answer.
-    pub fn prove(&self, user: &str) -> Result<(), Reason> {
+    pub fn prove(&self, user: &str) -> Result<(), CloseReason> {
         if !self.is_strangers() {
             return Ok(());
         }
         self.own(user).inspect_err(|reason| self.leave(*reason))
     }
 
-    fn own(&self, user: &str) -> Result<(), Reason> {
+    fn own(&self, user: &str) -> Result<(), CloseReason> {
         let mut table = self.connections.table();
         table.prove(self.id, user)?;
         self.connections.show(&table);
@@ -426,7 +426,7 @@ impl Seat {
     }
 
     /// The connection is to end: what is answered already may still be sent.
-    pub fn leave(&self, reason: Reason) {
+    pub fn leave(&self, reason: CloseReason) {
         if self.leaving.set(reason).is_ok() {
             self.connections.count(reason);
             self.left.notify_one();
@@ -434,7 +434,7 @@ impl Seat {
     }
 
     /// Waits until the connection is to end.
-    pub(super) async fn left(&self) -> Reason {
+    pub(super) async fn left(&self) -> CloseReason {
         loop {
             if let Some(reason) = self.leaving.get() {
                 return *reason;
@@ -472,17 +472,17 @@ mod tests {
     }
 
     /// Lets somebody in; its number, and who had to go.
-    fn admit(table: &mut Table<u64>, peer: IpAddr) -> Result<(u64, Option<u64>), Reason> {
+    fn admit(table: &mut Table<u64>, peer: IpAddr) -> Result<(u64, Option<u64>), CloseReason> {
         admit_at(table, peer, Instant::now())
     }
 
-    fn admit_at(table: &mut Table<u64>, peer: IpAddr, now: Instant) -> Result<(u64, Option<u64>), Reason> {
+    fn admit_at(table: &mut Table<u64>, peer: IpAddr, now: Instant) -> Result<(u64, Option<u64>), CloseReason> {
         let (id, gone) = table.admit(peer, false, now, TEN)?;
         table.open.get_mut(&id).expect("it is open").handle = Some(id);
         Ok((id, gone.and_then(|open| open.handle)))
     }
 
-    fn known(table: &mut Table<u64>, peer: IpAddr, user: &str) -> Result<u64, Reason> {
+    fn known(table: &mut Table<u64>, peer: IpAddr, user: &str) -> Result<u64, CloseReason> {
         let (id, _) = admit(table, peer)?;
         table.prove(id, user).map(|()| id)
     }
@@ -519,7 +519,7 @@ mod tests {
     fn strangers_go_first_and_known_clients_stay() {
         let mut table = table(20);
         let users: Vec<u64> = (0..18u8).map(|n| known(&mut table, ip(n), &n.to_string()).expect("free")).collect();
-        assert_eq!(admit(&mut table, ip(200)), Err(Reason::Full), "the rest is for loopback");
+        assert_eq!(admit(&mut table, ip(200)), Err(CloseReason::Full), "the rest is for loopback");
         let stranger = admit(&mut table, LOOPBACK).expect("reserved").0;
         assert_eq!(admit(&mut table, ip(201)).map(|(_, gone)| gone), Ok(Some(stranger)));
         assert!(users.iter().all(|id| table.open.contains_key(id)));
@@ -531,8 +531,8 @@ mod tests {
         for _ in 0..15 {
             known(&mut table, ip(1), "jane").expect("free");
         }
-        assert_eq!(admit(&mut table, ip(1)), Err(Reason::AddressShare));
-        assert_eq!(known(&mut table, ip(2), "jane"), Err(Reason::UserShare));
+        assert_eq!(admit(&mut table, ip(1)), Err(CloseReason::AddressShare));
+        assert_eq!(known(&mut table, ip(2), "jane"), Err(CloseReason::UserShare));
         assert!(known(&mut table, ip(2), "bob").is_ok());
     }
 

@@ -2,35 +2,35 @@
 //!
 //! [`Listeners`] accepts connections, and [`Host`] says what answers the requests of each: a [`Service`], which turns a [`Request`] into an [`Answer`].
 
+mod accounted;
+mod activity;
 mod answer;
 pub mod budget;
 mod chunks;
 mod connection;
 mod connections;
-mod counted;
 mod frames;
 pub mod heads;
 mod linger;
 mod listen;
-mod pulse;
-mod received;
+mod protocol;
+mod request_body;
 mod rewind;
 mod settings;
 mod slices;
-mod spoken;
 mod streams;
+mod task;
 mod tickets;
 mod tls;
-mod turns;
 mod upgraded;
 pub mod websocket;
 mod whole;
 
+pub use accounted::LongRunning;
 pub use answer::{Alone, Answer, Extras, Guard, Host, Request, Service};
-pub use connections::{Address, Reason, Seat};
-pub use counted::LongRunning;
+pub use connections::{Address, CloseReason, Seat};
 pub use listen::{Conn, ListenerError, ListenerKind, Listeners, Sockets};
-pub use received::Received;
+pub use request_body::RequestBody;
 pub use settings::{Binding, Limits, NamedPair, TlsFiles};
 pub use tls::Tls;
 pub use upgraded::{Follow, Handshake, Io};

@@ -24,9 +24,9 @@ use super::{
     connections::{Address, Connections, Seat},
     heads::{self, Heads, Owner},
     linger::linger,
+    protocol::ProtocolConfig,
     settings::{Binding, Limits, TlsFiles},
     slices::{Single, Stepped},
-    spoken::Speech,
     tls::Tls,
 };
 
@@ -215,7 +215,7 @@ impl Listeners {
     /// Only from handing the bound sockets to the runtime.
     pub async fn serve<H: Host>(self, host: Arc<H>, limits: Limits, shutdown: Duration, stop: watch::Receiver<bool>) -> io::Result<usize> {
         let shared = Arc::new(Shared {
-            speech: connection::speech(&limits),
+            protocols: connection::protocols(&limits),
             connections: Connections::new(limits.count_max, limits.header_timeout, &self.metrics),
             heads: Heads::new(limits.header_bytes_max, self.metrics.head_bytes.clone()),
             unread: Budget::new(limits.unread_bytes_max, self.metrics.unread_bytes.clone()),
@@ -271,7 +271,7 @@ impl Listener {
 
 /// What all connections share.
 struct Shared<H> {
-    speech: Speech,
+    protocols: ProtocolConfig,
     connections: Arc<Connections>,
     limits: Limits,
     heads: Arc<Heads>,
@@ -370,11 +370,11 @@ async fn welcome<H: Host>(stream: TcpStream, peer: SocketAddr, tls: Option<Arc<T
     }
     let Ok(local) = stream.set_nodelay(true).and_then(|()| stream.local_addr()) else { return };
     let ends = Ends { peer, local };
-    let Shared { speech, limits, host, stop, .. } = &*shared;
+    let Shared { protocols, limits, host, stop, .. } = &*shared;
     let Some(tls) = tls else {
         let info = shared.info(ends, ListenerKind::Plain, seat);
         let service = host.connected(&info, None);
-        return connection::serve(stream, speech, limits, info, service).await;
+        return connection::serve(stream, protocols, limits, info, service).await;
     };
     let mut stop = stop.clone();
     // Boxed: when it is over, nothing of it takes room.
@@ -395,7 +395,7 @@ async fn welcome<H: Host>(stream: TcpStream, peer: SocketAddr, tls: Option<Arc<T
     };
     let info = shared.info(ends, ListenerKind::Secure, seat);
     let service = host.connected(&info, stream.get_ref().1.peer_certificates());
-    connection::serve(Stepped::new(stream), speech, limits, info, service).await;
+    connection::serve(Stepped::new(stream), protocols, limits, info, service).await;
 }
 
 /// Tells why a handshake has failed. A client that sends a certificate of no use is not told much by TLS, so somebody must be able to look it up here.

@@ -5,8 +5,8 @@
 
 mod answer;
 mod inbox;
-mod marks;
 mod output;
+mod ready;
 
 use std::{
     cell::Cell,
@@ -32,12 +32,12 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use super::{budget::Account, pulse::Pulse, received::Received, rewind::Rewind};
+use super::{activity::Activity, budget::Account, request_body::RequestBody, rewind::Rewind};
 use answer::{Next, State, Stream, Work};
 use inbox::Inbox;
 pub(crate) use inbox::StreamBody;
-use marks::Marks;
 use output::Output;
+use ready::ReadyQueue;
 use telemetry::contained;
 
 /// How long a turn may take; others have theirs then.
@@ -73,9 +73,9 @@ type Failure = Box<dyn Error + Send + Sync>;
 pub(super) struct Streams<IO, S, B> {
     io: Rewind<IO>,
     service: S,
-    pulse: Arc<Pulse>,
+    activity: Arc<Activity>,
     server: Server<Stream<B>>,
-    marks: Arc<Marks>,
+    marks: Arc<ReadyQueue>,
     output: Output,
     /// Streams that are to be polled, in the order of their marks; few that have ended.
     due: VecDeque<u32>,
@@ -116,18 +116,25 @@ enum Heard {
 impl<IO, S, Fut, B> Streams<IO, S, B>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
-    S: Fn(Request<Received>) -> Fut,
+    S: Fn(Request<RequestBody>) -> Fut,
     Fut: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Failure>,
 {
     /// A connection whose preface is still to come. Its requests are answered by `service`; an answer ends that stands still for so long.
-    pub(super) fn new(io: Rewind<IO>, pulse: &Arc<Pulse>, account: &Arc<Account>, limits: Limits, limit: Duration, service: S) -> Self {
+    pub(super) fn new(
+        io: Rewind<IO>,
+        activity: &Arc<Activity>,
+        account: &Arc<Account>,
+        limits: Limits,
+        limit: Duration,
+        service: S,
+    ) -> Self {
         let mut output = Output::new(account);
         let server = Server::new(limits, output.bytes());
-        let (pulse, streams_max) = (pulse.clone(), limits.streams_max as usize);
+        let (activity, streams_max) = (activity.clone(), limits.streams_max as usize);
         let (marks, due, waiting, heard, alarm, ending) = (Arc::default(), VecDeque::new(), VecDeque::new(), 0, None, None);
-        Self { io, service, pulse, server, marks, output, due, waiting, streams_max, limit, heard, alarm, ending }
+        Self { io, service, activity, server, marks, output, due, waiting, streams_max, limit, heard, alarm, ending }
     }
 
     /// Takes no more requests. What is being answered goes on.
@@ -260,15 +267,15 @@ where
     }
 
     fn begin(&mut self, stream: u32, request: Request<()>, is_end: bool, began: Instant) -> Result<(), Fault> {
-        if self.pulse.open() >= self.streams_max * (1 + LEFT_BEHIND) {
+        if self.activity.open() >= self.streams_max * (1 + LEFT_BEHIND) {
             return self.server.refuse(stream, self.output.bytes()).map(let_go);
         }
         let is_head = request.method() == Method::HEAD;
         let (inbox, body) = if is_end {
-            (None, Received::Nothing)
+            (None, RequestBody::Nothing)
         } else {
             let (inbox, body) = Inbox::new(stream, &self.marks, http2::content_length(request.headers()));
-            (Some(inbox), Received::Stream(body))
+            (Some(inbox), RequestBody::Stream(body))
         };
         let mut work = contained((self.service)(request.map(|()| body)));
         // Most requests without a body are answered from memory, and need no task. Of a crowd of them others have their turn.

@@ -22,7 +22,7 @@ pub trait Follow: Send {
     fn run<'a>(self: Box<Self>, io: Box<dyn Io + 'a>, conn: &'a Conn) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }
 
-/// Marks an answer that is the last one of its connection, which has no headers but its own, and brings what follows it.
+/// ReadyQueue an answer that is the last one of its connection, which has no headers but its own, and brings what follows it.
 #[derive(Clone)]
 pub struct Handshake(Arc<Mutex<Option<Followed>>>);
 
@@ -40,7 +40,7 @@ pub(super) struct Followed {
 }
 
 impl Handshake {
-    /// Marks an answer that this follows; nothing follows a handshake that was refused.
+    /// ReadyQueue an answer that this follows; nothing follows a handshake that was refused.
     pub fn followed_by(protocol: Option<Box<dyn Follow>>) -> Self {
         Self(Arc::new(Mutex::new(protocol.map(|protocol| Followed { protocol, ending: None }))))
     }

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    budget::{Account, BASE, Hold},
+    budget::{Account, BASE, Reservation},
     listen::Conn,
 };
 
@@ -36,7 +36,7 @@ pub struct Whole {
     bytes: Vec<u8>,
     /// Bytes that `holds` stand for; there is never room for more.
     room: usize,
-    holds: Vec<Hold>,
+    holds: Vec<Reservation>,
     bytes_max: usize,
 }
 
@@ -79,7 +79,7 @@ impl Whole {
     }
 
     /// Drops the bytes when they are read; what they were made into counts in their place.
-    pub fn read_out(self) -> Vec<Hold> {
+    pub fn read_out(self) -> Vec<Reservation> {
         self.holds
     }
 

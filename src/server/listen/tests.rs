@@ -28,9 +28,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsConnector;
 
+use super::super::accounted::LongRunning;
 use super::super::answer::{Answer, Extras, Request, Service};
-use super::super::counted::LongRunning;
-use super::super::received::Received;
+use super::super::request_body::RequestBody;
 use super::super::whole::{NoBody, Whole};
 use super::*;
 use auth::authn::{Ask, Authenticator, Config, Context, Empty, Identity, Presented, Standing};
@@ -54,7 +54,7 @@ struct Requests<F>(F, Arc<Client>);
 
 impl<F, Fut, B> Host for Answers<F>
 where
-    F: Fn(http::Request<Received>, Arc<Client>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(http::Request<RequestBody>, Arc<Client>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
@@ -76,7 +76,7 @@ where
 
 impl<F, Fut, B> Service for Requests<F>
 where
-    F: Fn(http::Request<Received>, Arc<Client>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(http::Request<RequestBody>, Arc<Client>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
@@ -217,7 +217,7 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Limits, 
     let metrics = Metrics::new();
     let listeners = Listeners { listeners: vec![listener], tls: None, metrics: Arc::clone(&metrics) };
     let judge = Arc::clone(&authenticator);
-    let service = move |request: http::Request<Received>, client: Arc<Client>| {
+    let service = move |request: http::Request<RequestBody>, client: Arc<Client>| {
         let info = client.conn.clone();
         let identity = match info.listener {
             ListenerKind::Plain => Identity::Local,

@@ -20,11 +20,11 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
     inbox::Inbox,
-    marks::{Bell, Marks},
+    ready::{Bell, ReadyQueue},
 };
 use crate::{
-    counted::LongRunning,
-    pulse::{Longest, Timing},
+    accounted::LongRunning,
+    activity::{Longest, Timing},
 };
 
 thread_local! {
@@ -106,7 +106,7 @@ impl<B: Body<Data = Bytes> + Unpin> Stream<B>
 where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    pub(super) fn new(stream: u32, marks: &Arc<Marks>, inbox: Option<Arc<Inbox>>, state: State<B>, is_head: bool) -> Self {
+    pub(super) fn new(stream: u32, marks: &Arc<ReadyQueue>, inbox: Option<Arc<Inbox>>, state: State<B>, is_head: bool) -> Self {
         let bell = Bell::new(marks, stream);
         Self { waker: bell.clone().into(), bell, inbox, state, is_head }
     }

@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use thiserror::Error;
 
-use super::marks::Marks;
+use super::ready::ReadyQueue;
 
 /// The rest of a body does not come.
 #[derive(Clone, Copy, Debug, Error)]
@@ -22,7 +22,7 @@ pub struct BodyGone;
 #[derive(Debug)]
 pub(super) struct Inbox {
     stream: u32,
-    marks: Arc<Marks>,
+    marks: Arc<ReadyQueue>,
     state: Mutex<State>,
 }
 
@@ -49,7 +49,7 @@ enum End {
 
 impl Inbox {
     /// The body of a stream's request, and its reader's side. Its length, if that is known.
-    pub(super) fn new(stream: u32, marks: &Arc<Marks>, left: Option<u64>) -> (Arc<Self>, StreamBody) {
+    pub(super) fn new(stream: u32, marks: &Arc<ReadyQueue>, left: Option<u64>) -> (Arc<Self>, StreamBody) {
         let state = State { data: BytesMut::new(), trailers: None, end: End::Open, reader: None, is_left: false };
         let inbox = Arc::new(Self { stream, marks: marks.clone(), state: Mutex::new(state) });
         (inbox.clone(), StreamBody { inbox, left })
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    fn taken(marks: &Marks) -> usize {
+    fn taken(marks: &ReadyQueue) -> usize {
         let mut bytes = 0;
         marks.collect(Waker::noop(), |_| {}, |(_, more)| bytes += more);
         bytes
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_comes_in_order_and_what_is_taken_is_told() {
-        let marks = Arc::<Marks>::default();
+        let marks = Arc::<ReadyQueue>::default();
         let (inbox, mut body) = Inbox::new(1, &marks, Some(6));
         assert!(inbox.push(b"one", false) && inbox.push(b"two", false) && !body.is_end_stream());
         let data = body.frame().await.expect("data").expect("no fault").into_data().expect("data");
@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_nobody_reads_is_given_back() {
-        let marks = Arc::<Marks>::default();
+        let marks = Arc::<ReadyQueue>::default();
         let (inbox, body) = Inbox::new(1, &marks, None);
         assert!(inbox.push(b"one", false));
         drop(body);
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_is_gone_is_an_error_and_only_before_the_end() {
-        let marks = Arc::<Marks>::default();
+        let marks = Arc::<ReadyQueue>::default();
         let (inbox, mut body) = Inbox::new(1, &marks, None);
         let gone = tokio::spawn(async move { body.frame().await.expect("not the end").is_err() });
         tokio::task::yield_now().await;

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{io::AsyncWrite, time::Instant};
 
-use crate::budget::{Account, Hold};
+use crate::budget::{Account, Reservation};
 
 /// Bytes from which on no more is put together: four TLS records. A turn may come to a frame more.
 const BYTES_MAX: usize = 64 << 10;
@@ -37,7 +37,7 @@ pub(super) struct Output {
     waits_since: Option<Instant>,
     /// Counts what a client that does not read leaves here.
     account: Arc<Account>,
-    held: Option<Hold>,
+    held: Option<Reservation>,
 }
 
 impl Output {

@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use super::*;
+use crate::accounted::LongRunning;
+use crate::activity::{Longest, Timing};
 use crate::answer::Alone;
-use crate::counted::LongRunning;
-use crate::pulse::{Longest, Timing};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -39,7 +39,7 @@ const INDEX: u8 = 0x85;
 /// that has shown everything and lasts for ten limits.
 async fn connection(pipe: usize, bytes: usize, frames: &[u8]) -> (DuplexStream, JoinHandle<Result<(), String>>) {
     let (server, mut client) = duplex(pipe);
-    let service = move |request: Request<Received>| {
+    let service = move |request: Request<RequestBody>| {
         let mut answer = Response::new(Full::new(Bytes::from(vec![b'x'; bytes])));
         if request.uri().path() != "/" {
             let may_rest = Arc::new(AtomicBool::new(true));
@@ -110,15 +110,15 @@ async fn a_client_that_does_not_answer_a_ping_is_gone() {
 async fn an_answer_that_others_wait_for_has_the_time_of_a_request() {
     for (is_alone, limits) in [(true, 1), (false, 10)] {
         let (server, mut client) = duplex(2_000);
-        let service = move |_: Request<Received>| {
+        let service = move |_: Request<RequestBody>| {
             let mut answer = Response::new(Full::new(Bytes::from(vec![b'x'; 10_000_000])));
             if is_alone {
                 answer.extensions_mut().insert(Timing { longest: Longest::of(Some(Alone(Instant::now()))), long_running: None });
             }
             ready(Ok::<_, Infallible>(answer))
         };
-        let (pulse, account) = (Arc::default(), Account::of_a_test());
-        let mut streams = Streams::new(Rewind::new(server), &pulse, &account, LIMITS, LIMIT, service);
+        let (activity, account) = (Arc::default(), Account::of_a_test());
+        let mut streams = Streams::new(Rewind::new(server), &activity, &account, LIMITS, LIMIT, service);
         let _served = tokio::spawn(async move { poll_fn(|cx| streams.poll(cx)).await.map_err(|error| error.to_string()) });
         let room = [frame(4, 0, 0, &[0, 4, 0, 15, 66, 64]), frame(8, 0, 0, &100_000_000_u32.to_be_bytes())].concat();
         client.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &room, &get(1, ROOT)].concat()).await.expect("sent");
@@ -170,7 +170,7 @@ async fn streams_that_wait_have_their_turns() {
 #[tokio::test]
 async fn streams_that_are_reset_while_they_wait_are_forgotten() {
     let (server, mut client) = duplex(1_000_000);
-    let service = |_: Request<Received>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 100])))));
+    let service = |_: Request<RequestBody>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 100])))));
     let mut streams = Streams::new(Rewind::new(server), &Arc::default(), &Account::of_a_test(), LIMITS, LIMIT, service);
     let turn = async |streams: &mut Streams<_, _, _>| {
         yield_now().await;
@@ -196,7 +196,7 @@ async fn streams_that_are_reset_while_they_wait_are_forgotten() {
 #[tokio::test]
 async fn streams_that_are_reset_before_their_turn_are_forgotten() {
     let (server, mut client) = duplex(2_000);
-    let service = |_: Request<Received>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 500_000])))));
+    let service = |_: Request<RequestBody>| ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 500_000])))));
     let mut streams = Streams::new(Rewind::new(server), &Arc::default(), &Account::of_a_test(), LIMITS, LIMIT, service);
     let turn = async |streams: &mut Streams<_, _, _>| {
         yield_now().await;

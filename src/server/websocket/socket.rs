@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     super::{
-        connections::Reason,
+        connections::CloseReason,
         frames::Tokens,
         listen::Conn,
         upgraded::{Follow, Io},
@@ -72,7 +72,7 @@ async fn serve(io: impl AsyncRead + AsyncWrite, mut events: Box<dyn Events>, pay
                 Ok(Said::Ping(payload)) => {
                     pings.spend();
                     if !pings.suffice(|| began.elapsed()) {
-                        info.seat.leave(Reason::Flood);
+                        info.seat.leave(CloseReason::Flood);
                         break POLICY_VIOLATION;
                     }
                     send(&mut to, frame::pong(payload).into(), until).await

@@ -16,7 +16,7 @@ use model::{Event, Filter, Revision, test_object};
 use tokio::io::{DuplexStream, ReadBuf, duplex};
 
 use super::*;
-use crate::counted::LongRunning;
+use crate::accounted::LongRunning;
 
 const CONNECTIONS: usize = 10;
 const WATCHES: usize = 100;
@@ -95,7 +95,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
     let (_stop, stop) = watch::channel(false);
     let (mut source, (heard, mut hear)) = (Source::new(), watch::channel(0));
     let group = source.group.clone();
-    let service = move |_: http::Request<Received>, _: Arc<Client>| {
+    let service = move |_: http::Request<RequestBody>, _: Arc<Client>| {
         let seat = group.sit();
         assert!(seat.join(Revision(1)));
         async move {
@@ -106,7 +106,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
         }
     };
     let shared = Arc::new(Shared {
-        speech: connection::speech(&limits),
+        protocols: connection::protocols(&limits),
         connections: super::super::Connections::new(limits.count_max, limits.header_timeout, &metrics),
         heads: Heads::new(limits.header_bytes_max, metrics.head_bytes.clone()),
         unread: Budget::new(limits.unread_bytes_max, metrics.unread_bytes.clone()),
@@ -123,7 +123,7 @@ async fn writes_of(connections: usize, watches: usize, events: usize) -> Vec<usi
         let (io, of) = (Counting(server, writes.clone()), shared.clone());
         tokio::spawn(async move {
             let service = of.host.connected(&info, None);
-            connection::serve(io, &of.speech, &of.limits, info, service).await
+            connection::serve(io, &of.protocols, &of.limits, info, service).await
         });
         let (sender, connection) = h2::client::handshake(client).await.expect("HTTP/2");
         tokio::spawn(connection);

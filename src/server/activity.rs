@@ -20,9 +20,9 @@ use tokio::{
 };
 
 use super::{
+    accounted::LongRunning,
     answer::Alone,
-    connections::{Reason, Seat},
-    counted::LongRunning,
+    connections::{CloseReason, Seat},
     frames::Frames,
     heads,
 };
@@ -65,7 +65,7 @@ pub(super) struct Timing {
 
 /// What a connection is doing, as its stream and its requests see it.
 #[derive(Debug, Default)]
-pub(super) struct Pulse {
+pub(super) struct Activity {
     /// Requests whose answer is not written whole.
     open: AtomicUsize,
     /// Those of them that are being answered, watches apart.
@@ -90,7 +90,7 @@ pub(super) struct Pulse {
     times: Times,
 }
 
-impl Pulse {
+impl Activity {
     pub(super) fn speaks_h2(&self) -> bool {
         self.speaks_h2.load(Ordering::Acquire)
     }
@@ -210,34 +210,34 @@ impl Times {
 
 /// Counts a request as open until it is dropped.
 #[derive(Debug)]
-pub(super) struct Open {
-    pulse: Arc<Pulse>,
+pub(super) struct InFlight {
+    activity: Arc<Activity>,
     is_answer: AtomicBool,
 }
 
-impl Open {
+impl InFlight {
     /// A request came.
-    pub(super) fn new(pulse: &Arc<Pulse>) -> Self {
-        pulse.open.fetch_add(1, Ordering::AcqRel);
-        pulse.requests.fetch_add(1, Ordering::AcqRel);
-        Self { pulse: Arc::clone(pulse), is_answer: AtomicBool::new(false) }
+    pub(super) fn new(activity: &Arc<Activity>) -> Self {
+        activity.open.fetch_add(1, Ordering::AcqRel);
+        activity.requests.fetch_add(1, Ordering::AcqRel);
+        Self { activity: Arc::clone(activity), is_answer: AtomicBool::new(false) }
     }
 
     /// It is being answered: from now on it must go on. A watch is over at `until`.
     fn answered(self, longest: Longest, until: Option<Instant>) -> Self {
-        self.pulse.times.begin(longest, until);
+        self.activity.times.begin(longest, until);
         self.is_answer.store(true, Ordering::Release);
-        self.pulse.answers.fetch_add(1, Ordering::AcqRel);
-        self.pulse.step();
-        self.pulse.begun.notify_one();
+        self.activity.answers.fetch_add(1, Ordering::AcqRel);
+        self.activity.step();
+        self.activity.begun.notify_one();
         self
     }
 
     /// It is a watch that has shown what was there: it may stand still.
     fn rest(&self) {
         if self.is_answer.swap(false, Ordering::AcqRel) {
-            self.pulse.answers.fetch_sub(1, Ordering::AcqRel);
-            self.pulse.step();
+            self.activity.answers.fetch_sub(1, Ordering::AcqRel);
+            self.activity.step();
         }
     }
 
@@ -246,32 +246,32 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.rest();
-        self.pulse.times.end();
-        if self.pulse.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.pulse.emptied.notify_one();
+        self.activity.times.end();
+        if self.activity.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.activity.emptied.notify_one();
         }
     }
 }
 
 /// A body that keeps its request open until its last byte is written.
 #[derive(Debug)]
-pub(super) struct Sent<B> {
+pub(super) struct TrackedBody<B> {
     body: B,
-    open: Arc<Open>,
+    open: Arc<InFlight>,
     long: Option<LongRunning>,
 }
 
-impl<B> Sent<B> {
+impl<B> TrackedBody<B> {
     /// The answer begins, and has its time.
-    pub(super) fn new(body: B, open: Open, Timing { longest, long_running: long }: Timing) -> Self {
+    pub(super) fn new(body: B, open: InFlight, Timing { longest, long_running: long }: Timing) -> Self {
         Self { body, open: Arc::new(open.answered(longest, long.as_ref().map(|long| long.until))), long }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for TrackedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -286,7 +286,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
         if !this.open.is_answer() {
             return frame;
         }
-        this.open.pulse.step();
+        this.open.activity.step();
         frame.map_ok(|frame| frame.map_data(|data| Bytes::from_owner(Unwritten { data, _open: Arc::clone(&this.open) })))
     }
 
@@ -302,7 +302,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
 /// Data of an answer; hyper and h2 let go of it when it is written.
 struct Unwritten {
     data: Bytes,
-    _open: Arc<Open>,
+    _open: Arc<InFlight>,
 }
 
 impl AsRef<[u8]> for Unwritten {
@@ -311,11 +311,11 @@ impl AsRef<[u8]> for Unwritten {
     }
 }
 
-/// A stream whose reads and writes are felt by the pulse. When a client sends too many control frames, it is read no more.
+/// A stream whose reads and writes are felt by the activity. When a client sends too many control frames, it is read no more.
 #[derive(Debug)]
-pub(super) struct Felt<IO> {
+pub(super) struct MonitoredIo<IO> {
     io: IO,
-    pulse: Arc<Pulse>,
+    activity: Arc<Activity>,
     seat: Arc<Seat>,
     heads: Arc<heads::Account>,
     frames: Frames,
@@ -329,29 +329,29 @@ pub(super) struct Felt<IO> {
     counted: usize,
 }
 
-impl<IO> Felt<IO> {
-    pub(super) fn new(io: IO, pulse: Arc<Pulse>, seat: Arc<Seat>, heads: Arc<heads::Account>) -> Self {
+impl<IO> MonitoredIo<IO> {
+    pub(super) fn new(io: IO, activity: Arc<Activity>, seat: Arc<Seat>, heads: Arc<heads::Account>) -> Self {
         let (frames, began) = (Frames::new(), Instant::now());
-        Self { io, pulse, seat, heads, frames, began, written: 0, is_flooded: false, of_head: (0, 0), counted: 0 }
+        Self { io, activity, seat, heads, frames, began, written: 0, is_flooded: false, of_head: (0, 0), counted: 0 }
     }
 
     /// Counts what has come of a head that is not whole.
     fn count_head(&mut self, bytes: usize) {
-        if self.pulse.is_last.load(Ordering::Acquire) {
+        if self.activity.is_last.load(Ordering::Acquire) {
             return;
         }
-        let requests = self.pulse.requests();
+        let requests = self.activity.requests();
         if requests != self.of_head.1 {
             (self.of_head, self.counted) = ((0, requests), 0);
         }
         // While a request is open, its body comes.
-        if !self.pulse.has_open() {
+        if !self.activity.has_open() {
             self.of_head.0 += bytes;
         }
         let unfinished = if self.frames.is_http2() { self.frames.unfinished() } else { self.of_head.0 };
         if unfinished != self.counted && !self.heads.partial(unfinished) {
             self.is_flooded = true;
-            self.seat.leave(Reason::Heads);
+            self.seat.leave(CloseReason::Heads);
         }
         self.counted = unfinished;
     }
@@ -360,29 +360,29 @@ impl<IO> Felt<IO> {
         if bytes.is_empty() {
             return;
         }
-        self.pulse.bytes.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        self.activity.bytes.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         let was_http2 = self.frames.is_http2();
         let (frames, began) = (&mut self.frames, self.began);
         if !frames.read(bytes, || began.elapsed()) {
             self.is_flooded = true;
-            self.seat.leave(Reason::Flood);
+            self.seat.leave(CloseReason::Flood);
         }
         if !was_http2 && self.frames.is_http2() {
-            self.pulse.speaks_h2.store(true, Ordering::Release);
+            self.activity.speaks_h2.store(true, Ordering::Release);
         }
         self.count_head(bytes.len());
     }
 
     fn wrote(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
-            Poll::Pending => self.pulse.is_blocked.store(true, Ordering::Release),
+            Poll::Pending => self.activity.is_blocked.store(true, Ordering::Release),
             Poll::Ready(Ok(bytes)) => {
-                self.pulse.is_blocked.store(false, Ordering::Release);
+                self.activity.is_blocked.store(false, Ordering::Release);
                 self.frames.wrote(bytes);
                 self.written += bytes;
                 if self.written >= STEP_BYTES {
                     self.written = 0;
-                    self.pulse.step();
+                    self.activity.step();
                 }
             }
             Poll::Ready(Err(_)) => {}
@@ -391,7 +391,7 @@ impl<IO> Felt<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Felt<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for MonitoredIo<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // Its seat has told the connection to end.
         if self.is_flooded {
@@ -404,7 +404,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Felt<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Felt<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
         self.wrote(written)
@@ -444,38 +444,44 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_open_until_it_is_written() {
-        let pulse = Arc::new(Pulse::default());
-        let mut body =
-            Sent::new(Full::new(Bytes::from_static(b"answer")), Open::new(&pulse), Timing { longest: longest(), long_running: None });
+        let activity = Arc::new(Activity::default());
+        let mut body = TrackedBody::new(
+            Full::new(Bytes::from_static(b"answer")),
+            InFlight::new(&activity),
+            Timing { longest: longest(), long_running: None },
+        );
         let data = body.frame().await.expect("one").expect("infallible").into_data().expect("data");
         drop(body);
         let (part, rest) = (data.slice(..3), data.slice(3..));
         drop(data);
         drop(part);
-        assert!(pulse.has_open(), "a part is not written");
+        assert!(activity.has_open(), "a part is not written");
         let began = Instant::now();
-        pulse.stalls(LIMIT).await;
+        activity.stalls(LIMIT).await;
         assert_eq!(began.elapsed(), LIMIT);
         drop(rest);
-        assert!(!pulse.has_open());
-        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "there is no answer");
+        assert!(!activity.has_open());
+        assert!(timeout(10 * LIMIT, activity.stalls(LIMIT)).await.is_err(), "there is no answer");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_must_go_on_until_it_has_shown_what_was_there() {
-        let pulse = Arc::new(Pulse::default());
+        let activity = Arc::new(Activity::default());
         let (began, may_rest) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let long = LongRunning { until: began + 100 * LIMIT, may_rest: may_rest.clone() };
-        let mut body =
-            Sent::new(Full::new(Bytes::from_static(b"event")), Open::new(&pulse), Timing { longest: longest(), long_running: Some(long) });
-        pulse.stalls(LIMIT).await;
+        let mut body = TrackedBody::new(
+            Full::new(Bytes::from_static(b"event")),
+            InFlight::new(&activity),
+            Timing { longest: longest(), long_running: Some(long) },
+        );
+        activity.stalls(LIMIT).await;
         assert_eq!(began.elapsed(), LIMIT);
         may_rest.store(true, Ordering::Relaxed);
         assert!(body.frame().await.is_some_and(|frame| frame.is_ok()));
-        pulse.stalls(LIMIT).await;
+        activity.stalls(LIMIT).await;
         assert_eq!(began.elapsed(), 101 * LIMIT, "and ends when its time is over");
         drop(body);
-        assert!(timeout(1_000 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "there is no answer");
+        assert!(timeout(1_000 * LIMIT, activity.stalls(LIMIT)).await.is_err(), "there is no answer");
     }
 
     #[tokio::test(start_paused = true)]
@@ -485,19 +491,19 @@ mod tests {
             // Half of the time of one that is alone goes to making it.
             sleep(LIMIT / 2).await;
             let (longest, lasts) = (Longest::of(alone), if is_alone { LIMIT / 2 } else { LIMITS_MAX * LIMIT });
-            let pulse = Arc::new(Pulse::default());
+            let activity = Arc::new(Activity::default());
             let began = Instant::now();
-            // An answer has ended while the pulse was looked at, and another one begins.
-            drop(Open::new(&pulse).answered(longest, None));
-            let _answer = Open::new(&pulse).answered(longest, None);
+            // An answer has ended while the activity was looked at, and another one begins.
+            drop(InFlight::new(&activity).answered(longest, None));
+            let _answer = InFlight::new(&activity).answered(longest, None);
             let steps = async {
                 loop {
                     sleep(LIMIT / 4).await;
-                    pulse.step();
+                    activity.step();
                 }
             };
             tokio::select! {
-                () = pulse.stalls(LIMIT) => {}
+                () = activity.stalls(LIMIT) => {}
                 () = steps => {}
             }
             assert_eq!(began.elapsed(), lasts);
@@ -506,18 +512,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_http2_connection_ends_when_its_client_takes_nothing() {
-        let pulse = Arc::new(Pulse::default());
-        pulse.speaks_h2.store(true, Ordering::Release);
-        pulse.is_blocked.store(true, Ordering::Release);
-        let watch = Open::new(&pulse).answered(longest(), None);
+        let activity = Arc::new(Activity::default());
+        activity.speaks_h2.store(true, Ordering::Release);
+        activity.is_blocked.store(true, Ordering::Release);
+        let watch = InFlight::new(&activity).answered(longest(), None);
         watch.rest();
-        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "a watch may stand still");
-        let answer = Open::new(&pulse).answered(longest(), None);
-        pulse.is_blocked.store(false, Ordering::Release);
-        assert!(timeout(10 * LIMIT, pulse.stalls(LIMIT)).await.is_err(), "it waits for a window, which is for the streams to end");
-        pulse.is_blocked.store(true, Ordering::Release);
+        assert!(timeout(10 * LIMIT, activity.stalls(LIMIT)).await.is_err(), "a watch may stand still");
+        let answer = InFlight::new(&activity).answered(longest(), None);
+        activity.is_blocked.store(false, Ordering::Release);
+        assert!(timeout(10 * LIMIT, activity.stalls(LIMIT)).await.is_err(), "it waits for a window, which is for the streams to end");
+        activity.is_blocked.store(true, Ordering::Release);
         let began = Instant::now();
-        pulse.stalls(LIMIT).await;
+        activity.stalls(LIMIT).await;
         assert_eq!(began.elapsed(), LIMIT);
         drop((watch, answer));
     }

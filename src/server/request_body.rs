@@ -26,7 +26,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// What comes of a request's body.
 #[derive(Debug)]
-pub enum Received {
+pub enum RequestBody {
     /// There is none.
     Nothing,
     /// Over HTTP/1.1.
@@ -65,7 +65,7 @@ enum State {
     Closed,
 }
 
-impl Received {
+impl RequestBody {
     /// The body of this request, as hyper has it.
     pub(super) fn http1(request: Request<Incoming>) -> Request<Self> {
         if request.body().is_end_stream() {
@@ -147,7 +147,7 @@ impl Drop for Http1Body {
     }
 }
 
-impl Body for Received {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = Box<dyn Error + Send + Sync>;
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     answer::Guard,
-    budget::{Account, Hold, Wait},
+    budget::{Account, Reservation, Wait},
 };
 
 /// Of an answer that goes on until its time is over: it may stand still once it has shown what was there when it began, until its time is over.
@@ -35,26 +35,26 @@ impl LongRunning {
 
 /// A body whose bytes are those of a connection.
 #[derive(Debug)]
-pub(super) struct Counted<B> {
+pub(super) struct AccountedBody<B> {
     body: B,
     account: Arc<Account>,
     wait: Wait,
     /// Of a body that was made before it is sent. Other bodies are made when there is room.
-    made: Option<Arc<Hold>>,
+    made: Option<Arc<Reservation>>,
     /// Among the requests that are under way, until the body is gone.
     _guard: Option<Guard>,
 }
 
-impl<B: Body<Data = Bytes>> Counted<B> {
+impl<B: Body<Data = Bytes>> AccountedBody<B> {
     /// A body for the connection of this account; `made` has what the body holds already.
-    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Hold>>, guard: Option<Guard>) -> Self {
+    pub(super) fn new(body: B, account: &Arc<Account>, made: Option<Arc<Reservation>>, guard: Option<Guard>) -> Self {
         let whole = || body.size_hint().exact().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
         let made = made.or_else(|| Some(Arc::new(account.add(whole()?))));
         Self { body, account: account.clone(), wait: Wait::of(account), made, _guard: guard }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for AccountedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 

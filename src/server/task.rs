@@ -88,7 +88,7 @@ impl<'a, F: Future> Part<'a, F> {
 }
 
 /// What a turn has come to.
-pub(super) enum Turned<T, C> {
+pub(super) enum Step<T, C> {
     /// The connection has ended.
     Over(T),
     /// The chores are done.
@@ -96,12 +96,12 @@ pub(super) enum Turned<T, C> {
 }
 
 /// A connection, and whether it is to be polled.
-pub(super) struct Turns<'a, C> {
+pub(super) struct ConnTask<'a, C> {
     woken: Arc<Woken>,
     connection: Part<'a, C>,
 }
 
-impl<'a, C: Future> Turns<'a, C> {
+impl<'a, C: Future> ConnTask<'a, C> {
     pub(super) fn new(connection: Pin<&'a mut C>) -> Self {
         // The first turn needs no wake.
         let woken = Arc::new(Woken(Mutex::new(State { task: None, is_running: true })));
@@ -115,22 +115,22 @@ impl<'a, C: Future> Turns<'a, C> {
     }
 
     /// Runs until the connection ends or the chores are done.
-    pub(super) async fn run<W: Future>(&mut self, chores: Pin<&mut W>) -> Turned<C::Output, W::Output> {
+    pub(super) async fn run<W: Future>(&mut self, chores: Pin<&mut W>) -> Step<C::Output, W::Output> {
         let mut chores = Part::new(chores, &self.woken);
         poll_fn(|cx| self.turn(cx, &mut chores)).await
     }
 
-    fn turn<W: Future>(&mut self, cx: &Context<'_>, chores: &mut Part<'_, W>) -> Poll<Turned<C::Output, W::Output>> {
+    fn turn<W: Future>(&mut self, cx: &Context<'_>, chores: &mut Part<'_, W>) -> Poll<Step<C::Output, W::Output>> {
         let began = Instant::now();
         for _ in 0..ROUNDS_MAX {
             if !self.look(cx, &chores.bell) {
                 return Poll::Pending;
             }
             if let Poll::Ready(output) = self.connection.poll() {
-                return Poll::Ready(Turned::Over(output));
+                return Poll::Ready(Step::Over(output));
             }
             if let Poll::Ready(output) = chores.poll() {
-                return Poll::Ready(Turned::Chores(output));
+                return Poll::Ready(Step::Chores(output));
             }
             if began.elapsed() >= TURN_MAX {
                 break;

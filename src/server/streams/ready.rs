@@ -13,7 +13,7 @@ const ROOM_MAX: usize = 256;
 
 /// The marks of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Mutex<Marked>);
+pub(crate) struct ReadyQueue(Mutex<Marked>);
 
 #[derive(Debug, Default)]
 struct Marked {
@@ -27,7 +27,7 @@ struct Marked {
     is_told: bool,
 }
 
-impl Marks {
+impl ReadyQueue {
     /// So many bytes of this stream's request were taken.
     pub(super) fn taken(&self, stream: u32, bytes: usize) {
         self.mark(|marked| marked.taken.push((stream, bytes)));
@@ -64,17 +64,17 @@ impl Marks {
     }
 }
 
-/// Marks one stream.
+/// ReadyQueue one stream.
 #[derive(Debug)]
 pub(super) struct Bell {
-    marks: Arc<Marks>,
+    marks: Arc<ReadyQueue>,
     stream: u32,
     is_due: AtomicBool,
 }
 
 impl Bell {
     /// A stream that is not marked.
-    pub(super) fn new(marks: &Arc<Marks>, stream: u32) -> Arc<Self> {
+    pub(super) fn new(marks: &Arc<ReadyQueue>, stream: u32) -> Arc<Self> {
         Arc::new(Self { marks: marks.clone(), stream, is_due: AtomicBool::new(false) })
     }
 

@@ -24,10 +24,10 @@ use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{budget::Account, chunks::Chunks, pulse::Pulse, received::Received, rewind::Rewind, streams::Streams};
+use super::{activity::Activity, budget::Account, chunks::Chunks, request_body::RequestBody, rewind::Rewind, streams::Streams};
 
 /// How both protocols are spoken; the same for all connections.
-pub(super) struct Speech {
+pub(super) struct ProtocolConfig {
     pub(super) http1: http1::Builder,
     pub(super) http2: http2::Limits,
     /// How long an answer over HTTP/2 may stand still.
@@ -122,7 +122,7 @@ pub(super) struct ForHyper<S>(S);
 
 impl<S, Fut, B> Service<Request<Incoming>> for ForHyper<S>
 where
-    S: Fn(Request<Received>) -> Fut,
+    S: Fn(Request<RequestBody>) -> Fut,
     Fut: Future<Output = Result<Response<B>, Infallible>>,
 {
     type Response = Response<B>;
@@ -130,20 +130,20 @@ where
     type Future = Fut;
 
     fn call(&self, request: Request<Incoming>) -> Fut {
-        (self.0)(Received::http1(request))
+        (self.0)(RequestBody::http1(request))
     }
 }
 
 /// One connection.
-pub(super) struct Spoken<'a, IO, S, Fut, B>
+pub(super) struct Protocol<'a, IO, S, Fut, B>
 where
-    S: Fn(Request<Received>) -> Fut,
+    S: Fn(Request<RequestBody>) -> Fut,
     Fut: Future<Output = Result<Response<Answer<B>>, Infallible>>,
     B: Body<Data = Bytes> + Unpin + 'static,
 {
-    speech: &'a Speech,
+    protocols: &'a ProtocolConfig,
     io: Rewind<IO>,
-    pulse: &'a Arc<Pulse>,
+    activity: &'a Arc<Activity>,
     account: &'a Arc<Account>,
     handover: Handover<B>,
     state: State<IO, S, Fut, B>,
@@ -154,7 +154,7 @@ where
 /// Boxed: what is over takes no room.
 enum State<IO, S, Fut, B>
 where
-    S: Fn(Request<Received>) -> Fut,
+    S: Fn(Request<RequestBody>) -> Fut,
     Fut: Future<Output = Result<Response<Answer<B>>, Infallible>>,
     B: Body<Data = Bytes> + Unpin + 'static,
 {
@@ -166,10 +166,10 @@ where
     Over,
 }
 
-impl<'a, IO, S, Fut, B> Spoken<'a, IO, S, Fut, B>
+impl<'a, IO, S, Fut, B> Protocol<'a, IO, S, Fut, B>
 where
     IO: AsyncRead + AsyncWrite + Unpin + 'static,
-    S: Fn(Request<Received>) -> Fut + Unpin,
+    S: Fn(Request<RequestBody>) -> Fut + Unpin,
     Fut: Future<Output = Result<Response<Answer<B>>, Infallible>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -177,14 +177,14 @@ where
     /// Answers the requests of a connection by `service`, which puts watches that [may leave](may_leave) into `handover`. What the client has not read counts in
     /// this account.
     pub(super) fn new(
-        speech: &'a Speech,
+        protocols: &'a ProtocolConfig,
         io: Rewind<IO>,
-        pulse: &'a Arc<Pulse>,
+        activity: &'a Arc<Activity>,
         account: &'a Arc<Account>,
         handover: Handover<B>,
         service: S,
     ) -> Self {
-        Self { speech, io, pulse, account, handover, state: State::Begins(Vec::new(), service), is_last: false }
+        Self { protocols, io, activity, account, handover, state: State::Begins(Vec::new(), service), is_last: false }
     }
 
     /// Takes no more requests. What is being answered goes on.
@@ -205,12 +205,12 @@ where
     }
 
     fn http1(&self, service: S) -> State<IO, S, Fut, B> {
-        State::Http1(Box::new(self.speech.http1.serve_connection(TokioIo::new(self.io.clone()), ForHyper(service))))
+        State::Http1(Box::new(self.protocols.http1.serve_connection(TokioIo::new(self.io.clone()), ForHyper(service))))
     }
 
     fn http2(&self, service: S) -> State<IO, S, Fut, B> {
-        let Speech { http2, answers_stand_max, .. } = self.speech;
-        State::Http2(Box::new(Streams::new(self.io.clone(), self.pulse, self.account, *http2, *answers_stand_max, service)))
+        let ProtocolConfig { http2, answers_stand_max, .. } = self.protocols;
+        State::Http2(Box::new(Streams::new(self.io.clone(), self.activity, self.account, *http2, *answers_stand_max, service)))
     }
 
     /// hyper is let go. What it has read and not looked at is read again.
@@ -244,10 +244,10 @@ where
     }
 }
 
-impl<IO, S, Fut, B> Future for Spoken<'_, IO, S, Fut, B>
+impl<IO, S, Fut, B> Future for Protocol<'_, IO, S, Fut, B>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Fn(Request<Received>) -> Fut + Unpin,
+    S: Fn(Request<RequestBody>) -> Fut + Unpin,
     Fut: Future<Output = Result<Response<Answer<B>>, Infallible>> + Send + 'static,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -266,7 +266,7 @@ where
                         return Poll::Ready(ended.map_err(Into::into));
                     }
                     // What hyper has made is written when nothing waits for the client.
-                    let body = if this.pulse.is_blocked() { None } else { this.handover.lock().take() };
+                    let body = if this.activity.is_blocked() { None } else { this.handover.lock().take() };
                     let Some(body) = body else {
                         this.state = State::Http1(connection);
                         return Poll::Pending;
