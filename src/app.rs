@@ -393,7 +393,7 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>) {
     let began = tokio::time::Instant::now();
     let resources: Vec<_> = resources.load().iter().cloned().collect();
     for resource in resources {
-        while resource.handle.published.wait_until(cache::state::view::Known::is_ready, READY_LOOK).await.is_err() {
+        while resource.handle.published.wait_until(cache::state::snapshot::Known::is_ready, READY_LOOK).await.is_err() {
             tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);

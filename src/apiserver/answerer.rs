@@ -12,7 +12,7 @@ use super::{
     line::RequestLine,
     path::Route,
 };
-use cache::state::view::Known;
+use cache::state::snapshot::Known;
 
 /// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour.
 const LOADING_MAX: Duration = Duration::from_secs(10);

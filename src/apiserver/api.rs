@@ -58,7 +58,7 @@ use auth::access::{Access, Asker, Impersonator, about, directory::Cached};
 use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode, Proof};
 use auth::providers::{Providers, TooMany};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
-use cache::state::view::Fed;
+use cache::state::snapshot::Fed;
 use catalogue::{Catalogue, discovery::version};
 use codec::Blocks;
 use go::duration;

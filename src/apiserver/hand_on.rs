@@ -198,11 +198,11 @@ impl Replica {
         };
         let (key, mut seen) = (Bytes::from(format!("{prefix}{}/{namespace}/{name}", config_maps.served.storage.id)), None);
         loop {
-            let (view, keys) = config_maps.handle.published.next(&mut seen).await;
+            let (snapshot, keys) = config_maps.handle.published.next(&mut seen).await;
             if keys.is_some_and(|keys| !keys.contains(&key)) {
                 continue;
             }
-            let read = view.known_part(&key).map(|object| {
+            let read = snapshot.known_part(&key).map(|object| {
                 let mut json = Vec::new();
                 config_maps.forms.whole().form.object_into(object, &mut json);
                 Trusted::read(&json)

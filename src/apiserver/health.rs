@@ -154,10 +154,10 @@ impl Api {
         for resource in self.resources.load().iter() {
             let (published, id) = (&resource.handle.published, &resource.served.storage.id);
             let known = published.known();
-            let (Some(first), Some(since)) = (known.view.broken.values().next(), published.undecodable_since()) else { continue };
+            let (Some(first), Some(since)) = (known.snapshot.broken.values().next(), published.undecodable_since()) else { continue };
             let mut at = Vec::new();
             timestamp::text_into(since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64), None, &mut at);
-            let (at, count) = (String::from_utf8_lossy(&at), known.view.broken.len());
+            let (at, count) = (String::from_utf8_lossy(&at), known.snapshot.broken.len());
             told.entry(id.clone()).or_insert_with(|| format!("{id} since {at}, {count} of them, the first: {}", first.why));
         }
         (!told.is_empty()).then(|| told.into_values().collect::<Vec<_>>().join("; "))

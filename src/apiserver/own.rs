@@ -8,7 +8,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use super::{api::Api, path::OwnPage, respond::Reply};
-use cache::state::view::Fed;
+use cache::state::snapshot::Fed;
 use registry::ServedResources;
 use telemetry::build::{COMMIT, VERSION};
 
@@ -23,10 +23,10 @@ impl Api {
         for resource in resources.iter() {
             let known = resource.handle.published.known();
             resource.metrics.at_revision(known.revision.0);
-            resource.metrics.set_objects(i64::try_from(known.view.store.len()).unwrap_or(i64::MAX));
-            resource.metrics.indexes.set(i64::try_from(known.view.store.indexes()).unwrap_or(i64::MAX));
-            resource.metrics.history_events.set(i64::try_from(known.view.ring.len()).unwrap_or(i64::MAX));
-            resource.metrics.undecodable.set(i64::try_from(known.view.broken.len()).unwrap_or(i64::MAX));
+            resource.metrics.set_objects(i64::try_from(known.snapshot.store.len()).unwrap_or(i64::MAX));
+            resource.metrics.indexes.set(i64::try_from(known.snapshot.store.indexes()).unwrap_or(i64::MAX));
+            resource.metrics.history_events.set(i64::try_from(known.snapshot.ring.len()).unwrap_or(i64::MAX));
+            resource.metrics.undecodable.set(i64::try_from(known.snapshot.broken.len()).unwrap_or(i64::MAX));
         }
         self.metrics.watch_filters_bytes.set(i64::try_from(self.reader.filters().bytes()).unwrap_or(i64::MAX));
         let fed = self.oldest();

@@ -16,7 +16,7 @@ use super::{
     resource,
     status::Status,
 };
-use cache::state::view::Fed;
+use cache::state::snapshot::Fed;
 use registry::Resource;
 use storage::read::{
     options::ListOptions,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use cache::source::driver::{Driver, SourceConfig};
-use cache::state::view::Fed;
+use cache::state::snapshot::Fed;
 use etcd::Etcd;
 use model::ByResource;
 use registry::FeedEnd;

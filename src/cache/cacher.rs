@@ -1,4 +1,4 @@
-//! The one loop per resource: owns its replica and its dispatcher, and publishes the snapshot that readers hold.
+//! The one loop per resource: owns the state of the resource and its dispatcher, and publishes the snapshot that readers hold.
 //!
 //! `select` awaits and changes nothing; [`State::apply`] changes and does not await: it is what the simulation calls.
 
@@ -22,9 +22,9 @@ use tokio::{
 use crate::dispatch::{Dispatcher, Group, GroupKey, GroupLimits, Wake};
 use crate::state::{
     index::Index,
-    replica::Replica,
+    resource::ResourceState,
     ring::RingLimits,
-    view::{Fed, Published},
+    snapshot::{Fed, Published},
 };
 use codec::{Form, ingest};
 use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
@@ -50,7 +50,7 @@ pub struct Handle {
     pub published: Arc<Published>,
     /// When the cacher began: how long it has not been ready.
     pub since: Instant,
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<Subscribe>,
     ends: Arc<Notify>,
 }
 
@@ -68,11 +68,11 @@ pub struct Inbox {
 pub struct Cacher {
     queue: mpsc::UnboundedReceiver<Feed>,
     queued: Arc<AtomicUsize>,
-    asks: mpsc::Receiver<Ask>,
+    asks: mpsc::Receiver<Subscribe>,
     /// Told when all watches are to end.
     ends: Arc<Notify>,
     /// Where an index comes that was made aside; at most one is in the making.
-    made: (mpsc::Sender<Made>, mpsc::Receiver<Made>),
+    made: (mpsc::Sender<BuiltIndex>, mpsc::Receiver<BuiltIndex>),
     /// What the server does without.
     given_up: sync::watch::Receiver<GivenUp>,
     storage: Arc<Storage>,
@@ -83,20 +83,20 @@ pub struct Cacher {
 
 /// What the loop works on: no channel, no clock.
 pub struct State {
-    replica: Replica,
+    resource: ResourceState,
     dispatcher: Dispatcher,
     published: Arc<Published>,
 }
 
 /// A watcher asks for its group.
-pub struct Ask {
+pub struct Subscribe {
     key: GroupKey,
     form: Arc<Form>,
     answer: oneshot::Sender<(Arc<Group>, Epoch)>,
 }
 
 /// An index of the snapshot of this life at this revision.
-pub struct Made {
+pub struct BuiltIndex {
     index: Index,
     epoch: Epoch,
     revision: Revision,
@@ -107,9 +107,9 @@ pub enum Action {
     /// The feed brought something, in order.
     Fed(Vec<Feed>),
     /// A watcher asks.
-    Asked(Ask),
+    Asked(Subscribe),
     /// An index was made.
-    Made(Made),
+    BuiltIndex(BuiltIndex),
     /// The server does without this from now on.
     GiveUp(GivenUp),
     /// Somebody else answers from now on: all watches end, and their clients come again.
@@ -124,7 +124,7 @@ pub enum Action {
 
 /// What an action came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct ApplyStats {
     /// Events that were applied.
     pub events: usize,
     /// Loads that were taken over.
@@ -185,18 +185,18 @@ pub fn cacher(
 impl Cacher {
     /// Takes what is known of a value for the whole, where more is in it.
     pub fn serve_known_parts(&mut self, yes: bool) {
-        self.state.replica.serve_known_parts(yes);
+        self.state.resource.serve_known_parts(yes);
     }
 
     /// Says in the log when values begin to be such that they cannot be shown, and when that ends.
     fn tell(&self, undecodable: &mut bool) {
-        let view = self.state.published.known().view;
-        let is_so = !view.broken.is_empty();
+        let snapshot = self.state.published.known().snapshot;
+        let is_so = !snapshot.broken.is_empty();
         if is_so == std::mem::replace(undecodable, is_so) {
             return;
         }
-        let (storage, count) = (&*self.storage.id, view.broken.len());
-        match view.broken.values().next() {
+        let (storage, count) = (&*self.storage.id, snapshot.broken.len());
+        match snapshot.broken.values().next() {
             Some(first) => {
                 let key = String::from_utf8_lossy(&first.key);
                 tracing::warn!(resource = storage, count, %key, why = %first.why, "stored values cannot be shown; their resource is not answered from memory");
@@ -235,7 +235,7 @@ impl Cacher {
                 (taken > 0).then_some(Action::Fed(messages))
             }
             Some(ask) = self.asks.recv() => Some(Action::Asked(ask)),
-            Some(made) = self.made.1.recv() => Some(Action::Made(made)),
+            Some(made) = self.made.1.recv() => Some(Action::BuiltIndex(made)),
             Ok(()) = self.given_up.changed() => Some(Action::GiveUp(*self.given_up.borrow_and_update())),
             () = self.ends.notified() => Some(Action::End),
             () = sleep_until(late.unwrap_or(self.started).into()), if late.is_some() => Some(Action::Late),
@@ -247,14 +247,14 @@ impl Cacher {
     /// Has an index made aside, of the newest snapshot, if selectors need one.
     fn index_what_is_due(&self) {
         let Ok(place) = self.made.0.clone().try_reserve_owned() else { return };
-        if !self.state.replica.may_index() {
+        if !self.state.resource.may_index() {
             return;
         }
-        let view = self.state.published.known().view;
-        let Some(due) = self.state.published.index_due(&view.store) else { return };
+        let snapshot = self.state.published.known().snapshot;
+        let Some(due) = self.state.published.index_due(&snapshot.store) else { return };
         tokio::task::spawn_blocking(move || {
-            let index = Index::of(due, &view.store);
-            place.send(Made { index, epoch: view.epoch, revision: view.applied });
+            let index = Index::of(due, &snapshot.store);
+            place.send(BuiltIndex { index, epoch: snapshot.epoch, revision: snapshot.applied });
         });
     }
 }
@@ -291,59 +291,59 @@ fn servable(mut batch: Batch) -> Batch {
 }
 
 impl State {
-    /// An empty replica and dispatcher, and where they publish.
+    /// Returns an empty state and dispatcher, and where they publish.
     #[must_use]
     pub fn new(limits: RingLimits, groups: GroupLimits, fed: Arc<Fed>) -> (Self, Arc<Published>) {
-        let replica = Replica::new(limits);
-        let published = Arc::new(Published::new(replica.view(), fed));
-        (Self { replica, dispatcher: Dispatcher::new(groups), published: published.clone() }, published)
+        let resource = ResourceState::new(limits);
+        let published = Arc::new(Published::new(resource.snapshot(), fed));
+        (Self { resource, dispatcher: Dispatcher::new(groups), published: published.clone() }, published)
     }
 
     /// Does one thing.
-    pub fn apply(&mut self, action: Action, now_ms: u64) -> Done {
+    pub fn apply(&mut self, action: Action, now_ms: u64) -> ApplyStats {
         match action {
             Action::Fed(messages) => self.fed(messages, now_ms),
             Action::Asked(ask) => {
                 let group = self.subscribe(ask.key, ask.form);
                 // A watcher that left while it waited is no error.
-                let _ = ask.answer.send((group, self.replica.epoch()));
-                Done::default()
+                let _ = ask.answer.send((group, self.resource.epoch()));
+                ApplyStats::default()
             }
-            Action::Made(made) => {
-                self.replica.adopt(made.index, made.epoch, made.revision, now_ms);
-                self.published.publish(self.replica.view());
-                Done::default()
+            Action::BuiltIndex(made) => {
+                self.resource.adopt(made.index, made.epoch, made.revision, now_ms);
+                self.published.publish(self.resource.snapshot());
+                ApplyStats::default()
             }
             Action::GiveUp(given_up) => {
-                self.replica.give_up(given_up, now_ms);
+                self.resource.give_up(given_up, now_ms);
                 self.show_less();
-                Done::default()
+                ApplyStats::default()
             }
             Action::End => {
                 self.dispatcher.end_all().now();
-                Done::default()
+                ApplyStats::default()
             }
             Action::Late => {
                 self.dispatcher.late(now_ms).now();
-                Done::default()
+                ApplyStats::default()
             }
             Action::Left => {
                 self.dispatcher.forget_left();
-                Done::default()
+                ApplyStats::default()
             }
             Action::Tick => {
-                self.replica.shrink(now_ms);
-                self.dispatcher.tidy(self.replica.applied(), self.replica.forgotten());
+                self.resource.shrink(now_ms);
+                self.dispatcher.tidy(self.resource.applied(), self.resource.forgotten());
                 self.show_less();
-                Done::default()
+                ApplyStats::default()
             }
         }
     }
 
     /// Publishes the trimmed snapshot, and takes back older snapshots that slow readers hold.
     fn show_less(&self) {
-        self.published.publish(self.replica.view());
-        self.published.take_back(self.replica.forgotten());
+        self.published.publish(self.resource.snapshot());
+        self.published.take_back(self.resource.forgotten());
     }
 
     /// When [`Action::Late`] is to come, if watches wait, by the clock of `now_ms`.
@@ -353,13 +353,13 @@ impl State {
 
     /// The group for a key, as of now.
     pub fn subscribe(&mut self, key: GroupKey, form: Arc<Form>) -> Arc<Group> {
-        self.dispatcher.group(key, form, self.replica.applied())
+        self.dispatcher.group(key, form, self.resource.applied())
     }
 
     /// Applies messages, writes the groups' logs, publishes the snapshot, wakes the members: in this order (guarantee Bookmarkable).
-    fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> Done {
-        let readable = self.replica.applied();
-        let mut done = Done::default();
+    fn fed(&mut self, messages: Vec<Feed>, now_ms: u64) -> ApplyStats {
+        let readable = self.resource.applied();
+        let mut done = ApplyStats::default();
         let mut wakes = Vec::new();
         let mut events = Vec::new();
         for message in messages {
@@ -368,9 +368,9 @@ impl State {
                     events.clear();
                     done.loads += 1;
                     done.broken += broken.len();
-                    self.replica.reset(epoch, revision, ready_at, objects, broken);
+                    self.resource.reset(epoch, revision, ready_at, objects, broken);
                     // Published first: a member that ends looks whether what it has seen still exists.
-                    self.published.publish(self.replica.view());
+                    self.published.publish(self.resource.snapshot());
                     wakes.push(self.dispatcher.end_all());
                 }
                 Feed::Batch(batch) => {
@@ -381,13 +381,13 @@ impl State {
             }
         }
         wakes.push(self.dispatcher.dispatch(&events, readable, now_ms));
-        self.published.publish(self.replica.view());
+        self.published.publish(self.resource.snapshot());
         wakes.into_iter().for_each(Wake::now);
         done
     }
 
     fn batch(&mut self, batch: &Batch, now_ms: u64, events: &mut Vec<Arc<Event>>, wakes: &mut Vec<Wake>) -> usize {
-        let applied = self.replica.apply(batch, now_ms);
+        let applied = self.resource.apply(batch, now_ms);
         let count = applied.events.len();
         if applied.broke {
             events.clear();
@@ -412,7 +412,7 @@ impl Handle {
     pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>, limit: Duration) -> Result<(Arc<Group>, Epoch), NoGroup> {
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            self.asks.send(Ask { key, form, answer }).await.map_err(|_| Gone)?;
+            self.asks.send(Subscribe { key, form, answer }).await.map_err(|_| Gone)?;
             answered.await.map_err(|_| Gone)
         };
         Ok(timeout(limit, asked).await.map_err(|_| NoGroup::Busy)??)

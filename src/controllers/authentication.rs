@@ -51,7 +51,7 @@ async fn keep(controllers: &Controllers) -> Result<(), WriteError> {
         seen: None,
         requester: None,
     };
-    let found = known.view.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
+    let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
     let found: Option<Value> = found.and_then(|found| serde_json::from_slice(&found).ok());
     let data: BTreeMap<String, String> =
         found.as_ref().and_then(|found| serde_json::from_value(found["data"].clone()).ok()).unwrap_or_default();

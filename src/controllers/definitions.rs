@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::sleep_until;
 
 use super::Controllers;
-use cache::state::view::Known;
+use cache::state::snapshot::Known;
 use catalogue::definition::{Names, Step, Taken, next};
 use etcd::RangeRequest;
 use model::Object;
@@ -131,5 +131,5 @@ async fn delete_instances(controllers: &Controllers, group: &str, plural: &str) 
         return Err(WriteError::NotYet(format!("{plural}.{group} is not served, and still has objects")));
     };
     let known = resource.handle.published.known();
-    controllers.writer.delete_each(&resource, known.view.store.scan(b"", b""), &DeleteOptions::default(), None).await
+    controllers.writer.delete_each(&resource, known.snapshot.store.scan(b"", b""), &DeleteOptions::default(), None).await
 }

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::{Controllers, Extension};
-use cache::state::view::Known;
+use cache::state::snapshot::Known;
 use go::yaml::reader;
 use model::Object;
 use registry::Resource;
@@ -216,7 +216,7 @@ async fn follow(controllers: &Controllers, resource: &Arc<Resource>, wanted: Wan
     let mut withdrawn = 0;
     if !wanted.is_partial {
         let known = resource.handle.published.known();
-        let stored: BTreeSet<String> = known.view.store.scan(b"", b"").map(|object| object.name().to_owned()).collect();
+        let stored: BTreeSet<String> = known.snapshot.store.scan(b"", b"").map(|object| object.name().to_owned()).collect();
         for name in stored.iter().filter(|name| !wanted.definitions.contains_key(*name)) {
             withdrawn += usize::from(change(controllers, resource, name, |stored| stored.and_then(withdrawn_from)).await?);
         }
@@ -262,7 +262,7 @@ async fn change(
     loop {
         let place = Place { resource: resource.clone(), namespace: None, name: name.to_owned() };
         let known = resource.handle.published.known();
-        let stored = known.view.store.find(&place.key(&controllers.prefix)).cloned();
+        let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).cloned();
         let before = stored.as_ref().and_then(|object| tree(resource, object));
         let Some(object) = to(before.clone()) else { return Ok(false) };
         let is_new = before.is_none();

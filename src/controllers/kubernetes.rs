@@ -55,7 +55,7 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
         let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
-        let found = known.view.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
+        let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
         let ask = |name: &str| Ask {
             place: place(name),
             part: Part::Main,

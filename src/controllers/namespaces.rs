@@ -34,7 +34,7 @@ async fn make(controllers: &Controllers) -> Result<(), WriteError> {
     let prefix = format!("{}namespaces/", controllers.prefix);
     let known = resource.handle.published.known();
     for name in NAMES {
-        if known.is_ready() && known.view.store.find(format!("{prefix}{name}").as_bytes()).is_some() {
+        if known.is_ready() && known.snapshot.store.find(format!("{prefix}{name}").as_bytes()).is_some() {
             continue;
         }
         let place = Place { resource: resource.clone(), namespace: None, name: String::new() };

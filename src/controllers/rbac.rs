@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Controllers;
 use auth::authz::bootstrap::{Object, Step, objects, reconcile};
 use auth::authz::rbac::GROUP;
-use cache::state::view::Known;
+use cache::state::snapshot::Known;
 use registry::Resource;
 use storage::write::{
     Ask, Part, Syntax,
@@ -60,7 +60,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
         }
         let known = resource.handle.published.known();
         let place = place(&resource, &wanted);
-        let stored = known.view.store.find(&place.key(&controllers.prefix)).and_then(|found| {
+        let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).and_then(|found| {
             let mut json = Vec::new();
             resource.forms.whole().form.object_into(found, &mut json);
             serde_json::from_slice::<Value>(&json).ok()

@@ -34,9 +34,9 @@ use telemetry::{Metrics, ResourceMetrics};
 
 use cache::dispatch::GroupLimits;
 use cache::feed::machine::LoadAt;
-use cache::state::{ring::RingLimits, view::Fed};
+use cache::state::{ring::RingLimits, snapshot::Fed};
 pub use resource::Resource;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub use resource::test_resource;
 
 /// Everything that is served at one moment.
@@ -159,8 +159,8 @@ impl Registry {
         let Some(handle) = self.cachers.get(&Catalogue::definitions().storage.id).map(|(handle, _)| handle.clone()) else { return };
         let mut seen = None;
         loop {
-            let (view, keys) = handle.published.next(&mut seen).await;
-            self.follow(move |definitions| definitions.follow(&view.store, keys)).await;
+            let (snapshot, keys) = handle.published.next(&mut seen).await;
+            self.follow(move |definitions| definitions.follow(&snapshot.store, keys)).await;
         }
     }
 

@@ -25,12 +25,12 @@ pub struct Resource {
 ///
 /// # Panics
 /// There is no such built-in.
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub fn test_resource(group: &str, resource: &str) -> Resource {
     use cache::cacher::cacher;
     use cache::dispatch::GroupLimits;
-    use cache::state::{ring::RingLimits, view::Fed};
+    use cache::state::{ring::RingLimits, snapshot::Fed};
     use catalogue::Catalogue;
     use codec::Form;
     use telemetry::Metrics;

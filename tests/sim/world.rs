@@ -11,7 +11,7 @@ use cache::feed::{
 };
 use cache::state::{
     ring::RingLimits,
-    view::{Fed, Published},
+    snapshot::{Fed, Published},
 };
 use codec::{Form, ingest};
 use model::{
@@ -430,7 +430,7 @@ impl World {
         let cacher = &mut self.cachers[wish.resource];
         let key = GroupKey { form: "v1/configmaps".into(), filter: filter(&wish).into() };
         let group = cacher.state.subscribe(key, self.form.clone());
-        let epoch = cacher.published.known().view.epoch;
+        let epoch = cacher.published.known().snapshot.epoch;
         if self.random.below(3) == 0 {
             // Things happen between the group and the snapshot.
             let many = 1 + self.random.below(3);
@@ -438,7 +438,7 @@ impl World {
         }
         let cacher = &self.cachers[wish.resource];
         let known = cacher.published.known();
-        if known.view.epoch != epoch {
+        if known.snapshot.epoch != epoch {
             return;
         }
         let k = known.revision.0;
@@ -510,10 +510,10 @@ impl World {
             let state = self.line.at(revision).into_iter();
             state.filter(|(key, _)| key.starts_with(&cacher.prefix)).map(|(key, v)| (key, v.revision)).collect()
         };
-        assert_eq!(snapshot(&known.view.store), truth(known.revision.0), "Together, Fresh: the snapshot known at {}", known.revision);
-        let floor = known.view.ring.floor().0;
+        assert_eq!(snapshot(&known.snapshot.store), truth(known.revision.0), "Together, Fresh: the snapshot known at {}", known.revision);
+        let floor = known.snapshot.ring.floor().0;
         let at = floor + self.random.below((known.revision.0 - floor + 1) as usize) as u64;
-        let exact = known.view.exact(Revision(at)).expect("at or above the floor");
+        let exact = known.snapshot.exact(Revision(at)).expect("at or above the floor");
         assert_eq!(snapshot(&exact), truth(at), "the exact snapshot at {at}");
         self.tally.exact += 1;
     }

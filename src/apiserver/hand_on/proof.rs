@@ -18,7 +18,7 @@ use upstream::{Answer, Listed, Manner, Upstream, first_uid, is_of_this_etcd, is_
 
 use super::super::api::Api;
 use super::{Replica, looker};
-use cache::state::view::Known;
+use cache::state::snapshot::Known;
 use catalogue::Conversion;
 use model::{Epoch, ResourceId, Revision, shard::hash};
 use registry::Resource;
@@ -258,7 +258,7 @@ impl Replica {
             let found = join_all(due.iter().map(|resource| self.verdict(&api, &upstream, resource))).await;
             let mut verdicts = Vec::new();
             for (resource, found) in due.into_iter().zip(found) {
-                let (id, epoch) = (resource.served.storage.id.clone(), resource.handle.published.known().view.epoch);
+                let (id, epoch) = (resource.served.storage.id.clone(), resource.handle.published.known().snapshot.epoch);
                 let failures = compared.get(&id).map_or(0, |compared| compared.failures);
                 let (verdict, failures) = match found {
                     Ok(verdict) => (Some(verdict), 0),
@@ -308,13 +308,13 @@ impl Replica {
                 continue;
             }
             let known = resource.handle.published.known();
-            has_new |= !resource.served.custom && known.is_ready() && known.view.broken.is_empty() && !self.is_judged(id);
-            if !known.is_ready() || !known.view.broken.is_empty() {
+            has_new |= !resource.served.custom && known.is_ready() && known.snapshot.broken.is_empty() && !self.is_judged(id);
+            if !known.is_ready() || !known.snapshot.broken.is_empty() {
                 continue;
             }
             let is_due = compared
                 .get(id)
-                .is_none_or(|last| (last.epoch, last.round) != (known.view.epoch, round) || last.at.elapsed() >= last.again);
+                .is_none_or(|last| (last.epoch, last.round) != (known.snapshot.epoch, round) || last.at.elapsed() >= last.again);
             if is_due && due.len() < AT_ONCE {
                 due.push(resource.clone());
             }
@@ -362,7 +362,7 @@ impl Replica {
         let known = namespaces.handle.published.wait_for(before, FRESH_TIME).await;
         let known = known.ok().filter(Known::is_ready).ok_or_else(|| Failed::Now("namespaces are not loaded yet".to_owned()))?;
         let key = format!("{}{NAMESPACE}", storage.key_prefix(api.reader.prefix()));
-        Ok(match known.view.known_part(key.as_bytes()) {
+        Ok(match known.snapshot.known_part(key.as_bytes()) {
             None => Cluster::Anothers(format!(
                 "this etcd has no namespace {NAMESPACE} under {}: it is another one than upstream's, or --etcd-prefix is not upstream's",
                 api.reader.prefix().trim_end_matches('/')
@@ -424,11 +424,11 @@ impl Replica {
         }
         let at = Revision(listed.revision);
         let known = published.wait_for(at, FRESH_TIME).await.map_err(|_| Failed::Now("memory is behind".to_owned()))?;
-        if !known.view.broken.is_empty() {
+        if !known.snapshot.broken.is_empty() {
             // Handed on as it is.
             return Err(Failed::Now("a value cannot be read".to_owned()));
         }
-        let store = known.view.exact(at).ok_or_else(|| Failed::Now("memory has forgotten that revision".to_owned()))?;
+        let store = known.snapshot.exact(at).ok_or_else(|| Failed::Now("memory has forgotten that revision".to_owned()))?;
         let ours = match namespace {
             None => store.len(),
             Some(name) => {

@@ -136,7 +136,7 @@ fn resource(api: &Api, replica: &Replica, (path, line): (&ResourcePath, &Request
     let known = resource.handle.published.known();
     let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
     let standing = match known.is_ready() {
-        _ if is_refused || !known.view.broken.is_empty() => Standing::Unreadable,
+        _ if is_refused || !known.snapshot.broken.is_empty() => Standing::Unreadable,
         true if !replica.proof.holds(resource) => Standing::Incomplete,
         true if !replica.shows(resource, is_table) => Standing::OfAnotherRelease,
         true if is_out_of_reach(api, resource, path, line) => Standing::Behind,

@@ -34,7 +34,7 @@ impl Directory for Cached<'_> {
         let (prefix, storage) = (self.prefix, &resource.served.storage.id);
         let key = if namespace.is_empty() { format!("{prefix}{storage}/{name}") } else { format!("{prefix}{storage}/{namespace}/{name}") };
         let known = resource.handle.published.known();
-        let found = known.view.known_part(key.as_bytes())?;
+        let found = known.snapshot.known_part(key.as_bytes())?;
         let mut json = Vec::new();
         resource.forms.whole().form.object_into(found, &mut json);
         Object::from_json(&json).ok()

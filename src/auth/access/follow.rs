@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::authz::{Affected, Authorizer, node, rbac};
-use cache::state::view::View;
+use cache::state::snapshot::Snapshot;
 use registry::{Resource, ServedResources};
 
 /// An index that is cheap to copy and changed by objects.
@@ -109,18 +109,18 @@ async fn follow_one<I: Index>(
     let (mut seen, mut is_first) = (None, true);
     let mut known = BTreeSet::new();
     loop {
-        let (view, keys) = resource.handle.published.next(&mut seen).await;
+        let (snapshot, keys) = resource.handle.published.next(&mut seen).await;
         // Without knowing what was written, all is looked at, and what was there before too.
         let keys = keys.unwrap_or_else(|| {
-            let whole = view.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()));
-            whole.chain(view.broken.keys().cloned()).chain(known.iter().cloned()).collect()
+            let whole = snapshot.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()));
+            whole.chain(snapshot.broken.keys().cloned()).chain(known.iter().cloned()).collect()
         });
-        changed(update(index, &resource, &view, &keys));
+        changed(update(index, &resource, &snapshot, &keys));
         if std::mem::take(&mut is_first) {
             first();
         }
         for key in keys {
-            if view.known_part(&key).is_some() {
+            if snapshot.known_part(&key).is_some() {
                 known.insert(key)
             } else {
                 known.remove(&key)
@@ -130,7 +130,7 @@ async fn follow_one<I: Index>(
 }
 
 /// Takes these keys into the index, and returns whom that may have taken a right. What is known of an object is judged by, whatever else it has: an API server of our release would do the same.
-fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, view: &View, keys: &BTreeSet<Bytes>) -> Affected {
+fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, snapshot: &Snapshot, keys: &BTreeSet<Bytes>) -> Affected {
     let (form, served) = (&resource.forms.whole().form, &resource.served);
     let (mut json, mut affected) = (Vec::new(), Affected::default());
     // Followers of other resources write the same index.
@@ -139,7 +139,7 @@ fn update<I: Index>(index: &ArcSwap<I>, resource: &Resource, view: &View, keys: 
         for key in keys {
             let (namespace, name) = names(key, &served.storage.id);
             let place = Place { group: &served.group, resource: &served.resource, namespace, name };
-            let Some(object) = view.known_part(key) else {
+            let Some(object) = snapshot.known_part(key) else {
                 index.remove(&place);
                 continue;
             };

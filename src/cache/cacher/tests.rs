@@ -26,7 +26,7 @@ impl Bench {
         bench
     }
 
-    fn hand(&mut self, messages: Vec<Feed>) -> Done {
+    fn hand(&mut self, messages: Vec<Feed>) -> ApplyStats {
         let last = messages.last().map(Feed::revision).expect("something is handed");
         let done = self.state.apply(Action::Fed(messages), 0);
         self.published.handed(last);
@@ -39,7 +39,7 @@ impl Bench {
         let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
         let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
         let group = self.state.subscribe(key, form);
-        Subscription::new(self.published.clone(), &group, self.published.known().view.epoch, Start::After(Revision(seen)))
+        Subscription::new(self.published.clone(), &group, self.published.known().snapshot.epoch, Start::After(Revision(seen)))
     }
 }
 
@@ -77,10 +77,10 @@ fn what_is_applied_is_heard_and_seen() {
     let mut bench = Bench::live();
     let mut watch = bench.watch(10);
     assert_eq!(drain(&mut watch), (0, Step::Pending));
-    assert_eq!(bench.hand(vec![put("a", 11), put("b", 13)]), Done { events: 2, loads: 0, broken: 0 });
+    assert_eq!(bench.hand(vec![put("a", 11), put("b", 13)]), ApplyStats { events: 2, loads: 0, broken: 0 });
     assert_eq!(drain(&mut watch), (2, Step::Pending));
     let known = bench.published.known();
-    assert_eq!((known.revision, known.view.store.len()), (Revision(13), 2));
+    assert_eq!((known.revision, known.snapshot.store.len()), (Revision(13), 2));
     bench.fed.advance(Revision(20));
     assert_eq!(bench.published.known().revision, Revision(20), "nothing of this resource came until 20");
 }
@@ -100,10 +100,10 @@ fn a_large_value_is_made_servable_here() {
     let value = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u"}}"#;
     assert_eq!(bench.hand(vec![batch(11, stored("a", 11, value)), put("b", 12)]).events, 2);
     assert_eq!(drain(&mut watch), (2, Step::Pending));
-    let view = bench.published.known().view;
-    assert_eq!(view.store.find(b"/registry/configmaps/ns/a").map(|object| object.revision), Some(Revision(11)));
+    let snapshot = bench.published.known().snapshot;
+    assert_eq!(snapshot.store.find(b"/registry/configmaps/ns/a").map(|object| object.revision), Some(Revision(11)));
     assert_eq!(bench.hand(vec![batch(13, stored("a", 13, "{"))]).broken, 1);
-    assert_eq!((drain(&mut watch), bench.published.known().view.broken.len()), ((0, Step::Ended), 1));
+    assert_eq!((drain(&mut watch), bench.published.known().snapshot.broken.len()), ((0, Step::Ended), 1));
 }
 
 #[test]
@@ -113,11 +113,11 @@ fn a_reset_ends_what_was_before_it() {
     assert_eq!(drain(&mut watch), (0, Step::Pending));
     bench.hand(vec![put("a", 11)]);
     // Even with a change before it in the same turn: nothing is made up, the watch ends after what it was given.
-    assert_eq!(bench.hand(vec![put("b", 12), reset(2, 15), put("c", 16)]), Done { events: 2, loads: 1, broken: 0 });
+    assert_eq!(bench.hand(vec![put("b", 12), reset(2, 15), put("c", 16)]), ApplyStats { events: 2, loads: 1, broken: 0 });
     assert_eq!(drain(&mut watch), (1, Step::Ended));
     assert_eq!(drain(&mut watch), (0, Step::Ended));
     let known = bench.published.known();
-    assert_eq!((known.view.epoch, known.view.store.len(), known.view.ring.floor()), (Epoch(2), 1, Revision(15)));
+    assert_eq!((known.snapshot.epoch, known.snapshot.store.len(), known.snapshot.ring.floor()), (Epoch(2), 1, Revision(15)));
     assert_eq!(drain(&mut bench.watch(15)), (1, Step::Pending));
     assert_eq!(drain(&mut bench.watch(14)), (0, Step::Expired { seen: Revision(14), floor: Revision(15) }));
 }
@@ -129,9 +129,9 @@ fn a_value_that_cannot_be_shown_ends_the_streams() {
     assert_eq!(drain(&mut watch), (0, Step::Pending));
     bench.hand(vec![broken("a", 11), put("b", 12)]);
     assert_eq!(drain(&mut watch), (0, Step::Ended));
-    assert_eq!(bench.published.known().view.broken.len(), 1);
+    assert_eq!(bench.published.known().snapshot.broken.len(), 1);
     bench.hand(vec![put("a", 13)]);
-    assert!(bench.published.known().view.broken.is_empty());
+    assert!(bench.published.known().snapshot.broken.is_empty());
     assert_eq!(drain(&mut bench.watch(12)), (0, Step::Expired { seen: Revision(12), floor: Revision(13) }), "12 was not shown");
     assert_eq!(drain(&mut bench.watch(13)), (0, Step::Pending));
 }

@@ -9,10 +9,10 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    gather::Gather,
-    group::{Frame, Group, GroupKey, GroupLimits},
-    interest::Interest,
+    coalesce::Coalescer,
+    group::{EncodedEvent, Group, GroupKey, GroupLimits},
     left::Left,
+    match_index::MatchIndex,
 };
 use codec::{Form, Unencodable};
 use model::{Event, Object, Outcome, Revision};
@@ -22,22 +22,22 @@ use wake::Wake;
 #[derive(Default)]
 pub struct Dispatcher {
     groups: HashMap<GroupKey, Arc<Group>>,
-    interest: Interest,
+    interest: MatchIndex,
     limits: GroupLimits,
-    gather: Gather,
+    gather: Coalescer,
     left: Arc<Left>,
     /// Frames of the batch at hand, by group: (group, frames). Kept for its allocation.
-    pending: Vec<(Arc<Group>, Vec<Frame>)>,
+    pending: Vec<(Arc<Group>, Vec<EncodedEvent>)>,
 }
 
 impl Dispatcher {
     /// No groups yet; each one's log will have these limits.
     #[must_use]
     pub fn new(limits: GroupLimits) -> Self {
-        Self { limits, gather: Gather::new(limits.gather), ..Self::default() }
+        Self { limits, gather: Coalescer::new(limits.gather), ..Self::default() }
     }
 
-    /// The group for a key, made when it is new; `applied` is the revision the replica is at.
+    /// The group for a key, made when it is new; `applied` is the revision the resource is at.
     pub fn group(&mut self, key: GroupKey, form: Arc<Form>, applied: Revision) -> Arc<Group> {
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
@@ -59,7 +59,7 @@ impl Dispatcher {
             let pending = &mut self.pending;
             self.interest.candidates(event, |group| {
                 let Some(outcome) = group.key().filter.outcome(event) else { return };
-                let frame = Frame { revision: event.revision, bytes: encoded.bytes(group.form(), outcome, event) };
+                let frame = EncodedEvent { revision: event.revision, bytes: encoded.bytes(group.form(), outcome, event) };
                 let slot = *slots.entry(Arc::as_ptr(group)).or_insert_with(|| {
                     pending.push((group.clone(), Vec::new()));
                     pending.len() - 1
@@ -92,7 +92,7 @@ impl Dispatcher {
         for (_, group) in self.groups.drain() {
             group.end(&mut wake.0);
         }
-        self.interest = Interest::default();
+        self.interest = MatchIndex::default();
         self.gather.forget();
         wake
     }

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{filters::SharedFilter, gather::Pause, left::Left};
+use super::{coalesce::Pause, filters::SharedFilter, left::Left};
 use codec::{Form, Unencodable};
 use model::Revision;
 
@@ -52,14 +52,14 @@ pub struct GroupKey {
 
 /// One event as a group's members get it.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct EncodedEvent {
     /// Revision of the change.
     pub revision: Revision,
     /// The event on the wire, whole, shared by all members and by groups of the same form; or why it has no such encoding.
     pub bytes: Result<Bytes, Unencodable>,
 }
 
-impl Frame {
+impl EncodedEvent {
     fn len(&self) -> usize {
         self.bytes.as_ref().map_or(0, Bytes::len)
     }
@@ -100,7 +100,7 @@ impl Rest {
 }
 
 struct Log {
-    frames: VecDeque<Frame>,
+    frames: VecDeque<EncodedEvent>,
     /// Sequence number of the first frame held. A cursor is a sequence number, not a revision: a revision may be many frames.
     first: u64,
     /// Every matching event above this revision is in `frames`, or was taken by every live member.
@@ -140,7 +140,7 @@ pub enum Taken {
 }
 
 impl Group {
-    /// A group whose log begins after `floor`, the revision the replica is at.
+    /// A group whose log begins after `floor`, the revision the resource is at.
     pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision, limits: GroupLimits, left: Arc<Left>) -> Self {
         let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false, limits };
         Self { key, form, log: Mutex::new(log), rest: Rest::default(), left }
@@ -180,7 +180,7 @@ impl Group {
 
     /// Appends the frames of one batch, after dropping those that nobody needs. `published` is what every reader can already load: only up to there
     /// may the log forget, so that a member with a fresh snapshot can always join.
-    pub(super) fn append(&self, frames: impl Iterator<Item = Frame>, published: Revision) {
+    pub(super) fn append(&self, frames: impl Iterator<Item = EncodedEvent>, published: Revision) {
         let mut log = self.log();
         log.trim(published, Revision::ZERO);
         for frame in frames {
@@ -374,8 +374,12 @@ mod tests {
     }
 
     /// Frames of ten bytes.
-    fn frames(revisions: &[u64]) -> Vec<Frame> {
-        revisions.iter().enumerate().map(|(n, r)| Frame { revision: Revision(*r), bytes: Ok(format!("{r:>7}.{n:>2}").into()) }).collect()
+    fn frames(revisions: &[u64]) -> Vec<EncodedEvent> {
+        revisions
+            .iter()
+            .enumerate()
+            .map(|(n, r)| EncodedEvent { revision: Revision(*r), bytes: Ok(format!("{r:>7}.{n:>2}").into()) })
+            .collect()
     }
 
     fn append(group: &Group, revisions: &[u64], published: u64) {
@@ -538,7 +542,7 @@ mod tests {
         #[test]
         fn members_miss_nothing(steps in prop::collection::vec((0..5_u8, 0..3_usize, 0..40_usize), 1..150)) {
             let group = group(SMALL);
-            let mut all: Vec<Frame> = Vec::new();
+            let mut all: Vec<EncodedEvent> = Vec::new();
             let mut published = 10_u64;
             let mut readers: [Option<Reader>; 3] = [None, None, None];
             for (what, who, size) in steps {
@@ -565,7 +569,7 @@ mod tests {
                     (3, slot) if size == 0 => *slot = None,
                     (_, Some(reader)) => {
                         let (mut out, mut seen) = (Vec::new(), Revision(reader.seen));
-                        let pending: Vec<&Frame> = all.iter().filter(|f| f.revision.0 > reader.seen).collect();
+                        let pending: Vec<&EncodedEvent> = all.iter().filter(|f| f.revision.0 > reader.seen).collect();
                         match reader.seat.take(&mut seen, 1 + size, &mut out, Waker::noop()) {
                             Taken::Some => {
                                 prop_assert!(!out.is_empty() && out.len() <= pending.len());

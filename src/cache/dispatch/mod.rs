@@ -4,19 +4,19 @@
 //! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log, `wake` wakes
 //! them all at once, `left` has those that nobody is in any more, `gather` those a little later who were just woken.
 
+mod coalesce;
 pub mod dispatcher;
 pub mod filters;
-mod gather;
 pub mod group;
-pub mod interest;
 mod left;
+pub mod match_index;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedule;
 pub mod subscription;
 
+pub use coalesce::{GATHER_EACH_US, Pause};
 pub use dispatcher::Dispatcher;
 pub use filters::{Filters, SharedFilter};
-pub use gather::{GATHER_EACH_US, Pause};
 pub use group::{Group, GroupKey, GroupLimits};
 pub use subscription::{Start, Step, Subscription};
 #[cfg(any(test, feature = "testing"))]

@@ -24,9 +24,9 @@ use shuttle::{
 
 use super::{Dispatcher, GroupKey, Start, Step, Subscription};
 use crate::state::{
-    replica::Replica,
+    resource::ResourceState,
     ring::RingLimits,
-    view::{Fed, Published},
+    snapshot::{Fed, Published},
 };
 use codec::Form;
 use model::{Batch, Change, Epoch, Filter, Revision, test_object};
@@ -55,17 +55,17 @@ fn turn() {
     AtomicU64::new(0).load(Ordering::SeqCst);
 }
 
-fn keep(queue: &mpsc::Receiver<Batch>, replica: &mut Replica, dispatcher: &mut Dispatcher, published: &Published, keeping: Keeping) {
+fn keep(queue: &mpsc::Receiver<Batch>, resource: &mut ResourceState, dispatcher: &mut Dispatcher, published: &Published, keeping: Keeping) {
     while let Ok(batch) = queue.recv() {
-        let readable = replica.applied();
-        let events = replica.apply(&batch, 0).events;
+        let readable = resource.applied();
+        let events = resource.apply(&batch, 0).events;
         if keeping == Keeping::PublishedFirst {
-            published.publish(replica.view());
+            published.publish(resource.snapshot());
             turn();
         }
         let wake = dispatcher.dispatch(&events, readable, 0);
         turn();
-        published.publish(replica.view());
+        published.publish(resource.snapshot());
         wake.now();
     }
 }
@@ -109,9 +109,9 @@ fn life(keeping: Keeping, marking: Marking, lies: Option<&Arc<Count>>) {
     let mut rng = thread_rng();
     let ours: Vec<u64> = (2..=LAST).filter(|_| rng.gen_range(0..3) > 0).collect();
     let fed = Arc::new(Fed::default());
-    let mut replica = Replica::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
-    replica.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
-    let published = Arc::new(Published::new(replica.view(), fed.clone()));
+    let mut resource = ResourceState::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
+    resource.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
+    let published = Arc::new(Published::new(resource.snapshot(), fed.clone()));
     published.handed(Revision(1));
     let mut dispatcher = Dispatcher::default();
     let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
@@ -130,7 +130,7 @@ fn life(keeping: Keeping, marking: Marking, lies: Option<&Arc<Count>>) {
     let (queue, incoming) = mpsc::channel();
     let cacher = {
         let published = published.clone();
-        thread::spawn(move || keep(&incoming, &mut replica, &mut dispatcher, &published, keeping))
+        thread::spawn(move || keep(&incoming, &mut resource, &mut dispatcher, &published, keeping))
     };
     for revision in 2..=LAST {
         if ours.contains(&revision) {

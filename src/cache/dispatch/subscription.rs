@@ -20,7 +20,7 @@ use super::{
 use crate::state::{
     Lent,
     learner::Reader,
-    view::{Known, Published},
+    snapshot::{Known, Published},
 };
 use codec::Unencodable;
 use model::{Epoch, Event, Kind, Object, Revision};
@@ -62,7 +62,7 @@ enum State {
 
 /// Objects of the snapshot with a key after `after` are still to be shown; then the annotated bookmark, if one is due.
 struct Initial {
-    view: Arc<Lent>,
+    snapshot: Arc<Lent>,
     prefix: Bytes,
     after: Bytes,
     annotated: bool,
@@ -118,8 +118,8 @@ impl Subscription {
         let (state, seen) = match start {
             Start::Initial { known, prefix, annotated } => {
                 let revision = known.revision;
-                let view = published.lend(known.view, revision);
-                (State::Initial(Box::new(Initial { view, after: Bytes::new(), prefix, annotated, revision })), revision)
+                let snapshot = published.lend(known.snapshot, revision);
+                (State::Initial(Box::new(Initial { snapshot, after: Bytes::new(), prefix, annotated, revision })), revision)
             }
             Start::After(seen) => (State::Catching, seen),
         };
@@ -164,7 +164,7 @@ impl Subscription {
     #[must_use]
     pub fn bookmark_candidate(&self) -> Option<Revision> {
         let known = self.published.known();
-        (known.view.epoch == self.epoch && matches!(self.state, State::Live | State::Catching)).then_some(known.revision)
+        (known.snapshot.epoch == self.epoch && matches!(self.state, State::Live | State::Catching)).then_some(known.revision)
     }
 
     /// Whether a bookmark at `revision` is to be sent now; if so, the next one must be newer. What is known may go back when a resource is
@@ -198,14 +198,14 @@ impl Subscription {
     /// Shows objects of the snapshot. `None`: look at the state again.
     fn initial(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Result<Option<Step>, Unencodable> {
         let State::Initial(initial) = &mut self.state else { return Ok(None) };
-        let Initial { view, prefix, after, annotated, revision } = &mut **initial;
-        let Some(view) = view.view() else { return Ok(Some(self.late())) };
+        let Initial { snapshot, prefix, after, annotated, revision } = &mut **initial;
+        let Some(snapshot) = snapshot.snapshot() else { return Ok(Some(self.late())) };
         let group = self.seat.group();
         let filter = &group.key().filter;
         let (mut written, mut ends, mut last, mut looks, mut looked, mut failed) = (Vec::new(), Vec::new(), None, 0, 0, None);
         // A prefix without a slash at its end is one key: looked up, not scanned for.
-        let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { view.store.find(prefix) };
-        let scanned = if prefix.ends_with(b"/") { Some(view.store.select(filter, prefix, after)) } else { None };
+        let single = if prefix.ends_with(b"/") || !after.is_empty() { None } else { snapshot.store.find(prefix) };
+        let scanned = if prefix.ends_with(b"/") { Some(snapshot.store.select(filter, prefix, after)) } else { None };
         for object in single.into_iter().chain(scanned.into_iter().flatten()) {
             if written.len() >= budget || looks >= STEP_LOOKS {
                 break;
@@ -215,7 +215,7 @@ impl Subscription {
             last = Some(object);
             if filter.matches(object) {
                 if written.is_empty() {
-                    written.reserve(room(object, view.store.len(), budget));
+                    written.reserve(room(object, snapshot.store.len(), budget));
                 }
                 if let Err(why) = group.form().event_into(Kind::Added, object, object.revision, &mut written) {
                     failed = Some(why);
@@ -246,20 +246,20 @@ impl Subscription {
     /// The ring has moved past the snapshot.
     fn late(&mut self) -> Step {
         let known = self.published.known();
-        if known.view.epoch != self.epoch {
+        if known.snapshot.epoch != self.epoch {
             return self.end();
         }
         self.state = State::Ended;
-        Step::Expired { seen: self.seen, floor: known.view.ring.floor() }
+        Step::Expired { seen: self.seen, floor: known.snapshot.ring.floor() }
     }
 
     /// Replays the ring after `seen`; goes live at its end. `None`: look at the state again.
     fn catch_up(&mut self, budget: usize, out: &mut Vec<Bytes>) -> Result<Option<Step>, Unencodable> {
         let known = self.published.known();
-        if known.view.epoch != self.epoch || self.seat.is_ended() {
+        if known.snapshot.epoch != self.epoch || self.seat.is_ended() {
             return Ok(Some(self.end()));
         }
-        let ring = &known.view.ring;
+        let ring = &known.snapshot.ring;
         let Ok(start) = ring.since(self.seen) else {
             self.state = State::Ended;
             return Ok(Some(Step::Expired { seen: self.seen, floor: ring.floor() }));
@@ -282,8 +282,8 @@ impl Subscription {
         if index < ring.len() {
             return Ok(Some(Step::More));
         }
-        self.seen = self.seen.max(known.view.applied);
-        if self.seat.join(known.view.applied) {
+        self.seen = self.seen.max(known.snapshot.applied);
+        if self.seat.join(known.snapshot.applied) {
             self.state = State::Live;
         }
         // Else the log has just forgotten something newer than this snapshot, and so a newer snapshot is there: go round again.
@@ -295,8 +295,8 @@ impl Subscription {
     fn end(&mut self) -> Step {
         self.state = State::Ended;
         let known = self.published.known();
-        let lost = known.view.epoch != self.epoch && self.seen > known.revision && self.seen <= known.lost;
-        if lost { Step::Expired { seen: self.seen, floor: known.view.ring.floor() } } else { Step::Ended }
+        let lost = known.snapshot.epoch != self.epoch && self.seen > known.revision && self.seen <= known.lost;
+        if lost { Step::Expired { seen: self.seen, floor: known.snapshot.ring.floor() } } else { Step::Ended }
     }
 
     /// Encodes an event for this watcher alone, if it is one for it.
@@ -341,12 +341,12 @@ pub fn test_subscription(objects: usize, annotated: bool) -> Subscription {
 #[cfg(any(test, feature = "testing"))]
 pub fn test_subscription_of(objects: Vec<model::Object>, form: codec::Form, annotated: bool) -> Subscription {
     use super::{Dispatcher, GroupKey};
-    use crate::state::{replica::Replica, ring::RingLimits, view::Fed};
+    use crate::state::{resource::ResourceState, ring::RingLimits, snapshot::Fed};
     use model::Filter;
     let last = Revision(objects.len() as u64 + 1);
-    let mut replica = Replica::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 });
-    replica.reset(Epoch(1), last, last, objects.into_iter().map(Arc::new).collect(), Vec::new());
-    let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
+    let mut resource = ResourceState::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 });
+    resource.reset(Epoch(1), last, last, objects.into_iter().map(Arc::new).collect(), Vec::new());
+    let published = Arc::new(Published::new(resource.snapshot(), Arc::new(Fed::default())));
     let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
     let group = Dispatcher::default().group(key, Arc::new(form), last);
     let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
     use crate::{
         dispatch::{Dispatcher, GroupKey},
-        state::{replica::Replica, ring::RingLimits, view::Fed},
+        state::{resource::ResourceState, ring::RingLimits, snapshot::Fed},
     };
     use codec::Form;
     use model::{Batch, Change, Filter, test_object};
@@ -450,9 +450,9 @@ mod tests {
 
     #[test]
     fn an_event_that_cannot_be_encoded_ends_only_watches_of_its_form() {
-        let mut replica = Replica::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
-        replica.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
-        let published = Arc::new(Published::new(replica.view(), Arc::new(Fed::default())));
+        let mut resource = ResourceState::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
+        resource.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
+        let published = Arc::new(Published::new(resource.snapshot(), Arc::new(Fed::default())));
         let mut dispatcher = Dispatcher::default();
         let groups = [("protobuf", protobuf()), ("json", json())].map(|(name, form)| {
             dispatcher.group(GroupKey { form: name.into(), filter: Filter::default().into() }, Arc::new(form), Revision(1))
@@ -461,10 +461,10 @@ mod tests {
         let mut live = groups.each_ref().map(watch);
         assert!(live.iter_mut().all(|watch| last(watch) == (0, Step::Pending)));
         for (revision, object) in [(2, test_object("a", 2)), (3, test_unencodable("b", 3)), (4, test_object("c", 4))] {
-            let events = replica.apply(&Batch { revision: Revision(revision), changes: vec![Change::Put(Arc::new(object))] }, 0).events;
+            let events = resource.apply(&Batch { revision: Revision(revision), changes: vec![Change::Put(Arc::new(object))] }, 0).events;
             dispatcher.dispatch(&events, Revision(revision - 1), 0).now();
         }
-        published.publish(replica.view());
+        published.publish(resource.snapshot());
         // From the log, and from the ring.
         for [in_protobuf, in_json] in [live, groups.each_ref().map(watch)].iter_mut() {
             ends_at_b(last(in_protobuf));

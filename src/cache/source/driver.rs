@@ -21,7 +21,7 @@ use crate::feed::{
     machine::{COMPACT_REV_KEY, Generation, LoadAt, Loaded, Machine, Out},
     ranges::{WATCHED_ALONE, cover},
 };
-use crate::state::view::Fed;
+use crate::state::snapshot::Fed;
 use etcd::{Etcd, EtcdError, Header, RangeRequest, WatchKind, WatchMessage, WatchSender};
 use model::{Included, KeyRange, ResourceId, Revision, Storage};
 use telemetry::Metrics;

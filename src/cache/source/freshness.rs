@@ -4,7 +4,7 @@ use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use crate::state::view::Fed;
+use crate::state::snapshot::Fed;
 use etcd::{Etcd, EtcdError};
 use model::Revision;
 

@@ -1,27 +1,27 @@
 //! Snapshots that slow readers hold and that the resource takes back: an old one keeps no object alive that the ring does not keep anyway.
 //!
-//! What has replaced the objects of a view are events of the ring, which hold both. When the ring forgets an event after the view's revision, a reader that is
-//! still at the view could not go on from it either.
+//! What has replaced the objects of a snapshot are events of the ring, which hold both. When the ring forgets an event after the snapshot's revision, a reader that is
+//! still at the snapshot could not go on from it either.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::view::View;
+use super::snapshot::Snapshot;
 use model::Revision;
 
-/// A view on loan.
+/// A snapshot on loan.
 pub struct Lent {
     revision: Revision,
-    view: Mutex<Option<Arc<View>>>,
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
     number: u64,
     lender: Weak<Lender>,
 }
 
 impl Lent {
-    /// The view, unless it was taken back.
+    /// The snapshot, unless it was taken back.
     #[must_use]
-    pub fn view(&self) -> Option<Arc<View>> {
-        lock(&self.view).clone()
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        lock(&self.snapshot).clone()
     }
 }
 
@@ -45,12 +45,12 @@ struct Loans {
 }
 
 impl Lender {
-    /// Lends a view whose reader goes on from this revision.
-    pub(super) fn lend(self: &Arc<Self>, view: Arc<View>, revision: Revision) -> Arc<Lent> {
+    /// Lends a snapshot whose reader goes on from this revision.
+    pub(super) fn lend(self: &Arc<Self>, snapshot: Arc<Snapshot>, revision: Revision) -> Arc<Lent> {
         let mut loans = lock(&self.0);
         loans.next += 1;
         let number = loans.next;
-        let lent = Arc::new(Lent { revision, view: Mutex::new(Some(view)), number, lender: Arc::downgrade(self) });
+        let lent = Arc::new(Lent { revision, snapshot: Mutex::new(Some(snapshot)), number, lender: Arc::downgrade(self) });
         loans.lent.insert(number, Arc::downgrade(&lent));
         lent
     }
@@ -63,7 +63,7 @@ impl Lender {
             let Some(one) = one.upgrade() else { return false };
             let is_kept = one.revision >= forgotten;
             if !is_kept {
-                *lock(&one.view) = None;
+                *lock(&one.snapshot) = None;
             }
             lent.push(one);
             is_kept
@@ -79,19 +79,19 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{replica::Replica, ring::RingLimits};
+    use crate::state::{resource::ResourceState, ring::RingLimits};
 
     #[test]
     fn what_the_ring_could_not_continue_is_taken_back() {
         let lender = Arc::<Lender>::default();
-        let view = || Arc::new(Replica::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 }).view());
-        let [old, new] = [10, 20].map(|revision| lender.lend(view(), Revision(revision)));
+        let snapshot = || Arc::new(ResourceState::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 }).snapshot());
+        let [old, new] = [10, 20].map(|revision| lender.lend(snapshot(), Revision(revision)));
         // Until something was taken back they stayed.
-        drop(lender.lend(view(), Revision(30)));
+        drop(lender.lend(snapshot(), Revision(30)));
         assert_eq!(lock(&lender.0).lent.len(), 2);
         lender.take_back(Revision(10));
-        assert!(old.view().is_some() && lock(&lender.0).lent.len() == 2);
+        assert!(old.snapshot().is_some() && lock(&lender.0).lent.len() == 2);
         lender.take_back(Revision(11));
-        assert!(old.view().is_none() && new.view().is_some());
+        assert!(old.snapshot().is_none() && new.snapshot().is_some());
     }
 }

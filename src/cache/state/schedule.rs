@@ -1,4 +1,4 @@
-//! The order fed / handed / View, schedule by schedule: a snapshot known at K is the truth at K.
+//! The order fed / handed / Snapshot, schedule by schedule: a snapshot known at K is the truth at K.
 //!
 //! Run by `cargo test --package watchcache-cache --features shuttle --lib schedule`. Shuttle treats every atomic as SeqCst: what is explored is the order of the steps, not
 //! what a weaker ordering would allow (Release on the stores and Acquire on the loads, in program order, is what makes them these steps). The
@@ -22,9 +22,9 @@ use shuttle::{
 };
 
 use super::{
-    replica::Replica,
+    resource::ResourceState,
     ring::RingLimits,
-    view::{Fed, Known, Published},
+    snapshot::{Fed, Known, Published},
 };
 use model::{Batch, Change, Epoch, Feed, Revision, test_object};
 
@@ -166,13 +166,13 @@ fn feed(truth: &Truth, hand: &Hand, fed: &Fed) {
     }
 }
 
-fn keep(queue: &mpsc::Receiver<Feed>, replica: &mut Replica, published: &Published) {
+fn keep(queue: &mpsc::Receiver<Feed>, resource: &mut ResourceState, published: &Published) {
     while let Ok(message) = queue.recv() {
         match message {
-            Feed::Reset { epoch, revision, ready_at, objects, broken } => replica.reset(epoch, revision, ready_at, objects, broken),
-            Feed::Batch(batch) => drop(replica.apply(&batch, 0)),
+            Feed::Reset { epoch, revision, ready_at, objects, broken } => resource.reset(epoch, revision, ready_at, objects, broken),
+            Feed::Batch(batch) => drop(resource.apply(&batch, 0)),
         }
-        published.publish(replica.view());
+        published.publish(resource.snapshot());
     }
 }
 
@@ -180,23 +180,23 @@ fn look(published: &Published, reading: Reading) -> Known {
     let known = published.known();
     let revision = match reading {
         Reading::Right => known.revision,
-        Reading::FedLast if known.revision > known.view.applied => published.fed().revision(),
+        Reading::FedLast if known.revision > known.snapshot.applied => published.fed().revision(),
         Reading::FedLast => known.revision,
-        Reading::NotHanded => known.view.applied.max(published.fed().revision()),
+        Reading::NotHanded => known.snapshot.applied.max(published.fed().revision()),
     };
     Known { revision, ..known }
 }
 
 /// What is wrong with what a reader was told.
 fn lie(truth: &Truth, known: &Known, before: (Epoch, Revision)) -> Option<String> {
-    let at = (known.view.epoch, known.view.applied);
+    let at = (known.snapshot.epoch, known.snapshot.applied);
     if at < before {
         return Some(format!("{at:?} after {before:?}"));
     }
-    if known.view.epoch == Epoch(0) {
+    if known.snapshot.epoch == Epoch(0) {
         return (known.revision > Revision::ZERO).then(|| format!("known at {} before the first load", known.revision));
     }
-    let shown: State = known.view.store.scan(b"/", b"").map(|o| (o.name().to_owned(), o.revision.0)).collect();
+    let shown: State = known.snapshot.store.scan(b"/", b"").map(|o| (o.name().to_owned(), o.revision.0)).collect();
     let want = usize::try_from(known.revision.0).ok().and_then(|at| truth.states.get(at));
     (want != Some(&shown)).then(|| format!("known at {}: {shown:?} is not {want:?}", known.revision))
 }
@@ -205,8 +205,8 @@ fn lie(truth: &Truth, known: &Known, before: (Epoch, Revision)) -> Option<String
 fn life(feeding: Feeding, reading: Reading, lies: Option<&Arc<AtomicU64>>) {
     let truth = Arc::new(Truth::random());
     let fed = Arc::new(Fed::default());
-    let mut replica = Replica::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
-    let published = Arc::new(Published::new(replica.view(), fed.clone()));
+    let mut resource = ResourceState::new(RingLimits { events_max: 100, bytes_max: usize::MAX, window_ms: 0 });
+    let published = Arc::new(Published::new(resource.snapshot(), fed.clone()));
     let (queue, incoming) = mpsc::channel();
     let readers: Vec<_> = (0..2)
         .map(|_| {
@@ -220,14 +220,14 @@ fn life(feeding: Feeding, reading: Reading, lies: Option<&Arc<AtomicU64>>) {
                         (Some(lie), None) => panic!("{lie}"),
                         (None, _) => {}
                     }
-                    before = (known.view.epoch, known.view.applied);
+                    before = (known.snapshot.epoch, known.snapshot.applied);
                 }
             })
         })
         .collect();
     let cacher = {
         let published = published.clone();
-        thread::spawn(move || keep(&incoming, &mut replica, &published))
+        thread::spawn(move || keep(&incoming, &mut resource, &published))
     };
     let hand = Hand { queue, published, feeding };
     feed(&truth, &hand, &fed);

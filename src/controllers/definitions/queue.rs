@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 
-use cache::state::view::{Known, View};
+use cache::state::snapshot::{Known, Snapshot};
 use catalogue::definition::{Names, Taken};
 use model::{Epoch, Object, Revision};
 
@@ -73,25 +73,26 @@ impl Queue {
     /// Takes in what changed since the last snapshot; costs nothing when nothing did.
     pub(super) fn follow(&mut self, known: &Known, now: Instant) {
         if known.is_ready() {
-            self.follow_view(&known.view, now);
+            self.follow_view(&known.snapshot, now);
         }
     }
 
-    fn follow_view(&mut self, view: &View, now: Instant) {
-        let at = (view.epoch, view.applied);
+    fn follow_view(&mut self, snapshot: &Snapshot, now: Instant) {
+        let at = (snapshot.epoch, snapshot.applied);
         if self.at == Some(at) {
             return;
         }
-        let changed = self.at.and_then(|(epoch, seen)| view.changed_since(epoch, seen));
+        let changed = self.at.and_then(|(epoch, seen)| snapshot.changed_since(epoch, seen));
         self.at = Some(at);
         if changed.is_none() {
             // Another etcd may have other names at smaller revisions.
             self.entries.values_mut().for_each(|entry| entry.names_at = Revision::ZERO);
         }
-        let all =
-            || self.entries.keys().cloned().chain(view.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect();
+        let all = || {
+            self.entries.keys().cloned().chain(snapshot.store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect()
+        };
         for key in changed.unwrap_or_else(all) {
-            match view.store.find(&key) {
+            match snapshot.store.find(&key) {
                 Some(object) if self.entries.get(&key).is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) => {}
                 Some(object) => self.written(object),
                 None => self.gone(&key, now),
@@ -213,12 +214,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use cache::state::{replica::Replica, ring::RingLimits};
+    use cache::state::{resource::ResourceState, ring::RingLimits};
     use model::{Batch, Change, test_object};
 
     /// A replica of definitions and the queue that follows it.
     struct Bench {
-        replica: Replica,
+        replica: ResourceState,
         queue: Queue,
         revision: u64,
         now: Instant,
@@ -226,7 +227,7 @@ mod tests {
 
     impl Bench {
         fn new(limits: RingLimits) -> Self {
-            let mut replica = Replica::new(limits);
+            let mut replica = ResourceState::new(limits);
             replica.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
             Self { replica, queue: Queue::default(), revision: 1, now: Instant::now() }
         }
@@ -247,9 +248,9 @@ mod tests {
             self.revision += 1;
             let batch = Batch { revision: Revision(self.revision), changes: vec![change(name, self.revision)] };
             self.replica.apply(&batch, 0);
-            let view = self.replica.view();
-            self.queue.follow_view(&view, self.now);
-            view.store.find(test_object(name, 1).key()).cloned()
+            let snapshot = self.replica.snapshot();
+            self.queue.follow_view(&snapshot, self.now);
+            snapshot.store.find(test_object(name, 1).key()).cloned()
         }
 
         /// Names of what is looked at by now.
@@ -280,7 +281,7 @@ mod tests {
             assert_eq!(bench.due(), [name]);
             bench.queue.done(object.key(), After::Rest, bench.now);
         }
-        bench.queue.follow_view(&bench.replica.view(), bench.now);
+        bench.queue.follow_view(&bench.replica.snapshot(), bench.now);
         assert!(bench.queue.first().is_none() && bench.queue.unread().is_empty(), "nothing is due, ever");
         bench.put("b", "bs");
         assert_eq!(bench.due(), ["b"]);

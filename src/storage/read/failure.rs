@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::plan::Refusal;
 use cache::cacher::Gone;
 use cache::dispatch::filters::NoRoom;
-use cache::state::view::View;
+use cache::state::snapshot::Snapshot;
 use etcd::EtcdError;
 use model::Revision;
 
@@ -82,11 +82,11 @@ impl From<Refusal> for ReadError {
 
 impl ReadError {
     /// What must be said of a snapshot with undecodable values, if it has any.
-    pub(super) fn undecodable(view: &View) -> Result<(), Self> {
-        match view.broken.values().next() {
+    pub(super) fn undecodable(snapshot: &Snapshot) -> Result<(), Self> {
+        match snapshot.broken.values().next() {
             None => Ok(()),
             Some(first) => Err(Self::Undecodable {
-                count: view.broken.len(),
+                count: snapshot.broken.len(),
                 key: String::from_utf8_lossy(&first.key).into_owned(),
                 why: first.why.clone(),
             }),

@@ -6,7 +6,7 @@ use super::{
     serve::Reader,
     target::Target,
 };
-use cache::state::view::Known;
+use cache::state::snapshot::Known;
 
 impl Reader {
     /// Returns whether a LIST asks etcd, or waits for what memory does not have yet. One that is refused needs nothing.
@@ -18,7 +18,7 @@ impl Reader {
             Ok(Source::Consistent { .. } | Source::Etcd(_)) => true,
             Ok(Source::Cache { at_least, .. }) => at_least.is_some_and(|revision| revision > known.revision),
             Ok(Source::Snapshot { at, .. }) => {
-                at > known.revision || at < known.view.ring.floor() || at < target.resource.handle.published.fed().compacted()
+                at > known.revision || at < known.snapshot.ring.floor() || at < target.resource.handle.published.fed().compacted()
             }
             Err(_) => false,
         }

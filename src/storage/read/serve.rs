@@ -16,7 +16,7 @@ use super::{
 };
 use cache::cacher::NoGroup;
 use cache::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
-use cache::state::{Place, store::Store, view::Known};
+use cache::state::{Place, snapshot::Known, store::Store};
 use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
 use etcd::{Etcd, EtcdError, RangeRequest};
 use fair::Turns;
@@ -142,7 +142,7 @@ impl Reader {
             Source::Etcd(read) => return Box::pin(self.list_etcd(target, start, read)).await,
             Source::Consistent { limit, late } => match self.wait(target, Wait::Consistent, known).await {
                 Ok(known) => {
-                    metrics.consistent_read(known.view.broken.is_empty(), false);
+                    metrics.consistent_read(known.snapshot.broken.is_empty(), false);
                     (known, limit, None)
                 }
                 Err(ReadError::TooLarge { .. }) => {
@@ -158,9 +158,9 @@ impl Reader {
             }
             Source::Snapshot { at, limit, gone } => (self.wait(target, Wait::AtLeast(at), known).await?, limit, Some((at, gone))),
         };
-        ReadError::undecodable(&known.view)?;
+        ReadError::undecodable(&known.snapshot)?;
         let (store, revision) = match exact {
-            None => (known.view.store.clone(), known.revision),
+            None => (known.snapshot.store.clone(), known.revision),
             Some((at, gone)) => match target.snapshot(&known, at) {
                 Some(store) => (store, at),
                 None => return Box::pin(self.list_etcd(target, start, gone)).await,
@@ -168,25 +168,25 @@ impl Reader {
         };
         let is_whole = (start, limit, &target.key) == (None, None, &None);
         // Since the last change everything is as it was at that.
-        let run_name = kept.filter(|_| is_whole).map(|_| target.run_name(known.view.epoch, revision.min(known.view.applied)));
+        let run_name = kept.filter(|_| is_whole).map(|_| target.run_name(known.snapshot.epoch, revision.min(known.snapshot.applied)));
         let run = kept.zip(run_name).and_then(|(kept, name)| kept.run(name));
         let page = match &run {
             Some(run) => {
                 metrics.cache_list_returned.inc_by(run.objects() as u64);
                 Page::default()
             }
-            None => target.page((known.view.epoch, revision), &store, start, limit).await,
+            None => target.page((known.snapshot.epoch, revision), &store, start, limit).await,
         };
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
-        Ok(List { epoch: Some(known.view.epoch), run_name, run, ..target.envelope(page, revision, true) })
+        Ok(List { epoch: Some(known.snapshot.epoch), run_name, run, ..target.envelope(page, revision, true) })
     }
 
     /// About how many bytes a list holds until it is sent: pointers to objects of the cache, or copies of objects that etcd answers with.
     #[must_use]
     pub fn list_bytes(&self, target: &Target, options: &ListOptions) -> usize {
         let known = target.known();
-        let store = &known.view.store;
+        let store = &known.snapshot.store;
         let count = usize::try_from(options.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX).min(store.len());
         let plan = ListAsk::read(options, target.scope()).and_then(|ask| plan::list(&ask, &self.state(target, &known)));
         match plan {
@@ -211,14 +211,14 @@ impl Reader {
         match plan::get(resource_version, &self.state(target, &known)).map_err(|r| target.refused(r))? {
             GetPlan::Cache { wait } => {
                 let known = self.wait(target, wait, known).await?;
-                if let Some(broken) = known.view.broken.get(key) {
+                if let Some(broken) = known.snapshot.broken.get(key) {
                     return Err(ReadError::Undecodable {
                         count: 1,
                         key: String::from_utf8_lossy(key).into_owned(),
                         why: broken.why.clone(),
                     });
                 }
-                known.view.store.find(key).cloned().ok_or_else(|| target.not_found())
+                known.snapshot.store.find(key).cloned().ok_or_else(|| target.not_found())
             }
             GetPlan::Etcd { at_least } => Box::pin(self.get_etcd(target, key, at_least)).await,
         }
@@ -238,10 +238,10 @@ impl Reader {
     ) -> Result<Watching, ReadError> {
         let known = target.known();
         let plan = plan::watch(options, &self.state(target, &known)).map_err(|r| target.refused(r))?;
-        ReadError::undecodable(&known.view)?;
+        ReadError::undecodable(&known.snapshot)?;
         let (wait, start, annotated) = match plan {
             WatchPlan::Lost(asked) => {
-                return Ok(Watching::Failed(ReadError::WatchExpired { asked, floor: known.view.ring.floor() }));
+                return Ok(Watching::Failed(ReadError::WatchExpired { asked, floor: known.snapshot.ring.floor() }));
             }
             WatchPlan::Error(message) => return Ok(Watching::Failed(ReadError::InStream(message.to_owned()))),
             WatchPlan::Stream { wait, start, annotated } => (wait, start, annotated),
@@ -271,8 +271,8 @@ impl Reader {
             Err(NoGroup::Busy) => return Err(target.refused(plan::Refusal::TooManyRequests)),
         };
         let known = target.known();
-        ReadError::undecodable(&known.view)?;
-        if known.view.epoch != epoch || !known.is_ready() {
+        ReadError::undecodable(&known.snapshot)?;
+        if known.snapshot.epoch != epoch || !known.is_ready() {
             // Loaded anew in between: the client asks again, as it does when it comes too early.
             return Err(target.refused(plan::Refusal::TooManyRequests));
         }
@@ -350,7 +350,7 @@ impl Target {
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
         let known = self.known();
-        self.key.as_ref().and_then(|key| known.view.store.find(key)).map_or(0, |object| object.tail().len())
+        self.key.as_ref().and_then(|key| known.snapshot.store.find(key)).map_or(0, |object| object.tail().len())
     }
 
     fn known(&self) -> Known {
@@ -378,7 +378,7 @@ impl Target {
         if at < self.resource.handle.published.fed().compacted() {
             return None;
         }
-        known.view.exact(at)
+        known.snapshot.exact(at)
     }
 
     async fn page(&self, at: (Epoch, Revision), store: &Store, start: Option<&str>, limit: Option<u64>) -> Page {

@@ -82,7 +82,7 @@ impl Writer {
     /// The same as it is shown.
     pub(super) fn known(&self, place: &Place) -> Option<Arc<Object>> {
         let known = place.resource.handle.published.known();
-        known.is_ready().then(|| known.view.store.find(&place.key(&self.prefix)).cloned()).flatten()
+        known.is_ready().then(|| known.snapshot.store.find(&place.key(&self.prefix)).cloned()).flatten()
     }
 
     /// Lets a request in that changes the object which is there, with a body of so many bytes. A tree of the object takes what a tree of a body takes.

@@ -8,8 +8,8 @@ use imbl::{OrdMap, Vector};
 use super::{
     index::Index,
     ring::{Ring, RingLimits},
+    snapshot::Snapshot,
     store::Store,
-    view::View,
 };
 use model::{Batch, Broken, Change, Epoch, Event, GivenUp, Object, Revision};
 
@@ -18,7 +18,7 @@ use model::{Batch, Broken, Change, Epoch, Event, GivenUp, Object, Revision};
 pub const ROOT_EVERY: usize = 256;
 
 /// The state of one resource at one revision.
-pub struct Replica {
+pub struct ResourceState {
     epoch: Epoch,
     applied: Revision,
     ready_at: Revision,
@@ -41,7 +41,7 @@ pub struct Applied {
     pub broke: bool,
 }
 
-impl Replica {
+impl ResourceState {
     /// Knows nothing yet: epoch 0, not ready.
     #[must_use]
     pub fn new(limits: RingLimits) -> Self {
@@ -172,8 +172,8 @@ impl Replica {
 
     /// An immutable snapshot of now. Costs a few reference counts.
     #[must_use]
-    pub fn view(&self) -> View {
-        View {
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
             epoch: self.epoch,
             applied: self.applied,
             ready_at: self.ready_at,
@@ -190,7 +190,7 @@ impl Replica {
         self.applied
     }
 
-    /// The life this replica is in.
+    /// The life this resource is in.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -252,10 +252,10 @@ mod tests {
 
     const LIMITS: RingLimits = RingLimits { events_max: 700, bytes_max: usize::MAX, window_ms: 0 };
 
-    fn replica_at(revision: u64) -> Replica {
-        let mut replica = Replica::new(LIMITS);
-        replica.reset(Epoch(1), Revision(revision), Revision(revision), Vec::new(), Vec::new());
-        replica
+    fn replica_at(revision: u64) -> ResourceState {
+        let mut resource = ResourceState::new(LIMITS);
+        resource.reset(Epoch(1), Revision(revision), Revision(revision), Vec::new(), Vec::new());
+        resource
     }
 
     fn put(name: &str, revision: u64) -> Batch {
@@ -268,27 +268,27 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_dropped_and_not_kept_again() {
-        let mut replica = replica_at(1);
-        (2..=600).for_each(|revision| drop(replica.apply(&put(&format!("o{}", revision % 7), revision), revision)));
+        let mut resource = replica_at(1);
+        (2..=600).for_each(|revision| drop(resource.apply(&put(&format!("o{}", revision % 7), revision), revision)));
         let message = Bytes::from_static(b"message");
-        let keeps = |replica: &Replica| {
-            let view = replica.view();
-            let objects = view.store.scan(b"", b"").chain(view.ring.at(0).and_then(|event| event.old.as_ref()));
+        let keeps = |resource: &ResourceState| {
+            let snapshot = resource.snapshot();
+            let objects = snapshot.store.scan(b"", b"").chain(snapshot.ring.at(0).and_then(|event| event.old.as_ref()));
             objects.inspect(|object| object.keep_message(&message)).filter(|object| object.message().is_some()).count()
         };
-        assert_eq!((keeps(&replica), replica.view().roots.len(), replica.view().ring.len()), (7, 2, 599));
-        replica.give_up(GivenUp::Messages, 600);
-        assert_eq!((keeps(&replica), replica.view().roots.len()), (0, 2));
-        replica.apply(&put("new", 601), 601);
-        assert_eq!(keeps(&replica), 0);
-        replica.give_up(GivenUp::Snapshots, 601);
-        (602..=1_200).for_each(|revision| drop(replica.apply(&put("new", revision), revision)));
-        assert_eq!((replica.may_index(), replica.view().roots.len(), replica.view().ring.len()), (false, 0, 700));
-        replica.give_up(GivenUp::OldHistory, 1_200);
-        assert_eq!(replica.view().ring.len(), 700 / 4);
-        replica.give_up(GivenUp::Nothing, 1_200);
-        (1_201..=1_900).for_each(|revision| drop(replica.apply(&put("new", revision), revision)));
-        assert_eq!((replica.may_index(), keeps(&replica), replica.view().ring.len()), (true, 9, 700));
+        assert_eq!((keeps(&resource), resource.snapshot().roots.len(), resource.snapshot().ring.len()), (7, 2, 599));
+        resource.give_up(GivenUp::Messages, 600);
+        assert_eq!((keeps(&resource), resource.snapshot().roots.len()), (0, 2));
+        resource.apply(&put("new", 601), 601);
+        assert_eq!(keeps(&resource), 0);
+        resource.give_up(GivenUp::Snapshots, 601);
+        (602..=1_200).for_each(|revision| drop(resource.apply(&put("new", revision), revision)));
+        assert_eq!((resource.may_index(), resource.snapshot().roots.len(), resource.snapshot().ring.len()), (false, 0, 700));
+        resource.give_up(GivenUp::OldHistory, 1_200);
+        assert_eq!(resource.snapshot().ring.len(), 700 / 4);
+        resource.give_up(GivenUp::Nothing, 1_200);
+        (1_201..=1_900).for_each(|revision| drop(resource.apply(&put("new", revision), revision)));
+        assert_eq!((resource.may_index(), keeps(&resource), resource.snapshot().ring.len()), (true, 9, 700));
     }
 
     fn partly(name: &str, revision: u64) -> Broken {
@@ -297,63 +297,70 @@ mod tests {
         Broken { key, revision: Revision(revision), why: "#8".into(), known_part: Some(object) }
     }
 
-    fn keys_since(replica: &Replica, seen: u64) -> Option<Vec<Bytes>> {
-        replica.view().changed_since(Epoch(1), Revision(seen)).map(|keys| keys.into_iter().collect())
+    fn keys_since(resource: &ResourceState, seen: u64) -> Option<Vec<Bytes>> {
+        resource.snapshot().changed_since(Epoch(1), Revision(seen)).map(|keys| keys.into_iter().collect())
     }
 
     /// Nobody is shown what is known of an object that is not whole, but who judges by it finds it, and finds out what was written without looking at all.
     #[test]
     fn the_known_part_of_a_value_is_judged_by_and_not_shown() {
-        let mut replica = replica_at(1);
-        replica.apply(&put("a", 2), 0);
-        let broke = |replica: &mut Replica, name, revision| {
-            replica.apply(&Batch { revision: Revision(revision), changes: vec![Change::Broken(partly(name, revision))] }, 0)
+        let mut resource = replica_at(1);
+        resource.apply(&put("a", 2), 0);
+        let broke = |resource: &mut ResourceState, name, revision| {
+            resource.apply(&Batch { revision: Revision(revision), changes: vec![Change::Broken(partly(name, revision))] }, 0)
         };
         let (a, b) = (test_object("a", 1), test_object("b", 1));
-        assert!(broke(&mut replica, "a", 3).broke);
-        let view = replica.view();
-        assert_eq!((view.broken.len(), view.store.len(), view.ring.floor()), (1, 0, Revision(3)), "it is not shown, and nothing resumes");
-        assert_eq!(view.known_part(a.key()).map(|object| object.revision), Some(Revision(3)));
-        let applied = broke(&mut replica, "b", 4);
-        assert!(applied.broke && applied.events.is_empty());
-        assert!(replica.apply(&put("c", 5), 0).events.is_empty(), "nobody watches while one of them is not whole");
-        assert_eq!(keys_since(&replica, 3).map(|keys| keys.len()), Some(2), "what is written meanwhile is known");
-        replica.apply(&Batch { revision: Revision(6), changes: vec![Change::Delete(Bytes::copy_from_slice(b.key()))] }, 0);
-        assert!(replica.view().known_part(b.key()).is_none());
-        assert_eq!(keys_since(&replica, 5).map(|keys| keys.len()), Some(1));
-        replica.apply(&put("a", 7), 0);
-        let view = replica.view();
+        assert!(broke(&mut resource, "a", 3).broke);
+        let snapshot = resource.snapshot();
         assert_eq!(
-            (view.broken.len(), view.store.len(), view.ring.floor()),
+            (snapshot.broken.len(), snapshot.store.len(), snapshot.ring.floor()),
+            (1, 0, Revision(3)),
+            "it is not shown, and nothing resumes"
+        );
+        assert_eq!(snapshot.known_part(a.key()).map(|object| object.revision), Some(Revision(3)));
+        let applied = broke(&mut resource, "b", 4);
+        assert!(applied.broke && applied.events.is_empty());
+        assert!(resource.apply(&put("c", 5), 0).events.is_empty(), "nobody watches while one of them is not whole");
+        assert_eq!(keys_since(&resource, 3).map(|keys| keys.len()), Some(2), "what is written meanwhile is known");
+        resource.apply(&Batch { revision: Revision(6), changes: vec![Change::Delete(Bytes::copy_from_slice(b.key()))] }, 0);
+        assert!(resource.snapshot().known_part(b.key()).is_none());
+        assert_eq!(keys_since(&resource, 5).map(|keys| keys.len()), Some(1));
+        resource.apply(&put("a", 7), 0);
+        let snapshot = resource.snapshot();
+        assert_eq!(
+            (snapshot.broken.len(), snapshot.store.len(), snapshot.ring.floor()),
             (0, 2, Revision(7)),
             "whole again, and nothing resumes across"
         );
-        assert_eq!(keys_since(&replica, 6), None);
+        assert_eq!(keys_since(&resource, 6), None);
     }
 
     #[test]
     fn the_known_part_is_shown_to_who_wants_it_so() {
-        let mut replica = Replica::new(LIMITS);
-        replica.serve_known_parts(true);
-        replica.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), vec![partly("a", 1)]);
-        let applied = replica.apply(&Batch { revision: Revision(2), changes: vec![Change::Broken(partly("b", 2))] }, 0);
+        let mut resource = ResourceState::new(LIMITS);
+        resource.serve_known_parts(true);
+        resource.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), vec![partly("a", 1)]);
+        let applied = resource.apply(&Batch { revision: Revision(2), changes: vec![Change::Broken(partly("b", 2))] }, 0);
         assert_eq!((applied.broke, applied.events.len()), (false, 1));
-        assert_eq!((replica.view().broken.len(), replica.view().store.len(), replica.view().ring.floor()), (0, 2, Revision(1)));
+        assert_eq!(
+            (resource.snapshot().broken.len(), resource.snapshot().store.len(), resource.snapshot().ring.floor()),
+            (0, 2, Revision(1))
+        );
     }
 
     #[test]
     fn an_undecodable_value_hides_and_comes_back() {
-        let mut replica = replica_at(1);
-        replica.apply(&put("a", 2), 0);
+        let mut resource = replica_at(1);
+        resource.apply(&put("a", 2), 0);
         let key = Bytes::from_static(b"/registry/configmaps/ns/a");
         let broken = Broken { key: key.clone(), revision: Revision(3), why: "x".into(), known_part: None };
-        let applied = replica.apply(&Batch { revision: Revision(3), changes: vec![Change::Broken(broken)] }, 0);
+        let applied = resource.apply(&Batch { revision: Revision(3), changes: vec![Change::Broken(broken)] }, 0);
         assert!(applied.broke && applied.events.is_empty());
-        let view = replica.view();
-        assert_eq!((view.broken.len(), view.store.len(), view.ring.floor()), (1, 0, Revision(3)));
-        let applied = replica.apply(&Batch { revision: Revision(4), changes: vec![Change::Delete(key)] }, 0);
+        let snapshot = resource.snapshot();
+        assert_eq!((snapshot.broken.len(), snapshot.store.len(), snapshot.ring.floor()), (1, 0, Revision(3)));
+        let applied = resource.apply(&Batch { revision: Revision(4), changes: vec![Change::Delete(key)] }, 0);
         assert!(!applied.broke && applied.events.is_empty());
-        assert_eq!((replica.view().broken.len(), replica.view().ring.floor()), (0, Revision(4)));
+        assert_eq!((resource.snapshot().broken.len(), resource.snapshot().ring.floor()), (0, Revision(4)));
     }
 
     proptest! {
@@ -363,13 +370,13 @@ mod tests {
         fn exact_revisions_are_the_past(
             steps in prop::collection::vec((0..20_u8, any::<bool>(), 0..3_u64, prop::option::weighted(0.01, given_up())), 1..1500),
         ) {
-            let mut replica = replica_at(10);
+            let mut resource = replica_at(10);
             let mut truth = BTreeMap::from([(10, BTreeMap::<String, u64>::new())]);
             let mut now = BTreeMap::new();
             let mut revision = 10;
             for (who, delete, skip, given_up) in steps {
                 if let Some(given_up) = given_up {
-                    replica.give_up(given_up, revision);
+                    resource.give_up(given_up, revision);
                 }
                 revision += 1 + skip;
                 let name = format!("o{who}");
@@ -379,19 +386,19 @@ mod tests {
                     now.insert(name.clone(), revision);
                     Change::Put(Arc::new(test_object(&name, revision)))
                 };
-                replica.apply(&Batch { revision: Revision(revision), changes: vec![change] }, revision);
+                resource.apply(&Batch { revision: Revision(revision), changes: vec![change] }, revision);
                 truth.insert(revision, now.clone());
             }
-            let view = replica.view();
+            let snapshot = resource.snapshot();
             for at in 10..=revision {
                 let want = truth.range(..=at).next_back().map(|(_, state)| state.clone()).expect("10 is there");
-                match view.exact(Revision(at)) {
+                match snapshot.exact(Revision(at)) {
                     Some(store) => {
                         let got: BTreeMap<String, u64> = store.scan(b"/", b"").map(|o| (o.name().to_owned(), o.revision.0)).collect();
-                        prop_assert!(Revision(at) >= view.ring.floor());
+                        prop_assert!(Revision(at) >= snapshot.ring.floor());
                         prop_assert_eq!(got, want);
                     }
-                    None => prop_assert!(Revision(at) < view.ring.floor()),
+                    None => prop_assert!(Revision(at) < snapshot.ring.floor()),
                 }
             }
         }

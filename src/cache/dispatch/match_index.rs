@@ -20,14 +20,14 @@ enum Place {
 
 /// The index of a resource's groups.
 #[derive(Default)]
-pub struct Interest {
+pub struct MatchIndex {
     groups: HashMap<Place, Vec<Arc<Group>>>,
     /// Fields and label keys that some group is filed under: only these are looked up.
     fields: HashMap<Field, usize>,
     labels: HashMap<Box<str>, usize>,
 }
 
-impl Interest {
+impl MatchIndex {
     /// Files a group.
     pub fn add(&mut self, group: &Arc<Group>) {
         let place = most_selective(&group.key().filter);
@@ -229,7 +229,7 @@ mod tests {
             stay in prop::collection::vec(any::<bool>(), 24),
         ) {
             let groups: Vec<Arc<Group>> = filters.into_iter().map(group).collect();
-            let mut interest = Interest::default();
+            let mut interest = MatchIndex::default();
             groups.iter().for_each(|group| interest.add(group));
             let (staying, leaving): (Vec<_>, Vec<_>) = groups.iter().zip(&stay).partition(|(_, stay)| **stay);
             for round in [&groups.iter().collect::<Vec<_>>(), &staying.iter().map(|(g, _)| *g).collect()] {
@@ -259,7 +259,7 @@ mod tests {
             let requirement = LabelRequirement { key: "app".into(), op: LabelOp::In(vec![value.into()]) };
             group(Filter { labels: LabelMatcher::new(&LabelSelector { requirements: vec![requirement] }), ..Filter::default() })
         };
-        let mut interest = Interest::default();
+        let mut interest = MatchIndex::default();
         (0..1_000).for_each(|n| interest.add(&asking(format!("app-{n}"))));
         let object = model::test_object_with("a", 2, &[("app", "app-7")], &[]);
         let mut found = 0;

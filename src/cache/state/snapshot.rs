@@ -30,7 +30,7 @@ use super::{
 use model::{Broken, Epoch, Filter, Object, Revision};
 
 /// One resource at one revision; store, ring and head agree (guarantee Together).
-pub struct View {
+pub struct Snapshot {
     /// Which life of the resource this is.
     pub epoch: Epoch,
     /// Revision of the last change in it.
@@ -46,7 +46,7 @@ pub struct View {
     pub broken: OrdMap<Bytes, Arc<Broken>>,
 }
 
-impl View {
+impl Snapshot {
     /// What is known of the object with this key, be it the whole or not: for this server's own judgement, not to be shown.
     #[must_use]
     pub fn known_part(&self, key: &[u8]) -> Option<&Arc<Object>> {
@@ -56,7 +56,7 @@ impl View {
     /// The store as it was at `revision`, or `None` when the ring does not reach back so far. Above `applied` it is the current one: the caller
     /// has made sure that `revision` is known.
     ///
-    /// Undoes at most [`ROOT_EVERY`](super::replica::ROOT_EVERY) events and the rest of one revision.
+    /// Undoes at most [`ROOT_EVERY`](super::resource::ROOT_EVERY) events and the rest of one revision.
     #[must_use]
     pub fn exact(&self, revision: Revision) -> Option<Store> {
         if revision < self.ring.floor() {
@@ -204,7 +204,7 @@ const WITHHELD: u64 = u64::MAX;
 
 /// The place where a cacher publishes and readers look. One per resource.
 pub struct Published {
-    view: ArcSwap<View>,
+    snapshot: ArcSwap<Snapshot>,
     handed: AtomicU64,
     /// Snapshots of an earlier epoch are of an etcd that is no more.
     void_before: AtomicU64,
@@ -221,7 +221,7 @@ pub struct Published {
 #[derive(Clone)]
 pub struct Known {
     /// The snapshot.
-    pub view: Arc<View>,
+    pub snapshot: Arc<Snapshot>,
     /// K: everything up to here is in it.
     pub revision: Revision,
     /// Revisions above K up to here belong to an etcd that was then restored from a backup.
@@ -232,27 +232,27 @@ impl Known {
     /// Whether it may be served: loaded, and caught up with what etcd had when the load began.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.revision >= self.view.ready_at
+        self.revision >= self.snapshot.ready_at
     }
 
     /// What is there if it is not what was seen before, with the keys that were written since, if that is known. `seen` is then this snapshot.
-    fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Arc<View>, Option<BTreeSet<Bytes>>)> {
-        let now = (self.view.epoch, self.view.applied);
+    fn written_since(&self, seen: &mut Option<(Epoch, Revision)>) -> Option<(Arc<Snapshot>, Option<BTreeSet<Bytes>>)> {
+        let now = (self.snapshot.epoch, self.snapshot.applied);
         if *seen == Some(now) {
             return None;
         }
         let before = seen.replace(now);
-        let keys = before.and_then(|(epoch, revision)| self.view.changed_since(epoch, revision));
-        Some((self.view.clone(), keys))
+        let keys = before.and_then(|(epoch, revision)| self.snapshot.changed_since(epoch, revision));
+        Some((self.snapshot.clone(), keys))
     }
 }
 
 impl Published {
     /// Nothing is known yet.
     #[must_use]
-    pub fn new(view: View, fed: Arc<Fed>) -> Self {
+    pub fn new(snapshot: Snapshot, fed: Arc<Fed>) -> Self {
         Self {
-            view: ArcSwap::from_pointee(view),
+            snapshot: ArcSwap::from_pointee(snapshot),
             handed: AtomicU64::new(WITHHELD),
             void_before: AtomicU64::new(0),
             undecodable_since: AtomicU64::new(0),
@@ -264,10 +264,10 @@ impl Published {
         }
     }
 
-    /// Lends a view to a reader who takes his time, and goes on from this revision.
+    /// Lends a snapshot to a reader who takes his time, and goes on from this revision.
     #[must_use]
-    pub fn lend(&self, view: Arc<View>, revision: Revision) -> Arc<Lent> {
-        self.lender.lend(view, revision)
+    pub fn lend(&self, snapshot: Arc<Snapshot>, revision: Revision) -> Arc<Lent> {
+        self.lender.lend(snapshot, revision)
     }
 
     /// Takes back the views from which nobody could go on, for the ring has forgotten what came after them, up to this revision.
@@ -303,24 +303,24 @@ impl Published {
         let fed = self.fed.revision.load(Ordering::Acquire);
         let handed = self.handed.load(Ordering::Acquire);
         let void_before = self.void_before.load(Ordering::Acquire);
-        let view = self.view.load_full();
-        let revision = match view.applied {
-            _ if view.epoch.0 < void_before => Revision::ZERO,
+        let snapshot = self.snapshot.load_full();
+        let revision = match snapshot.applied {
+            _ if snapshot.epoch.0 < void_before => Revision::ZERO,
             applied if applied.0 >= handed => applied.max(Revision(fed)),
             applied => applied,
         };
-        Known { view, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
+        Known { snapshot, revision, lost: Revision(self.fed.lost.load(Ordering::Acquire)) }
     }
 
     /// The cacher shows a new snapshot.
-    pub fn publish(&self, view: View) {
+    pub fn publish(&self, snapshot: Snapshot) {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| since.as_secs().max(1));
-        match (view.broken.is_empty(), self.undecodable_since.load(Ordering::Relaxed)) {
+        match (snapshot.broken.is_empty(), self.undecodable_since.load(Ordering::Relaxed)) {
             (true, _) => self.undecodable_since.store(0, Ordering::Relaxed),
             (false, 0) => self.undecodable_since.store(now(), Ordering::Relaxed),
             (false, _) => {}
         }
-        self.view.store(Arc::new(view));
+        self.snapshot.store(Arc::new(snapshot));
         self.changed.notify_waiters();
     }
 
@@ -358,7 +358,7 @@ impl Published {
     }
 
     /// The next snapshot that is ready and was not seen, with the keys that were written since the one before, if that is known. `seen` begins with none.
-    pub async fn next(&self, seen: &mut Option<(Epoch, Revision)>) -> (Arc<View>, Option<BTreeSet<Bytes>>) {
+    pub async fn next(&self, seen: &mut Option<(Epoch, Revision)>) -> (Arc<Snapshot>, Option<BTreeSet<Bytes>>) {
         loop {
             let changed = self.changed();
             let known = self.known();

@@ -29,13 +29,13 @@ impl Pause {
 
 /// The groups of one resource that have news and wait.
 #[derive(Default)]
-pub(super) struct Gather {
+pub(super) struct Coalescer {
     pause: Pause,
     late: Vec<Arc<Group>>,
     at_ms: Option<u64>,
 }
 
-impl Gather {
+impl Coalescer {
     /// Between two wakes of a group there is this pause.
     pub(super) fn new(pause: Pause) -> Self {
         Self { pause, ..Self::default() }
