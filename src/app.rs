@@ -44,12 +44,13 @@ pub use manifests::print as print_manifests;
 use crate::config::Config;
 use ::reload::FileError;
 use apiserver::{
-    api::{Api, router},
+    api::{Api, Host},
+    check::Behind,
     hand_on::Replica,
-    health::Host,
     inflight::Inflight,
     last_use::LastUses,
     service::Clients,
+    stages::Stages,
     staleness,
 };
 use auth::access::Access;
@@ -261,7 +262,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         providers,
         access,
         audit: audit.clone(),
-        replica: replica.clone(),
+        upstream: replica.clone().map(|replica| replica as Arc<dyn Behind>),
         host: namespaces.map(|namespaces| Host { namespaces, definitions_wrong }),
         inflight: Inflight::new(config.inflight),
         last_uses: LastUses::default(),
@@ -304,13 +305,15 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     if dismisses {
         tokio::spawn(staleness::dismiss(api.clone()));
     }
-    let reloads = Reloads { api: api.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
+    let reloads =
+        Reloads { api: api.clone(), replica: replica.clone(), tls: listeners.tls(), issuer: config.issuer.clone(), address, admin };
     tokio::spawn(reloads.follow());
     let (stop, stopped) = sync::watch::channel(false);
     for (listener, address) in listeners.addresses() {
         tracing::info!(?listener, %address, "serving");
     }
-    let clients = Arc::new(Clients { authenticator: api.authenticator.clone(), router: router(api.clone()) });
+    let clients =
+        Arc::new(Clients { authenticator: api.authenticator.clone(), stages: Arc::new(Stages::new(api.clone(), replica.clone())) });
     let mut serving = tokio::spawn(listeners.serve(clients, config.connections.clone(), config.times.shutdown, stopped));
     let mut listeners_ended = false;
     let fault = loop {

@@ -1,14 +1,15 @@
-//! Finds out who answers a request on a replica: notes that upstream does, or that it can if etcd does not answer.
+//! Finds out who answers a request on a replica: this server, upstream, or upstream if etcd does not.
 
 use std::time::Duration;
 
-use axum::extract::Request;
+use http::HeaderMap;
 use upstream::{Answerer, Reason, answerer};
 
 use super::{
-    api::{Api, arrived},
+    api::Api,
     audit::is_long,
-    hand_on::{Handed, LONG, Spare, asked, asks_table, is_impersonated},
+    context::Authenticated,
+    hand_on::{Destination, Handed, LONG, Replica, asked, asks_table, is_impersonated},
     line::RequestLine,
     path::Route,
 };
@@ -17,13 +18,12 @@ use cache::state::snapshot::Known;
 /// How long a watch waits for its resource to be loaded: handed on, it would be upstream's for half an hour.
 const LOADING_MAX: Duration = Duration::from_secs(10);
 
-/// Finds out who answers; whether that one also judges whom the client wants to act as.
-pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
-    let Some(replica) = &api.replica else { return false };
-    let line = arrived(request).line;
-    let (route, method) = (line.route.as_ref().ok(), request.method());
-    let is_table = asks_table(request.headers());
-    let asked = || asked(api, replica, (route, &line), (method, is_table));
+/// Finds out who answers.
+pub(super) async fn decide(api: &Api, replica: &Replica, context: &Authenticated, headers: &HeaderMap) -> Destination {
+    let line = &context.line;
+    let (route, method) = (line.route.as_ref().ok(), &line.method);
+    let is_table = asks_table(headers);
+    let asked = || asked(api, replica, (route, line), (method, is_table));
     let mut answer = answerer(method, asked());
     if answer == Answerer::Upstream(Reason::Loading)
         && line.is_watch()
@@ -36,18 +36,14 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
         }
         answer = answerer(method, asked());
     }
-    let Answerer::Upstream(reason) = answer else {
-        if matches!(route, Some(Route::Resource(_))) && asks_etcd(&line) && !is_impersonated(request.headers()) {
-            let is_long = is_long(line.info(request));
-            let handed = Handed { reason: Reason::Behind, upstream: replica.upstream.now(), is_long, limit: LONG };
-            request.extensions_mut().insert(Spare(handed));
+    let handed = |reason| Handed { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG };
+    match answer {
+        Answerer::Upstream(reason) => Destination::Upstream(handed(reason)),
+        _ if matches!(route, Some(Route::Resource(_))) && asks_etcd(line) && !is_impersonated(headers) => {
+            Destination::Either(handed(Reason::Behind))
         }
-        return false;
-    };
-    let (upstream, is_long) = (replica.upstream.now(), is_long(line.info(request)));
-    let keeps_impersonation = upstream.manner().keeps_impersonation();
-    request.extensions_mut().insert(Handed { reason, upstream, is_long, limit: LONG });
-    keeps_impersonation
+        _ => Destination::Here,
+    }
 }
 
 /// Whether a read may have to ask etcd.

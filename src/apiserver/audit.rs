@@ -9,30 +9,25 @@ use std::{
     time::SystemTime,
 };
 
-use ::audit::{Counted, Met, OBJECT_BYTES_MAX, Record, Stage};
-use axum::{extract::Request, response::Response};
+use ::audit::{Met, Record, Stage};
+use axum::response::Response;
 use futures_util::FutureExt;
 use http::{
-    HeaderMap, Method, StatusCode,
+    HeaderMap, Method,
     header::{AUTHORIZATION, USER_AGENT},
 };
 use http_body::Body as _;
-use server::{Handshake, budget::Reservation, heads::Held};
-use tokio::time::Instant;
+use server::heads::Held;
 
 use super::{
-    api::{Api, Arrived, arrived, connection, whole},
-    body::is_small,
+    api::Api,
+    context::{Arrived, Authenticated},
+    extras,
     held::held,
-    line::RequestLine,
-    resource::Call,
-    respond::Reply,
     status::Status,
 };
 use auth::User;
 use auth::authz::RequestInfo;
-use storage::read::serve::List;
-use telemetry::RequestTimer;
 
 /// Subresources whose requests are long.
 const LONG_SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
@@ -50,22 +45,17 @@ pub(super) struct Audited {
 ///
 /// # Errors
 /// The answer instead, when nobody could write the first event and the mode is strict.
-pub(super) async fn begin(api: &Api, user: &Arc<User>, request: &mut Request) -> Result<Option<Audited>, Response> {
+pub(super) async fn begin(api: &Api, context: &mut Authenticated, headers: &HeaderMap) -> Result<Option<Audited>, Response> {
     if api.audit.is_none() {
         return Ok(None);
     }
-    let Arrived { line, reply, at, .. } = arrived(request);
-    let Some((record, info)) = record(api, Some(user), request, (&line, &reply, at)) else { return Ok(None) };
-    let kept = connection(request).heads.keep(record.weight()).map_err(|full| whole(reply.status(&full.into())))?;
+    let Some((record, info)) = record(api, Some(&context.user), context, headers) else { return Ok(None) };
+    let kept = context.conn.heads.keep(record.weight()).map_err(|full| context.refused(&full.into()))?;
     if !record.tell(Stage::RequestReceived).await {
         record.reject();
-        let why = format!("Internal Server Error: {}: failed to store audit event\n", go::quote::quoted(&uri(request)));
-        let why = why.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        return Err(whole(reply.text(StatusCode::INTERNAL_SERVER_ERROR, why)));
+        return Err(context.reply.internal_error(&context.line.uri, "failed to store audit event"));
     }
-    if let Some(arrived) = request.extensions_mut().get_mut::<Arrived>() {
-        arrived.reply.audit(record.clone());
-    }
+    context.reply_mut().audit(record.clone());
     Ok(Some(Audited { record, is_long: is_long(&info), kept }))
 }
 
@@ -92,7 +82,7 @@ pub(super) async fn ended(audited: Audited, served: impl Future<Output = Respons
     if is_long {
         record.tell(Stage::ResponseStarted).await;
     }
-    if let Some(handshake) = response.extensions().get::<Handshake>() {
+    if let Some(handshake) = extras::get(&response).and_then(|extras| extras.upgrade.as_ref()) {
         handshake.hold(ending);
     } else if is_long && response.body().size_hint().exact().is_none() {
         return response.map(|body| held(body, ending));
@@ -108,19 +98,14 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// A failure before anybody is known: only the beginning of its answer is told.
-pub(super) fn refuse(
-    api: &Api,
-    request: &Request,
-    (line, reply, at): (&RequestLine, &Reply, Instant),
-    status: &Status,
-) -> impl Future<Output = Response> + use<> {
-    let mut reply = reply.clone();
-    let record = record(api, None, request, (line, &reply, at));
+pub(super) fn refuse(api: &Api, headers: &HeaderMap, context: &Arrived, status: &Status) -> impl Future<Output = Response> + use<> {
+    let mut reply = context.reply.clone();
+    let record = record(api, None, context, headers);
     if let Some((record, _)) = &record {
-        record.refused(&if status.code == 401 { attempted(request, line) } else { status.message.clone() });
+        record.refused(&if status.code == 401 { attempted(context, headers) } else { status.message.clone() });
         reply.audit(record.clone());
     }
-    let response = whole(reply.status(status));
+    let response = reply.status(status);
     async move {
         if let Some((record, _)) = record {
             record.code(response.status().as_u16());
@@ -131,14 +116,14 @@ pub(super) fn refuse(
 }
 
 /// By which credentials a client tried to prove who it is, in kube-apiserver's words.
-fn attempted(request: &Request, line: &RequestLine) -> String {
-    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
+fn attempted(context: &Arrived, headers: &HeaderMap) -> String {
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
     let is_scheme = |scheme: &str| authorization.split_once(' ').is_some_and(|(found, _)| found.eq_ignore_ascii_case(scheme));
     let methods = [
         ("basic", is_scheme("Basic")),
         ("bearer", is_scheme("Bearer")),
-        ("access_token", line.query.first("access_token").is_some_and(|token| !token.trim().is_empty())),
-        ("x509", connection(request).certificate.was_sent()),
+        ("access_token", context.line.query.first("access_token").is_some_and(|token| !token.trim().is_empty())),
+        ("x509", context.conn.certificate.was_sent()),
     ];
     let methods: Vec<&str> = methods.into_iter().filter(|(_, tried)| *tried).map(|(name, _)| name).collect();
     match methods.as_slice() {
@@ -148,34 +133,24 @@ fn attempted(request: &Request, line: &RequestLine) -> String {
 }
 
 /// The record of a request, if the policy wants one.
-fn record(
-    api: &Api,
-    user: Option<&Arc<User>>,
-    request: &Request,
-    (line, reply, at): (&RequestLine, &Reply, Instant),
-) -> Option<(Arc<Record>, Arc<RequestInfo>)> {
+fn record(api: &Api, user: Option<&Arc<User>>, context: &Arrived, headers: &HeaderMap) -> Option<(Arc<Record>, Arc<RequestInfo>)> {
     let audit = api.audit.as_ref()?;
-    let info = line.info(request).clone();
-    let agent = request.headers().get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
-    let ips = source_ips(request.headers(), connection(request).peer.ip());
+    let info = context.line.info().clone();
+    let agent = headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
+    let ips = source_ips(headers, context.conn.peer.ip());
     let met = Met {
-        id: reply.audit_id(),
-        uri: uri(request),
+        id: context.reply.audit_id(),
+        uri: context.line.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
         user_agent: agent.unwrap_or_default(),
         source_ips: ips.iter().map(ToString::to_string).collect(),
-        received: SystemTime::now().checked_sub(at.elapsed()).unwrap_or_else(SystemTime::now),
+        received: SystemTime::now().checked_sub(context.at.elapsed()).unwrap_or_else(SystemTime::now),
     };
     let record = audit.begin(user, &info, met)?;
     // What is written is counted with the bodies that it comes from, what is read with other answers.
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let conn = connection(request);
-    let account = if is_read { conn.unread.clone() } else { conn.bodies.clone() };
+    let is_read = matches!(context.line.method, Method::GET | Method::HEAD);
+    let account = if is_read { context.conn.unread.clone() } else { context.conn.bodies.clone() };
     record.count_with(Box::new(move |bytes| Box::new(account.add(bytes))));
     Some((record, info))
-}
-
-fn uri(request: &Request) -> String {
-    request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string)
 }
 
 /// Where a request comes from, as far as its headers say, and at last who sent it to us.
@@ -204,38 +179,6 @@ fn ip(text: &str) -> Option<IpAddr> {
     let mut next = || octets.next().flatten();
     let [a, b, c, d] = [next()?, next()?, next()?, next()?];
     octets.next().is_none().then(|| Ipv4Addr::new(a, b, c, d).into())
-}
-
-impl Call<'_> {
-    /// Bytes of a list that the audit log may be told of, beside what its answer is made of: there is room for them before anything is made.
-    pub(super) fn told_bytes(&self) -> usize {
-        self.reply().told().map_or(0, |_| OBJECT_BYTES_MAX)
-    }
-
-    /// Tells the audit log of a list, if it wants that. `hold` counts what is told, too.
-    pub(super) async fn tell_list(
-        &self,
-        list: &List,
-        form: &Arc<codec::Form>,
-        hold: Option<&mut Reservation>,
-        mut timer: RequestTimer,
-    ) -> Result<RequestTimer, Response> {
-        let Some(record) = self.reply().told() else { return Ok(timer) };
-        let hold = hold.map(|hold| hold.split(OBJECT_BYTES_MAX));
-        if list.objects.iter().map(|object| object.tail().len()).sum::<usize>() > OBJECT_BYTES_MAX {
-            record.answered_too_much();
-            return Ok(timer);
-        }
-        let (meta, objects, form) = (list.meta.clone(), list.objects.clone(), form.clone());
-        let json = move || form.list_json(&meta, &objects);
-        let json = if is_small(list) { json() } else { self.offload(json, &mut timer).await? };
-        let counted = hold.map(|mut hold| {
-            hold.resize(json.len());
-            Box::new(hold) as Counted
-        });
-        record.answered_counted(json, counted);
-        Ok(timer)
-    }
 }
 
 /// Tells the end of a request when it is dropped.

@@ -5,16 +5,15 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::{extract::Request, response::Response};
+use axum::response::Response;
 use futures_util::FutureExt;
-use http::Method;
 use server::heads::Held;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    api::{Api, Arrived, arrived, asker, caller, connection, credential, expiry, impersonator, whole},
+    api::Api,
+    context::{Arrived, Authenticated, Authorized},
     inflight::OpenWatch,
-    path::{Health, Route},
     status::Status,
 };
 use auth::User;
@@ -25,48 +24,33 @@ use auth::providers::TooMany;
 use auth::shared::Count;
 use go::quote::quoted;
 
-/// The stage.
-pub(super) async fn authorize<F: Future<Output = Response>>(
-    api: &Arc<Api>,
-    mut request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    match judge(api, &mut request).await {
-        Ok(()) => next(request).await,
-        Err(refused) => refused,
-    }
-}
-
-/// Whether it may go on; a watch then knows what it was allowed.
-async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
-    let user = caller(request);
-    let Arrived { line, reply, at, limit, head, .. } = arrived(request);
+/// Decides whether a request may be answered. Returns what a watch was allowed, if that may be taken away.
+pub(super) async fn authorize(api: &Api, context: &Authenticated) -> Result<Option<Arc<RequestInfo>>, Response> {
+    let Arrived { line, reply, until, head, .. } = &**context;
+    let user = &context.user;
     let note = |decision: &str, reason: &dyn Display| {
         if let Some(record) = reply.record() {
             record.annotate("authorization.k8s.io/decision", decision);
             record.annotate("authorization.k8s.io/reason", reason.to_string());
         }
     };
-    let is_open = is_always_open(request.method(), &line.route);
-    if api.access.allows_all(&user) || is_open && reply.record().is_none() {
+    let is_open = line.is_always_open();
+    if api.access.allows_all(user) || is_open && reply.record().is_none() {
         note("allow", &"");
-        if line.is_watch() && (credential(request) != Credential::Lasting || impersonator(request).is_some()) {
-            let info = line.info(request).clone();
-            request.extensions_mut().insert(Asked(info));
-        }
-        return Ok(());
+        let may_end = line.is_watch() && (context.credential != Credential::Lasting || context.impersonator.is_some());
+        return Ok(may_end.then(|| line.info().clone()));
     }
-    if !is_open && Instant::now() >= at + limit {
-        return Err(whole(reply.timed_out()));
+    if !is_open && Instant::now() >= *until {
+        return Err(context.timed_out());
     }
-    let info = line.info(request).clone();
+    let info = line.info().clone();
     // Webhooks may have to be waited for.
-    head.grow(info.weight()).map_err(|full| whole(reply.status(&full.into())))?;
-    let asked = info.attributes(&user);
-    let asker = asker(request, &user);
+    head.grow(info.weight()).map_err(|full| context.refused(&full.into()))?;
+    let asked = info.attributes(user);
+    let asker = context.asker(user);
     let deciding = api.access.decide(&asker, &asked);
     // A probe waits for no webhook: who decides from memory has decided now, and the audit log tells why.
-    let verdict = if is_open { deciding.now_or_never() } else { timeout_at(at + limit, deciding).await.ok() };
+    let verdict = if is_open { deciding.now_or_never() } else { timeout_at(*until, deciding).await.ok() };
     match verdict {
         Some(Ok(verdict)) if verdict.decision == Decision::Allow => note("allow", &verdict.reason),
         _ if is_open => note("allow", &""),
@@ -74,24 +58,17 @@ async fn judge(api: &Api, request: &mut Request) -> Result<(), Response> {
             if let Some(record) = reply.record() {
                 record.annotate("authorization.k8s.io/reason", "internal error");
             }
-            return Err(whole(reply.internal_error(request.uri(), &error)));
+            return Err(reply.internal_error(&line.uri, &error));
         }
         Some(Ok(verdict)) => {
             note("forbid", &verdict.reason);
-            return Err(whole(reply.status(&Status::access_denied(&asked, &verdict.reason.to_string()))));
+            return Err(context.refused(&Status::access_denied(&asked, &verdict.reason.to_string())));
         }
-        Some(Err(undecided)) => return Err(whole(reply.status(&undecided.into()))),
-        None => return Err(whole(reply.timed_out())),
+        Some(Err(undecided)) => return Err(context.refused(&undecided.into())),
+        None => return Err(context.timed_out()),
     }
-    if line.is_watch() {
-        request.extensions_mut().insert(Asked(info));
-    }
-    Ok(())
+    Ok(line.is_watch().then_some(info))
 }
-
-/// What a watch was allowed.
-#[derive(Clone)]
-struct Asked(Arc<RequestInfo>);
 
 /// What a watch lives on.
 pub(super) struct Rights {
@@ -107,39 +84,31 @@ pub(super) struct Rights {
     pub(super) open: Option<OpenWatch>,
 }
 
-/// What the watch lives on that this request begins.
+/// Returns what the watch lives on that this request begins.
 ///
 /// # Errors
 /// The 429: there is no room for what is kept of it.
-pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status> {
-    let open = request.extensions_mut().remove::<OpenWatch>();
-    let asked = request.extensions_mut().remove::<Asked>().map(|Asked(info)| info);
-    let Arrived { line, losses, .. } = arrived(request);
-    let of_request = || line.info(request).clone();
-    let info = asked.or_else(|| api.access.moves_watches().then(of_request));
-    let (conn, user, impersonator) = (connection(request), caller(request), impersonator(request));
+pub(super) fn rights(api: &Api, context: &Authorized) -> Result<Rights, Status> {
+    let (user, impersonator, conn) = (context.user.clone(), context.impersonator.clone(), &context.conn);
+    let info = context.allowed.clone().or_else(|| api.access.moves_watches().then(|| context.line.info().clone()));
     let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
     let (kept, mut permission) = (conn.heads.keep(user.weight() + of_impersonator)?, None);
     if let Some(info) = info {
         let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
         let info = api.access.share(Arc::unwrap_or_clone(info), count)?;
-        let (still_counts, goodbye) = (still_counts(api, request), conn.goodbye.clone());
-        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, losses);
+        let (still_counts, goodbye) = (still_counts(api, context), conn.goodbye.clone());
+        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, context.losses);
     }
-    let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
-    Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept, open })
+    let left = context.expires.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+    let expires = left.and_then(|left| Instant::now().checked_add(left));
+    Ok(Rights { user, permission, expires, kept, open: context.open_watch.clone() })
 }
 
 /// Asks whether what proves who asks still counts; none when it always does.
-fn still_counts(api: &Api, request: &Request) -> Option<StillCounts> {
-    let credential = Some(credential(request)).filter(|credential| *credential != Credential::Lasting)?;
-    let (authenticator, connection) = (api.authenticator.clone(), connection(request));
-    Some(Box::new(move || authenticator.still_counts(&credential, &connection.certificate, SystemTime::now())))
-}
-
-/// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.
-pub(super) fn is_always_open<E>(method: &Method, route: &Result<Route, E>) -> bool {
-    *method == Method::GET && matches!(route, Ok(Route::Health { endpoint: Health::Healthz | Health::Livez | Health::Readyz, check: None }))
+fn still_counts(api: &Api, context: &Authorized) -> Option<StillCounts> {
+    let credential = Some(context.credential.clone()).filter(|credential| *credential != Credential::Lasting)?;
+    let (authenticator, conn) = (api.authenticator.clone(), context.conn.clone());
+    Some(Box::new(move || authenticator.still_counts(&credential, &conn.certificate, SystemTime::now())))
 }
 
 /// A lack of room is no judgement: who comes again may be let in.
@@ -190,6 +159,7 @@ pub(super) fn refusal(asked: &Attributes<'_>, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
 
     use super::*;
     use crate::request_info::request_info;

@@ -9,7 +9,7 @@ use http::StatusCode;
 
 use server::budget::Account;
 
-use super::{api::whole, gzip, respond::Reply};
+use super::{gzip, respond::Reply};
 
 /// kube-apiserver's text (`WithPanicRecovery`).
 const PANICKED: &str = "This request caused apiserver to panic. Look in the logs for details.\n";
@@ -25,7 +25,7 @@ pub(super) async fn caught<F: Future<Output = Response>>(work: impl FnOnce() -> 
         Ok(response) => response,
         Err(_) => {
             tracing::error!("a request ended in a panic; it was answered with 500");
-            whole(reply.text(StatusCode::INTERNAL_SERVER_ERROR, PANICKED))
+            reply.text(StatusCode::INTERNAL_SERVER_ERROR, PANICKED)
         }
     }
 }
@@ -47,7 +47,7 @@ mod tests {
         // gzip looks at the beginning of a body before the answer goes out.
         let body = Body::from_stream(stream::once(async move { Ok::<_, std::convert::Infallible>(fall().status().to_string()) }));
         let mut late = Response::new(body);
-        late.extensions_mut().insert(gzip::Offer);
+        crate::extras::of(&mut late).offers_gzip = true;
         for response in [caught(async || fall(), &reply, &account).await, caught(async || late, &reply, &account).await] {
             assert_eq!(response.status(), 500);
             assert_eq!(axum::body::to_bytes(response.into_body(), 200).await.expect("whole"), PANICKED);

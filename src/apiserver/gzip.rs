@@ -23,6 +23,7 @@ use http::{
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
+use super::extras;
 use codec::blocks::{LEVEL, PIECE_BYTES};
 use server::budget::{Account, Reservation};
 
@@ -35,10 +36,6 @@ const ENCODER_BYTES: usize = 320 << 10;
 /// Compressed bytes that make a frame; only the last is smaller.
 pub(super) const FRAME_BYTES: usize = 32 << 10;
 
-/// Put into the extensions of a response: an encoded object or list whose client takes gzip.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Offer;
-
 /// Whether the client takes gzip: it says exactly that, without a quality, in its first `Accept-Encoding`.
 pub(super) fn is_accepted(headers: &HeaderMap) -> bool {
     let asked = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -46,8 +43,8 @@ pub(super) fn is_accepted(headers: &HeaderMap) -> bool {
 }
 
 /// Compresses an answer that is marked and large; others pass as they are. What is held for it counts on this account.
-pub(super) async fn encode(mut response: Response, account: &Arc<Account>) -> Response {
-    if response.extensions_mut().remove::<Offer>().is_none() {
+pub(super) async fn encode(response: Response, account: &Arc<Account>) -> Response {
+    if !extras::get(&response).is_some_and(|extras| extras.offers_gzip) {
         return response;
     }
     // Boxed apart: most requests come by without it.
@@ -55,6 +52,7 @@ pub(super) async fn encode(mut response: Response, account: &Arc<Account>) -> Re
 }
 
 async fn decide(response: Response, account: &Arc<Account>) -> Response {
+    let is_counted = extras::get(&response).is_some_and(|extras| extras.made.is_some());
     let (mut parts, mut body) = response.into_parts();
     let mut begun = VecDeque::new();
     let mut hold = account.add(ENCODER_BYTES);
@@ -85,7 +83,7 @@ async fn decide(response: Response, account: &Arc<Account>) -> Response {
     tell(&mut parts.headers);
     // A body that was made whole is held until its only frame is compressed.
     let whole = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    if begun.is_empty() && parts.extensions.get::<Arc<Reservation>>().is_none() {
+    if begun.is_empty() && !is_counted {
         hold.resize(ENCODER_BYTES + whole);
     }
     let encoder = GzEncoder::new(Vec::new(), LEVEL);
@@ -218,7 +216,7 @@ mod tests {
     fn marked(body: Body) -> Response {
         let mut response = Response::new(body);
         response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-        response.extensions_mut().insert(Offer);
+        extras::of(&mut response).offers_gzip = true;
         response
     }
 
@@ -281,7 +279,7 @@ mod tests {
         assert_eq!(response.status(), 409);
         assert!(is_compressed(response, &text).await);
         let mut watch = marked(frames(&text, 1000));
-        watch.extensions_mut().remove::<Offer>();
+        extras::of(&mut watch).offers_gzip = false;
         assert!(!is_compressed(encoded(watch).await, &text).await);
     }
 

@@ -30,11 +30,13 @@ use tokio::{
 use upstream::{Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Settings, Trusted, Upstream, UpstreamError, headers};
 
 use super::{
-    api::{Api, Arrived, arrived, caller, connection, whole},
-    health::Wrong,
+    check::{Behind, Check, Wrong},
+    client_proof::ClientProof,
+    context::{Arrived, Authenticated},
+    extras,
     kept::{Essentials, Kept},
     passing::Passing,
-    respond::{AUDIT_ID, Elsewhere, Reply},
+    respond::AUDIT_ID,
     status::Status,
     tunnel::Tunnel,
 };
@@ -90,7 +92,29 @@ pub struct Replica {
     looped: Notify,
 }
 
-/// That upstream answers this request.
+/// Who answers a request.
+pub(super) enum Destination {
+    /// This server.
+    Here,
+    /// This server, or upstream if etcd does not answer.
+    Either(Handed),
+    /// Upstream.
+    Upstream(Handed),
+}
+
+impl Destination {
+    /// Returns whether upstream answers, and judges as whom the client may act.
+    pub(super) fn judges_impersonation(&self) -> bool {
+        matches!(self, Self::Upstream(handed) if handed.upstream.manner().keeps_impersonation())
+    }
+
+    /// Returns whether upstream answers, without an end of its own.
+    pub(super) fn has_no_end(&self) -> bool {
+        matches!(self, Self::Upstream(Handed { is_long: true, .. }))
+    }
+}
+
+/// How a request is handed on.
 #[derive(Clone)]
 pub(super) struct Handed {
     pub(super) reason: Reason,
@@ -109,17 +133,6 @@ impl Handed {
             && self.upstream.is_believed()
             && !is_impersonated(request.headers())
     }
-}
-
-/// That upstream can answer this request if etcd does not.
-#[derive(Clone)]
-pub(super) struct Spare(pub(super) Handed);
-
-/// What a client sent to prove who it is, before anybody took it away.
-#[derive(Clone)]
-struct Sent {
-    authorization: Option<HeaderValue>,
-    protocols: Vec<HeaderValue>,
 }
 
 impl Replica {
@@ -222,25 +235,28 @@ impl Replica {
         }
     }
 
-    /// What `/watchcache/status` says of upstream.
-    pub(super) fn own_status(&self) -> serde_json::Value {
-        serde_json::json!({
-            "server": self.upstream.now().url().to_string(),
-            "answers": self.answers(),
-            "trouble": self.trouble.load_full().map(|why| (*why).clone()),
-            "documentsAgeSeconds": self.essentials.age().map(|age| age.as_secs_f64()),
-            "documentsBytes": self.documents.bytes(),
-        })
-    }
-
-    /// Whether upstream answered when it was looked at last.
-    pub(super) fn answers(&self) -> bool {
-        self.trouble.load().is_none() && self.upstream.now().is_believed()
-    }
-
     /// What is kept of the answer to this request.
-    fn kept(&self, handed: &Handed, request: &Request) -> Option<Kept> {
-        if handed.is_document(request) { Kept::find(self, request) } else { None }
+    fn kept(&self, handed: &Handed, context: &Authenticated, request: &Request) -> Option<Kept> {
+        if handed.is_document(request) { Kept::find(self, &context.line, request) } else { None }
+    }
+
+    /// Answers what is upstream's: by asking it, or `here` with what is kept of its answer when it is away.
+    pub(super) async fn answer<F: Future<Output = Response>>(
+        &self,
+        handed: Handed,
+        context: &Authenticated,
+        request: Request,
+        here: impl FnOnce(Request, Option<Kept>) -> F,
+    ) -> Response {
+        let Some(kept) = self.kept(&handed, context, &request) else { return self.pass(handed, context, request).await };
+        let again = copy(&request);
+        if self.answers() {
+            let response = self.pass(Handed { limit: KEPT_AFTER, ..handed }, context, request).await;
+            if !matches!(response.status(), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) {
+                return response;
+            }
+        }
+        here(again, Some(kept)).await
     }
 
     /// Milliseconds since this server began.
@@ -329,17 +345,32 @@ impl Replica {
         }
     }
 
+    /// 508 for a request that this server has sent itself.
+    pub(super) fn loops(&self, headers: &HeaderMap) -> Option<Status> {
+        self.hop.was_here(headers).then(|| Status::loop_detected("this server is its own --upstream-server"))
+    }
+
+    /// Keeps what a client proves by who it is, when upstream is to see it.
+    pub(super) fn keep_proof(&self, headers: &HeaderMap) -> Option<ClientProof> {
+        (self.upstream.now().manner() == Manner::OwnToken).then(|| ClientProof::of(headers))
+    }
+
     /// Passes a request on and its answer back.
-    async fn pass(&self, Handed { reason, upstream, is_long, limit: most }: Handed, request: Request) -> Response {
-        // The head is upstream's until that answers.
-        let (Arrived { reply, at, limit, head: _head, .. }, conn, user) = (arrived(&request), connection(&request), caller(&request));
-        let until = at + (limit + UPSTREAM_FIRST).min(most);
+    pub(super) async fn pass(
+        &self,
+        Handed { reason, upstream, is_long, limit: most }: Handed,
+        context: &Authenticated,
+        request: Request,
+    ) -> Response {
+        let Arrived { conn, reply, at, until, .. } = &**context;
+        let user = &context.user;
+        let until = (*until + UPSTREAM_FIRST).min(*at + most);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         if let Some(record) = reply.record() {
             record.annotate("watchcache.io/handed-on", reason.name());
         }
         let answer = async {
-            let (request, client) = self.outward(&upstream, request, &reply, conn.peer.ip(), &user)?;
+            let (request, client) = self.outward(&upstream, context, request)?;
             let (mut head, body) = request.into_parts();
             let look = self.documents.look(&mut head);
             let request = Request::from_parts(head, body);
@@ -355,10 +386,10 @@ impl Replica {
             Some(Ok((answer, client, look))) => {
                 back(answer, client, is_long.then(|| conn.stop.clone()), look.map(|look| (look, &self.documents)), self.now_ms())
             }
-            Some(Err(status)) => whole(reply.status(&status)),
+            Some(Err(status)) => reply.status(&status),
             None => {
                 tracing::warn!(%method, path, "the API server behind this one has not answered in time");
-                whole(reply.timed_out())
+                reply.timed_out()
             }
         };
         self.metrics.handed_on.with_label_values(&[reason.name(), response.status().as_str()]).inc();
@@ -366,14 +397,7 @@ impl Replica {
     }
 
     /// The request as upstream gets it, and whether the protocol of the client's connection may change.
-    fn outward(
-        &self,
-        upstream: &Upstream<Body>,
-        request: Request,
-        reply: &Reply,
-        client: std::net::IpAddr,
-        user: &User,
-    ) -> Result<(Request, bool), Status> {
+    fn outward(&self, upstream: &Upstream<Body>, context: &Authenticated, request: Request) -> Result<(Request, bool), Status> {
         let manner = upstream.manner();
         let (mut head, body) = request.into_parts();
         if !upstream.is_believed() {
@@ -396,20 +420,20 @@ impl Replica {
         if !may_change {
             head.headers.remove(UPGRADE);
         }
-        let sent = head.extensions.remove::<Sent>();
         headers::outward(
             &mut head.headers,
             &self.hop,
-            &client.to_canonical().to_string(),
+            &context.conn.peer.ip().to_canonical().to_string(),
             manner.keeps_impersonation(),
             &trusted.unwrap_or_default(),
         );
-        let token = sent.as_ref().and_then(|sent| sent.authorization.as_ref());
-        manner.name(user, token, &mut head.headers).map_err(|error| Status::bad_request(error.to_string()))?;
-        if let Some(sent) = &sent {
-            replace(&mut head.headers, &SEC_WEBSOCKET_PROTOCOL, &sent.protocols);
+        let proof = context.client_proof.as_ref();
+        let token = proof.and_then(|proof| proof.authorization.as_ref());
+        manner.name(&context.user, token, &mut head.headers).map_err(|error| Status::bad_request(error.to_string()))?;
+        if let Some(proof) = proof {
+            replace(&mut head.headers, &SEC_WEBSOCKET_PROTOCOL, &proof.protocols);
         }
-        if let Ok(id) = HeaderValue::try_from(reply.audit_id()) {
+        if let Ok(id) = HeaderValue::try_from(context.reply.audit_id()) {
             head.headers.insert(AUDIT_ID, id);
         }
         if body.is_end_stream() {
@@ -418,6 +442,32 @@ impl Replica {
         let mut request = Request::new(body);
         (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (head.method, head.uri, head.headers);
         Ok((request, may_change))
+    }
+}
+
+impl Behind for Replica {
+    fn checks(&self, resources: &ServedResources) -> [Check; 4] {
+        let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
+        [
+            ("upstream", self.wrong()),
+            ("upstream-discovery", self.discovery_wrong(resources).map(wrong)),
+            ("upstream-etcd", self.proof.etcd_wrong().map(wrong)),
+            ("upstream-resources", self.proof.resources_wrong().map(wrong)),
+        ]
+    }
+
+    fn status(&self) -> serde_json::Value {
+        serde_json::json!({
+            "server": self.upstream.now().url().to_string(),
+            "answers": self.answers(),
+            "trouble": self.trouble.load_full().map(|why| (*why).clone()),
+            "documentsAgeSeconds": self.essentials.age().map(|age| age.as_secs_f64()),
+            "documentsBytes": self.documents.bytes(),
+        })
+    }
+
+    fn answers(&self) -> bool {
+        self.trouble.load().is_none() && self.upstream.now().is_believed()
     }
 }
 
@@ -469,10 +519,10 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
     if let Some(upstream) = upgraded {
         let tunnel = may_change.then(|| Box::new(Tunnel { upstream }) as Box<dyn server::Follow>);
         *response.body_mut() = Body::empty();
-        response.extensions_mut().insert(Handshake::followed_by(tunnel));
+        extras::of(&mut response).upgrade = Some(Handshake::followed_by(tunnel));
     } else if is_long {
         let until = Instant::now() + LONG;
-        response.extensions_mut().insert(LongRunning { until, may_rest: Arc::new(AtomicBool::new(true)) });
+        extras::of(&mut response).long_running = Some(LongRunning { until, may_rest: Arc::new(AtomicBool::new(true)) });
     }
     response
 }
@@ -489,59 +539,8 @@ fn replace(headers: &mut HeaderMap, name: &HeaderName, values: &[HeaderValue]) {
     }
 }
 
-/// 508 for a request that this server has sent itself.
-pub(super) fn loops(api: &Api, request: &Request) -> Option<Status> {
-    let replica = api.replica.as_ref()?;
-    replica.hop.was_here(request.headers()).then(|| Status::loop_detected("this server is its own --upstream-server"))
-}
-
-/// Keeps what a client proves by who it is, when upstream is to see it.
-pub(super) fn keep_proof(api: &Api, request: &mut Request) {
-    let takes = api.replica.as_ref().is_some_and(|replica| replica.upstream.now().manner() == Manner::OwnToken);
-    if takes {
-        let headers = request.headers();
-        let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
-        let sent = Sent { authorization: headers.get(AUTHORIZATION).cloned(), protocols };
-        request.extensions_mut().insert(sent);
-    }
-}
-
-/// Whether upstream answers it, and it has no end of its own.
-pub(super) fn has_no_end(request: &Request) -> bool {
-    request.extensions().get::<Handed>().is_some_and(|handed| handed.is_long)
-}
-
-/// The stage before anybody authorizes: upstream does that itself.
-pub(super) async fn hand_on<F: Future<Output = Response>>(
-    api: &Arc<Api>,
-    mut request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    let Some(replica) = &api.replica else { return next(request).await };
-    if let Some(handed) = request.extensions_mut().remove::<Handed>() {
-        // Boxed, here and below: this future is part of every request's.
-        let Some(kept) = replica.kept(&handed, &request) else { return Box::pin(replica.pass(handed, request)).await };
-        let mut again = copy(&request);
-        if replica.answers() {
-            let response = Box::pin(replica.pass(Handed { limit: KEPT_AFTER, ..handed }, request)).await;
-            if !matches!(response.status(), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) {
-                return response;
-            }
-        }
-        again.extensions_mut().insert(kept);
-        return next(again).await;
-    }
-    let Some(Spare(handed)) = request.extensions_mut().remove::<Spare>() else { return next(request).await };
-    let again = copy(&request);
-    let response = next(request).await;
-    match response.extensions().get::<Elsewhere>() {
-        Some(Elsewhere) => Box::pin(replica.pass(handed, again)).await,
-        None => response,
-    }
-}
-
 /// The same request once more; none that is read has a body.
-fn copy(request: &Request) -> Request {
+pub(super) fn copy(request: &Request) -> Request {
     let mut copy = Request::new(Body::empty());
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();

@@ -6,60 +6,24 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use arc_swap::ArcSwapOption;
-use bytes::Bytes;
-use http::{Response, StatusCode};
-use http_body_util::Full;
+use axum::response::Response;
+use http::StatusCode;
 use tokio::time::sleep;
 
-use super::{api::Api, path::Health, respond::Reply};
+use super::{
+    api::{Api, Host},
+    check::{Check, Wrong},
+    context::Authorized,
+    path::Health,
+};
 use auth::providers::Providers;
 use go::{quote::quoted, timestamp, url::Query};
-use upstream::host::Namespaces;
-
-/// A check and what is wrong, if anything.
-pub(super) type Check = (&'static str, Option<Wrong>);
-
-/// What a check has found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
-    why: String,
-    /// The endpoint fails with it; else it is only told.
-    fails: bool,
-    /// The list of checks says why.
-    is_told: bool,
-}
-
-impl Wrong {
-    pub(super) fn fails(why: impl Into<String>) -> Self {
-        Self { why: why.into(), fails: true, is_told: false }
-    }
-
-    pub(super) fn noted(why: impl Into<String>) -> Self {
-        Self { why: why.into(), fails: false, is_told: false }
-    }
-
-    /// What is only told, and may be read by whoever reads the list of checks.
-    pub(super) fn told(why: impl Into<String>) -> Self {
-        Self { why: why.into(), fails: false, is_told: true }
-    }
-}
 
 /// An answer of a health endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) code: u16,
     pub(super) body: String,
-}
-
-impl Health {
-    fn name(self) -> &'static str {
-        match self {
-            Health::Healthz => "healthz",
-            Health::Livez => "livez",
-            Health::Readyz => "readyz",
-        }
-    }
 }
 
 /// The whole endpoint: `ok`, or the list of checks when asked for or when one fails.
@@ -98,21 +62,10 @@ fn one_of(checks: &[Check], name: &str) -> Option<Verdict> {
     })
 }
 
-/// Asks how long the embedded store has been at the commit that is under way.
-pub type Pulse = Arc<dyn Fn() -> Option<Duration> + Send + Sync>;
-
 /// How long a commit may take before the store counts as standing still.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const STALLED_LOOK: Duration = Duration::from_millis(500);
-
-/// What health checks tell of a host cluster and of what this server adds to it.
-pub struct Host {
-    /// The host's namespaces.
-    pub namespaces: Arc<Namespaces>,
-    /// Which files of definitions are not served, and why.
-    pub definitions_wrong: Arc<ArcSwapOption<String>>,
-}
 
 impl Api {
     /// Whether `/readyz` passes.
@@ -136,7 +89,7 @@ impl Api {
                     checks.push(("poststarthook/rbac/bootstrap-roles", missing));
                 }
             }
-            checks.extend(self.replica.iter().flat_map(|replica| replica.checks(self)));
+            checks.extend(self.upstream.iter().flat_map(|upstream| upstream.checks(&self.resources.load())));
             checks.push(("stored-values", self.unreadable().map(Wrong::told)));
             let stopping = self.stopping.load(Ordering::Relaxed);
             checks.push(("shutdown", stopping.then(|| Wrong::fails("process is shutting down"))));
@@ -212,7 +165,8 @@ impl Api {
     }
 
     /// Answers a health endpoint, or one check of it.
-    pub(super) fn health(&self, reply: &Reply, endpoint: Health, check: Option<&str>, query: &Query) -> Response<Full<Bytes>> {
+    pub(super) fn health(&self, context: &Authorized, endpoint: Health, check: Option<&str>) -> Response {
+        let (reply, query) = (&context.reply, &context.line.query);
         let checks = self.checks(endpoint);
         let verdict = match check {
             None => {

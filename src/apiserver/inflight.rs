@@ -11,30 +11,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use axum::{extract::Request, response::Response};
 use fair::{Leaves, Share, Shares};
-use http::{HeaderValue, Method, StatusCode, header::RETRY_AFTER};
+use http::Method;
 
 use super::settings::MaxInflight;
-use super::{
-    api::{Api, Arrived, arrived, caller, whole},
-    authorize::is_always_open,
-    hand_on,
-    line::RequestLine,
-    path::Route,
-};
-use auth::{MASTERS, User};
-use telemetry::{Scope, Verb};
+use auth::User;
 
 /// How many times the free places one user may have.
 const SHARE: usize = 7;
 
 /// What a watch counts: it rests with 3 KB, and takes so much when many begin at once (docs/performance.md; `burst-watches` in docs/guarantees.md).
 const WATCH_BYTES: usize = 10 << 10;
-
-/// The text of kube-apiserver's 429, and the seconds after which a client may come again.
-const TOO_MANY: &str = "Too many requests, please try again later.\n";
-const RETRY_AFTER_SECONDS: &str = "1";
 
 /// The places of all requests.
 pub struct Inflight {
@@ -52,7 +39,7 @@ impl Inflight {
     }
 
     /// A place for a request of this user, if there is one; nothing where there is no limit.
-    fn admit(&self, method: &Method, user: &Arc<User>) -> Result<Option<Place>, Full> {
+    pub(super) fn admit(&self, method: &Method, user: &Arc<User>) -> Result<Option<Place>, Full> {
         let places = if matches!(*method, Method::GET | Method::HEAD) { &self.reads } else { &self.writes };
         match places {
             Some(places) => places.take(user).map(Some).ok_or(Full),
@@ -61,7 +48,7 @@ impl Inflight {
     }
 
     /// A watch of this user, if there is room for it; who is `exempt` gets it in any case.
-    fn admit_watch(&self, user: &User, is_exempt: bool) -> Result<OpenWatch, Full> {
+    pub(super) fn admit_watch(&self, user: &User, is_exempt: bool) -> Result<OpenWatch, Full> {
         let share = match is_exempt {
             true => self.watches.take_anyway(&user.name, WATCH_BYTES),
             false => self.watches.take(&user.name, WATCH_BYTES, Leaves::QuarterWhenLarge).ok_or(Full)?,
@@ -70,13 +57,13 @@ impl Inflight {
     }
 }
 
-/// That a watch is counted, in the extensions of its request; until the watch has ended.
+/// Counts a watch until it has ended.
 #[derive(Clone, Debug)]
 pub(super) struct OpenWatch(#[expect(dead_code, reason = "held for its drop")] Arc<Share>);
 
 /// No place is free, or the user has too many.
 #[derive(Debug, PartialEq, Eq)]
-struct Full;
+pub(super) struct Full;
 
 /// The places of reads, or of writes.
 #[derive(Debug)]
@@ -144,64 +131,6 @@ impl Drop for Held {
             _ => drop(taken.users.remove(&name)),
         }
     }
-}
-
-/// The stage after the user is known. Exempt are administrators (the plain listener is one), who always get an answer, and what probes ask. A watch has a place
-/// only until it begins, and memory until it ends.
-pub(super) async fn limit<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
-    let Ok((place, is_watch)) = place(api, &mut request) else { return refused(api, &request) };
-    let mut response = next(request).await;
-    if let Some(place) = place.filter(|_| !is_watch) {
-        response.extensions_mut().insert(place);
-    }
-    response
-}
-
-/// A place for a request that needs one, and whether it is a watch.
-fn place(api: &Api, request: &mut Request) -> Result<(Option<Place>, bool), Full> {
-    let (user, line) = (caller(request), arrived(request).line);
-    let is_administrator = user.groups.iter().any(|group| group == MASTERS);
-    // What upstream answers is counted there.
-    let is_upstreams = hand_on::has_no_end(request);
-    let is_exempt = is_administrator || is_always_open(request.method(), &line.route) || is_upstreams;
-    let place = if is_exempt { None } else { api.inflight.admit(request.method(), &user)? };
-    if line.is_watch() && !is_upstreams {
-        let watch = api.inflight.admit_watch(&user, is_administrator)?;
-        request.extensions_mut().insert(watch);
-    }
-    Ok((place, line.is_watch()))
-}
-
-fn refused(api: &Api, request: &Request) -> Response {
-    let Arrived { line, reply, .. } = arrived(request);
-    count(api, request.method(), &line);
-    let mut response = reply.text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
-    whole(response)
-}
-
-/// A refused request is in the same metrics as others.
-fn count(api: &Api, method: &Method, line: &RequestLine) {
-    let Ok(Route::Resource(path)) = &line.route else { return };
-    let resources = api.resources.load();
-    let Some(resource) = resources.find(&path.group, &path.version, &path.resource) else { return };
-    let verb = match (method, &path.name) {
-        (&Method::GET | &Method::HEAD, _) if line.is_watch() => Verb::Watch,
-        (&Method::GET | &Method::HEAD, Some(_)) => Verb::Get,
-        (&Method::GET | &Method::HEAD, None) => Verb::List,
-        (&Method::POST, _) => Verb::Create,
-        (&Method::PUT, _) => Verb::Update,
-        (&Method::PATCH, _) => Verb::Patch,
-        (&Method::DELETE, Some(_)) => Verb::Delete,
-        (&Method::DELETE, None) => Verb::DeleteCollection,
-        _ => return,
-    };
-    let scope = match (&path.name, &path.namespace) {
-        (Some(_), _) => Scope::Resource,
-        (None, Some(_)) => Scope::Namespace,
-        (None, None) => Scope::Cluster,
-    };
-    resource.requests.request(verb, scope).terminated(StatusCode::TOO_MANY_REQUESTS.as_u16());
 }
 
 #[cfg(test)]

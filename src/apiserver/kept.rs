@@ -1,7 +1,7 @@
 //! Upstream's documents while upstream is away: those that clients need to start are fetched ahead, others are there if a client asked for them before. Who may read them our
 //! own authorizers say.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use axum::{extract::Request, response::Response};
@@ -17,7 +17,8 @@ use upstream::{Answer, Manner};
 
 use super::{
     accept::Asked,
-    api::whole,
+    check::Behind,
+    context::Authorized,
     discovery::{discovery, document},
     hand_on::{Replica, looker},
     line::RequestLine,
@@ -79,38 +80,34 @@ impl Essentials {
 }
 
 impl Fetched {
-    /// The path under which a route's document is.
-    fn path(&self, line: &RequestLine) -> Option<String> {
-        let path = match line.route.as_ref().ok()? {
-            Route::CoreVersions => "/api".to_owned(),
-            Route::Groups => "/apis".to_owned(),
-            Route::Group(group) => format!("/apis/{group}"),
-            Route::Resources { group, version } if group.is_empty() => format!("/api/{version}"),
-            Route::Resources { group, version } => format!("/apis/{group}/{version}"),
-            Route::Version => "/version".to_owned(),
-            Route::OpenApi(rest) if rest == "v3" => "/openapi/v3".to_owned(),
-            _ => return None,
+    /// Returns the path under which a route's document is.
+    fn path(&self, route: &Route) -> Option<Cow<'static, str>> {
+        let is_one = match route {
+            Route::CoreVersions | Route::Groups | Route::Group(_) | Route::Resources { .. } | Route::Version => true,
+            Route::OpenApi(rest) => rest == "v3",
+            _ => false,
         };
-        self.plain.contains_key(&path).then_some(path)
+        route.path().filter(|path| is_one && self.plain.contains_key(&**path))
     }
 }
 
 impl Kept {
     /// What is kept of the answer to this request.
-    pub(super) fn find(replica: &Replica, request: &Request) -> Option<Self> {
+    pub(super) fn find(replica: &Replica, line: &RequestLine, request: &Request) -> Option<Self> {
         if let Some((headers, body, at)) = replica.documents.kept_answer(request.uri(), request.headers()) {
             return Some(Self { how: How::AsAsked(headers, body), age: Duration::from_millis(replica.now_ms().saturating_sub(at)) });
         }
         let fetched = replica.essentials.0.load_full()?;
-        fetched.path(&super::api::arrived(request).line)?;
+        fetched.path(line.route.as_ref().ok()?)?;
         Some(Self { age: fetched.at.elapsed(), how: How::Ahead(fetched) })
     }
 
     /// Answers with it, and says that it is kept and how old it is.
-    pub(super) fn answer(self, reply: Reply, line: &RequestLine, request: &Request) -> Response {
+    pub(super) fn answer(self, context: &Authorized, request: &Request) -> Response {
+        let reply = &context.reply;
         let mut response = match &self.how {
-            How::AsAsked(headers, body) => as_asked(&reply, headers, body, request),
-            How::Ahead(fetched) => ahead(reply, fetched, line, request),
+            How::AsAsked(headers, body) => as_asked(reply, headers, body, request),
+            How::Ahead(fetched) => ahead(reply, fetched, &context.line, request),
         };
         response.headers_mut().insert(AGE, self.age.as_secs().into());
         response.headers_mut().append(WARNING, AWAY);
@@ -120,9 +117,9 @@ impl Kept {
 
 fn as_asked(reply: &Reply, headers: &HeaderMap, body: &Bytes, request: &Request) -> Response {
     if let Some(etag) = headers.get(ETAG).filter(|etag| request.headers().get(IF_NONE_MATCH) == Some(*etag)) {
-        return whole(reply.not_modified(etag));
+        return reply.not_modified(etag);
     }
-    let mut response = whole(reply.whole(StatusCode::OK, JSON, body.clone()));
+    let mut response = reply.whole(StatusCode::OK, JSON, body.clone());
     for (name, value) in headers {
         response.headers_mut().insert(name.clone(), value.clone());
     }
@@ -130,16 +127,17 @@ fn as_asked(reply: &Reply, headers: &HeaderMap, body: &Bytes, request: &Request)
     response
 }
 
-fn ahead(reply: Reply, fetched: &Fetched, line: &RequestLine, request: &Request) -> Response {
-    let Some((path, plain)) = fetched.path(line).and_then(|path| fetched.plain.get(&path).map(|plain| (path, plain))) else {
-        return whole(reply.page_not_found());
+fn ahead(reply: &Reply, fetched: &Fetched, line: &RequestLine, request: &Request) -> Response {
+    let Ok(route) = &line.route else { return reply.page_not_found() };
+    let Some((path, plain)) = fetched.path(route).and_then(|path| fetched.plain.get(&*path).map(|plain| (path, plain))) else {
+        return reply.page_not_found();
     };
-    match (&line.route, fetched.aggregated.get(path.as_str())) {
-        (Ok(Route::CoreVersions | Route::Groups), Some(aggregated)) => {
-            discovery(reply, Asked::Discovery, request, || plain.clone(), || aggregated)
+    match (route, fetched.aggregated.get(&*path)) {
+        (Route::CoreVersions | Route::Groups, Some(aggregated)) => {
+            discovery(reply, Asked::Discovery, request.headers(), || plain.clone(), || aggregated)
         }
-        (Ok(Route::Version | Route::OpenApi(_)), _) => whole(reply.whole(StatusCode::OK, JSON, plain.clone())),
-        _ => document(reply, Asked::Document, request, plain),
+        (Route::Version | Route::OpenApi(_), _) => reply.whole(StatusCode::OK, JSON, plain.clone()),
+        _ => document(reply, Asked::Document, request.headers(), plain),
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::api::Api;
+use arc_swap::ArcSwap;
 use auth::authn::LastUse;
-use storage::write::place::Place;
+use registry::ServedResources;
+use storage::write::{Writer, place::Place};
 
 /// Writes at once. What finds no room is written when the token comes again.
 const WRITES_MAX: usize = 4;
@@ -21,22 +22,24 @@ impl Default for LastUses {
     }
 }
 
-/// Begins to write it, unless this server does not write.
-pub(super) fn note(api: &Arc<Api>, last: LastUse) {
-    if api.writer.may_write().is_err() {
-        return;
-    }
-    let Ok(turn) = api.last_uses.0.clone().try_acquire_owned() else { return };
-    let api = api.clone();
-    tokio::spawn(async move {
-        let _turn = turn;
-        let Some(resource) = api.resources.load().find("", "v1", "secrets").cloned() else { return };
-        let patch: Value = serde_json::from_str(&last.patch).unwrap_or_default();
-        let place = Place { resource, namespace: Some(last.namespace), name: last.name };
-        if let Err(error) = api.writer.amend(&place, |current| labelled(current, &patch)).await {
-            tracing::debug!(%error, namespace = place.namespace, name = place.name, "cannot write when a token was used");
+impl LastUses {
+    /// Begins to write it, unless this server does not write.
+    pub(super) fn note(&self, writer: &Arc<Writer>, resources: &ArcSwap<ServedResources>, last: LastUse) {
+        if writer.may_write().is_err() {
+            return;
         }
-    });
+        let Ok(turn) = self.0.clone().try_acquire_owned() else { return };
+        let Some(resource) = resources.load().find("", "v1", "secrets").cloned() else { return };
+        let writer = writer.clone();
+        tokio::spawn(async move {
+            let _turn = turn;
+            let patch: Value = serde_json::from_str(&last.patch).unwrap_or_default();
+            let place = Place { resource, namespace: Some(last.namespace), name: last.name };
+            if let Err(error) = writer.amend(&place, |current| labelled(current, &patch)).await {
+                tracing::debug!(%error, namespace = place.namespace, name = place.name, "cannot write when a token was used");
+            }
+        });
+    }
 }
 
 /// The same Secret with the labels of the patch; nothing if it is another one by now, or has them.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use http::{Method, Request, Uri};
+use http::{Method, Uri};
 
 use super::{
     path::{PathError, Route},
@@ -14,8 +14,12 @@ use go::url::Query;
 /// What the request line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestLine {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
     pub(super) route: Result<Route, PathError>,
     pub(super) query: Query,
+    /// Whether more than one slash ends the path.
+    pub(super) ends_with_slashes: bool,
     /// GET or HEAD.
     reads: bool,
     info: OnceLock<Arc<RequestInfo>>,
@@ -24,12 +28,19 @@ pub(super) struct RequestLine {
 impl RequestLine {
     pub(super) fn parse(method: &Method, uri: &Uri) -> Self {
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        Self { route: Route::parse(uri.path()), query: Query::parse(uri.query().unwrap_or("")), reads, info: OnceLock::new() }
+        let (path, query) = (uri.path(), Query::parse(uri.query().unwrap_or("")));
+        let ends_with_slashes = path.ends_with("//");
+        Self { route: Route::parse(path), query, ends_with_slashes, reads, info: OnceLock::new(), method: method.clone(), uri: uri.clone() }
     }
 
     /// Returns what the request of this line asks to do, as authorizers and the audit log see it. Read at the first call.
-    pub(super) fn info<B>(&self, request: &Request<B>) -> &Arc<RequestInfo> {
-        self.info.get_or_init(|| Arc::new(request_info(request.method(), request.uri().path(), &self.query)))
+    pub(super) fn info(&self) -> &Arc<RequestInfo> {
+        self.info.get_or_init(|| Arc::new(request_info(&self.method, self.uri.path(), &self.query)))
+    }
+
+    /// Returns whether probes ask for this without being anybody: the default of `--authorization-always-allow-paths`.
+    pub(super) fn is_always_open(&self) -> bool {
+        self.method == Method::GET && matches!(self.route, Ok(Route::Health { check: None, .. }))
     }
 
     /// Verb watch, by parameter or by path (spec list-watch §1.1).

@@ -3,19 +3,20 @@
 use std::pin::pin;
 
 use axum::{extract::Request, response::Response};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header::WARNING};
+use http::{HeaderMap, Method, StatusCode};
 use server::budget::Reservation;
 
 use super::{
     accept::Asked,
     admit::Admission,
-    api::{caller, connection, whole},
     authorize::refusal,
+    call::Call,
     content_type,
     incoming::whole_body,
     parts::NO_NAMESPACE,
     path::ResourcePath,
-    resource::{Call, sent},
+    resource::ResourceRequest,
+    respond::{sent, warn},
     status::Status,
 };
 use auth::User;
@@ -23,7 +24,7 @@ use auth::access::{Access, Asker};
 use auth::authz::rbac::{GROUP, Kind, Refusal, Write as Escalation};
 use auth::authz::{Attributes, Authorizer, Decision, Resource, Target};
 use codec::stored;
-use go::{quote::quoted, url::Query};
+use go::url::Query;
 use serde_json::Value;
 use storage::read::{options::ListOptions, serve::List, target::Target as Listed};
 use storage::write::{
@@ -74,50 +75,48 @@ enum Media {
     Patch(PatchKind),
 }
 
-impl Call<'_> {
+impl ResourceRequest<'_> {
     /// Answers a request whose method is no read. The order of the checks is that of spec api-surface §3.3.
-    pub(super) async fn write(mut self, request: Request) -> Response {
+    pub(super) async fn write(self, request: Request) -> Response {
+        let context = self.context;
         let write = match self.wanted(request.method()) {
             Ok(write) => write,
-            Err(status) => return whole(self.reply().status(&status)),
+            Err(status) => return context.refused(&status),
         };
         if let Err(message) = self.path.check_name() {
-            return whole(self.reply().status(&Status::bad_request(message)));
+            return context.refused(&Status::bad_request(message));
         }
         let scope = if self.path.name.is_some() { Scope::Resource } else { Scope::Namespace };
         let mut timer = self.resource.requests.request(write.verb(), scope);
         let media = self.media(write, request.headers());
-        let asked = if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn };
-        let accepted = self.arrived.reply.negotiate(asked);
+        let accepted = self.negotiate(if self.resource.served.custom { Asked::Custom } else { Asked::BuiltIn });
         // PATCH looks at the type of the body first, PUT only after everything else.
-        self.form = accepted.as_ref().ok().copied().unwrap_or_default();
-        let early = if write.is_patch() { media.as_ref().err().cloned().or(accepted.err()) } else { accepted.err() };
-        let early = early.or_else(|| media.as_ref().err().filter(|_| write == Write::Create).cloned());
-        if let Some(status) = early {
-            return self.failed(&status, &mut timer);
-        }
+        let negotiated = match (accepted, &media) {
+            (_, Err(status)) if write.is_patch() => return self.failed(status, &mut timer),
+            (Err(status), _) => return self.failed(&status, &mut timer),
+            (_, Err(status)) if write == Write::Create => return self.failed(status, &mut timer),
+            (Ok(negotiated), _) => negotiated,
+        };
         if let Some(status) = self.unconvertible() {
             return self.failed(&status, &mut timer);
         }
         if let Err(error) = self.api.writer.may_write() {
             return self.failed(&error.into(), &mut timer);
         }
-        let line = self.arrived.line.clone();
-        let user = caller(&request);
-        let (conn, until) = (connection(&request), self.arrived.at + self.arrived.limit);
-        let body = match whole_body(request.into_body(), &conn, until).await {
+        let call = Call::new(self, negotiated);
+        let body = match whole_body(request.into_body(), &context.conn, context.until).await {
             Ok(Some(body)) => body,
-            Ok(None) => return self.out_of_time(&mut timer),
-            Err(status) => return self.failed(&status, &mut timer),
+            Ok(None) => return call.out_of_time(&mut timer),
+            Err(status) => return call.failed(&status, &mut timer),
         };
         let mut told = Vec::new();
         let answered = {
-            let asker = Asker { user: &user, address: Some(conn.peer.ip()), until };
-            let done = pin!(self.done(write, &asker, &line.query, media, &body, &mut told));
-            self.in_time(done, &mut timer).await
+            let asker = context.asker(&context.user);
+            let done = pin!(call.done(write, &asker, &context.line.query, media, &body, &mut told));
+            call.in_time(done, &mut timer).await
         };
         let mut response = match answered {
-            Ok(answer) => self.answered(write, answer, timer).await,
+            Ok(answer) => call.answered(write, answer, timer).await,
             Err(response) => response,
         };
         // Also beside an error.
@@ -166,7 +165,9 @@ impl Call<'_> {
         // A custom resource has no message; kube-apiserver breaks off the connection (spec api-surface §3.1).
         content_type::syntax(headers, !custom || is_deletion(write)).map(Media::Object)
     }
+}
 
+impl Call<'_> {
     async fn done(
         &self,
         write: Write,
@@ -191,7 +192,7 @@ impl Call<'_> {
             Write::Replace(part) | Write::Patch(part) => part,
             _ => Part::Main,
         };
-        let record = self.reply().record();
+        let record = self.reply.record();
         let custom = self.resource.served.custom && write != Write::ReplaceScale;
         let tell = |object: &Value| {
             if let Some(record) = record {
@@ -270,7 +271,7 @@ impl Call<'_> {
             Err(status) => return Err(status),
         };
         let served = &self.resource.served;
-        if let Some(record) = self.reply().record().filter(|record| record.wants_request() && !body.is_empty())
+        if let Some(record) = self.reply.record().filter(|record| record.wants_request() && !body.is_empty())
             && let Some(options) = options::printed(syntax, body)
         {
             record.requested_text(options.as_bytes());
@@ -325,7 +326,7 @@ impl Call<'_> {
         options: &DeleteOptions,
         approval: Option<&DeletionApproval<'_>>,
     ) -> Result<Answer, Status> {
-        let mut hold = self.arrived.unread.take(self.api.reader.list_bytes(target, listed) + self.told_bytes()).await;
+        let mut hold = self.context.conn.unread.take(self.api.reader.list_bytes(target, listed) + self.told_bytes()).await;
         let is_limited = listed.limit > 0;
         let mut asked = listed.clone();
         if asked.limit == 0 {
@@ -358,11 +359,6 @@ impl Call<'_> {
         }
     }
 
-    fn out_of_time(&self, timer: &mut RequestTimer) -> Response {
-        timer.terminated(504);
-        whole(self.reply().timed_out())
-    }
-
     fn place(&self) -> Place {
         let namespace = self.path.namespace.clone().filter(|_| self.resource.served.namespaced);
         Place { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
@@ -387,17 +383,17 @@ impl Call<'_> {
                 let writer = &self.api.writer;
                 let answer = || {
                     if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
-                        let hold = self.arrived.unread.add(object.tail().len());
+                        let hold = self.context.conn.unread.add(object.tail().len());
                         return self.object(code, &object, &self.resource.forms.get(self.representation()).form, Some(hold), timer);
                     }
                     let shaped = self.shaped(is_scale, &object);
-                    let hold = self.arrived.unread.add(shaped.capacity());
+                    let hold = self.context.conn.unread.add(shaped.capacity());
                     self.document(code, shaped, Some(hold), timer)
                 };
                 return writer.offload(&object, answer);
             }
         };
-        sent(self.reply().object(code, body), timer)
+        sent(self.reply.object(code, body), timer)
     }
 }
 
@@ -463,25 +459,4 @@ fn is_deletion(write: Write) -> bool {
 
 fn uid(object: &serde_json::Value) -> &str {
     object.pointer("/metadata/uid").and_then(serde_json::Value::as_str).unwrap_or("")
-}
-
-/// Texts that no header can carry are left out, as are those past what a header may hold altogether (spec api-surface §3.7).
-pub(super) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
-    const RUNES_MAX: usize = 4_096;
-    const RUNES_EACH: usize = 256;
-    let total: usize = warnings.iter().map(|text| text.chars().count()).sum();
-    let mut left = RUNES_MAX;
-    let mut told: Vec<&str> = Vec::new();
-    for text in warnings {
-        if told.contains(&text.as_str()) {
-            continue;
-        }
-        told.push(text);
-        let cut: String = if total > RUNES_MAX { text.chars().take(RUNES_EACH).collect() } else { text.clone() };
-        let Some(rest) = left.checked_sub(cut.chars().count()) else { return };
-        left = rest;
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&cut))) {
-            headers.append(WARNING, value);
-        }
-    }
 }

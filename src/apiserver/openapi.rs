@@ -8,20 +8,23 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use axum::extract::Request;
+use axum::{
+    extract::{Path, Request, State},
+    response::Response,
+};
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, VARY},
 };
-use http_body_util::Full;
 use tokio::time::timeout_at;
 
 use super::{
     accept::clause::{Clause, clauses},
-    api::{Api, Arrived, arrived, whole},
+    api::Api,
+    context::Authorized,
     offload::offload,
-    respond::Reply,
+    respond::{Reply, held},
 };
 use catalogue::{Catalogue, openapi::Document};
 use go::{calendar::civil, url::Query};
@@ -36,21 +39,18 @@ const KEPT: Duration = Duration::from_secs(365 * 86_400);
 const OPENAPI_BYTES: usize = 1 << 20;
 
 /// Answers on a thread that may compute: the first request of a catalogue makes its documents. Its connection has room for one at a time.
-pub(super) async fn serve(api: &Api, reply: Reply, request: Request, rest: String) -> axum::response::Response {
-    let Arrived { line, unread, limit, at, .. } = arrived(&request);
+pub(super) async fn serve(State(api): State<Arc<Api>>, context: Authorized, Path(rest): Path<String>, request: Request) -> Response {
     let resources = api.resources.load_full();
-    let failed = reply.clone();
+    let (reply, made) = (context.reply.clone(), context.clone());
     let answered = async {
-        let hold = unread.take(OPENAPI_BYTES).await;
-        let mut made = offload(move || answer(&reply, (&request, &line.query), &resources.catalogue, &rest)).await;
-        made.extensions_mut().insert(Arc::new(hold));
-        whole(made)
+        let hold = context.conn.unread.take(OPENAPI_BYTES).await;
+        held(offload(move || answer(&reply, (&request, &made.line.query), &resources.catalogue, &rest)).await, Some(hold))
     };
-    timeout_at(at + limit, answered).await.unwrap_or_else(|_| whole(failed.timed_out()))
+    timeout_at(context.until, answered).await.unwrap_or_else(|_| context.timed_out())
 }
 
 /// Answers what follows `/openapi/`. Any method is answered as GET, as by kube-apiserver. Makes documents on first need: some 100 ms of computing.
-fn answer(reply: &Reply, (request, query): (&Request, &Query), catalogue: &Catalogue, rest: &str) -> Response<Full<Bytes>> {
+fn answer(reply: &Reply, (request, query): (&Request, &Query), catalogue: &Catalogue, rest: &str) -> Response {
     match rest.split_once('/') {
         None if rest == "v2" => negotiated(reply, request, || swagger(reply, request, catalogue)),
         None if rest == "v3" => reply.whole(StatusCode::OK, TEXT, catalogue.openapi_index().clone()),
@@ -62,14 +62,14 @@ fn answer(reply: &Reply, (request, query): (&Request, &Query), catalogue: &Catal
     }
 }
 
-fn negotiated(reply: &Reply, request: &Request, answer: impl FnOnce() -> Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+fn negotiated(reply: &Reply, request: &Request, answer: impl FnOnce() -> Response) -> Response {
     let mut response = if accepts_json(request.headers()) { answer() } else { bare(reply, StatusCode::NOT_ACCEPTABLE) };
     put(&mut response, VARY, HeaderValue::from_static("Accept"));
     response
 }
 
 /// The one document of v2, which is compressed for who takes that.
-fn swagger(reply: &Reply, request: &Request, catalogue: &Catalogue) -> Response<Full<Bytes>> {
+fn swagger(reply: &Reply, request: &Request, catalogue: &Catalogue) -> Response {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (document, made) = catalogue.openapi_v2(now);
     let mut response = reply.offered(unless_known(reply, request, document));
@@ -80,7 +80,7 @@ fn swagger(reply: &Reply, request: &Request, catalogue: &Catalogue) -> Response<
 }
 
 /// The document, unless the client has it.
-fn unless_known(reply: &Reply, request: &Request, document: &Document) -> Response<Full<Bytes>> {
+fn unless_known(reply: &Reply, request: &Request, document: &Document) -> Response {
     let etag = etag(document);
     let mut response = if !knows(request.headers(), &etag) {
         reply.whole(StatusCode::OK, JSON, document.body.clone())
@@ -105,7 +105,7 @@ fn knows(headers: &HeaderMap, etag: &str) -> bool {
     known.map(str::trim).any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == etag)
 }
 
-fn tagged(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document) -> Response<Full<Bytes>> {
+fn tagged(reply: &Reply, (request, query): (&Request, &Query), path: &str, document: &Document) -> Response {
     let asked = query.first("hash").filter(|hash| !hash.is_empty());
     if asked.is_some_and(|hash| hash != document.hash) {
         let mut moved = reply.whole(StatusCode::MOVED_PERMANENTLY, JSON, Bytes::new());
@@ -123,13 +123,13 @@ fn tagged(reply: &Reply, (request, query): (&Request, &Query), path: &str, docum
 }
 
 /// Nothing but the code.
-fn bare(reply: &Reply, code: StatusCode) -> Response<Full<Bytes>> {
+fn bare(reply: &Reply, code: StatusCode) -> Response {
     let mut response = reply.whole(code, JSON, Bytes::new());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }
 
-fn put(response: &mut Response<Full<Bytes>>, name: HeaderName, value: HeaderValue) {
+fn put(response: &mut Response, name: HeaderName, value: HeaderValue) {
     response.headers_mut().insert(name, value);
 }
 
@@ -180,11 +180,11 @@ mod tests {
         }
     }
 
-    fn ask(path: &str, headers: &[(HeaderName, &str)]) -> Response<Full<Bytes>> {
+    fn ask(path: &str, headers: &[(HeaderName, &str)]) -> Response {
         ask_as(Method::GET, path, headers)
     }
 
-    fn ask_as(method: Method, path: &str, headers: &[(HeaderName, &str)]) -> Response<Full<Bytes>> {
+    fn ask_as(method: Method, path: &str, headers: &[(HeaderName, &str)]) -> Response {
         let mut request = Request::builder().method(method.clone()).uri(path);
         for (name, value) in headers {
             request = request.header(name, *value);
@@ -196,7 +196,7 @@ mod tests {
         answer(&reply, (&request, &query), &Catalogue::new(&[]), rest)
     }
 
-    fn told(response: &Response<Full<Bytes>>, name: HeaderName) -> &str {
+    fn told(response: &Response, name: HeaderName) -> &str {
         response.headers().get(name).map_or("-", |value| value.to_str().expect("ASCII"))
     }
 

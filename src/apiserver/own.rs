@@ -2,9 +2,8 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use bytes::Bytes;
-use http::{Response, StatusCode};
-use http_body_util::Full;
+use axum::response::Response;
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{api::Api, path::OwnPage, respond::Reply};
@@ -36,7 +35,7 @@ impl Api {
     }
 
     /// Answers one of the pages.
-    pub(super) fn own(&self, reply: &Reply, page: OwnPage) -> Response<Full<Bytes>> {
+    pub(super) fn own(&self, reply: &Reply, page: OwnPage) -> Response {
         let page = match page {
             OwnPage::Version => json!({ "version": VERSION, "commit": COMMIT }),
             OwnPage::Status => self.own_status(),
@@ -46,7 +45,7 @@ impl Api {
     }
 
     fn own_status(&self) -> Value {
-        let role = match (&self.replica, &self.host) {
+        let role = match (&self.upstream, &self.host) {
             (Some(_), _) => "read replica",
             (None, Some(_)) => "aggregated API server",
             (None, None) => "API server",
@@ -65,7 +64,7 @@ impl Api {
                 "revision": fed.revision().0,
                 "maxStalenessSeconds": self.max_staleness.map(|most| most.as_secs_f64()),
             },
-            "upstream": self.replica.as_ref().map(|replica| replica.own_status()),
+            "upstream": self.upstream.as_ref().map(|upstream| upstream.status()),
         })
     }
 }

@@ -4,7 +4,7 @@ use http::Method;
 
 use super::{
     path::ResourcePath,
-    resource::{Call, is_get},
+    resource::{ResourceRequest, is_get},
     status::Status,
 };
 use registry::Resource;
@@ -31,7 +31,7 @@ pub(super) fn is_in_scope(resource: &Resource, path: &ResourcePath, method: &Met
     }
 }
 
-impl Call<'_> {
+impl ResourceRequest<'_> {
     /// Whether there is such a subresource at all.
     pub(super) fn has_path(&self) -> Result<(), Status> {
         let served = &self.resource.served;

@@ -1,6 +1,8 @@
-//! A request path becomes a `Route`, by the rules of spec api-surface §1.1 and §1.2. Pure; does not know which groups and resources exist.
+//! A request path becomes a `Route`, by the rules of spec api-surface §1.1 and §1.2, whether or not what it names exists.
 
-use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use go::quote::quoted;
 
@@ -72,6 +74,20 @@ pub enum Health {
     Healthz,
     Livez,
     Readyz,
+}
+
+impl Health {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Healthz, Self::Livez, Self::Readyz];
+
+    /// Returns the name, which is also the first part of the path.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthz => "healthz",
+            Self::Livez => "livez",
+            Self::Readyz => "readyz",
+        }
+    }
 }
 
 /// A path that names a resource, an object of it, or a subresource.
@@ -164,6 +180,57 @@ impl Route {
             ["apis", group, version, rest @ ..] => return resource(group, version, rest, raw),
             _ => UNKNOWN,
         })
+    }
+
+    /// Returns the path of what is neither a resource nor unknown, without what a path may have besides: escapes that are none, slashes at the end.
+    pub fn path(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            Self::Root => "/",
+            Self::CoreVersions => "/api",
+            Self::Groups => "/apis",
+            Self::Version => "/version",
+            Self::Metrics => "/metrics",
+            Self::Slis => "/metrics/slis",
+            Self::Own(OwnPage::Version) => "/watchcache/version",
+            Self::Own(OwnPage::Status) => "/watchcache/status",
+            Self::Discovery(TokenDocument::Configuration) => "/.well-known/openid-configuration",
+            Self::Discovery(TokenDocument::Keys) => "/openid/v1/jwks",
+            Self::Group(group) => return Some(format!("/apis/{}", escaped(group)).into()),
+            Self::Resources { group, version } => return Some(version_path(group, version).into()),
+            Self::OpenApi(rest) => return Some(format!("/openapi/{}", escaped_parts(rest)).into()),
+            Self::Health { endpoint, check: None } => return Some(format!("/{}", endpoint.name()).into()),
+            Self::Health { endpoint, check: Some(check) } => return Some(format!("/{}/{}", endpoint.name(), escaped_parts(check)).into()),
+            Self::Resource(_) | Self::Unknown { .. } => return None,
+        }))
+    }
+
+    /// Returns the group of an unknown path, if it is in one.
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            Self::Unknown { group_version } => group_version.as_ref().map(|(group, _)| &**group),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes that a part of a path has as they are: those of names.
+const PLAIN: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Returns a part of a path with its escapes.
+pub(super) fn escaped(part: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(part, PLAIN)
+}
+
+/// Returns parts of a path with their escapes.
+fn escaped_parts(parts: &str) -> String {
+    parts.split('/').map(|part| escaped(part).to_string()).collect::<Vec<_>>().join("/")
+}
+
+/// Returns the path of a group's version.
+pub(super) fn version_path(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("/api/{}", escaped(version)),
+        group => format!("/apis/{}/{}", escaped(group), escaped(version)),
     }
 }
 

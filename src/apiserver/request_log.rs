@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use server::heads::Held;
 
-use super::{api::connection, held::held, line::RequestLine, respond::AUDIT_ID};
+use super::{conn::ConnInfo, held::held, line::RequestLine, respond::AUDIT_ID};
 
 /// Bytes of an audit ID that the log shows, as in kube-apiserver.
 const AUDIT_ID_MAX: usize = 64;
@@ -21,7 +21,7 @@ const AUDIT_ID_MAX: usize = 64;
 const CUT_BYTES_MAX: usize = 1 << 10;
 
 /// What is told of a request when it ends.
-pub(super) struct Told {
+pub(super) struct RequestLog {
     at: Instant,
     verb: String,
     uri: String,
@@ -31,9 +31,9 @@ pub(super) struct Told {
     _kept: Option<Held>,
 }
 
-impl Told {
+impl RequestLog {
     /// What is told of a request; nothing when nobody reads it.
-    pub(super) fn of(request: &Request) -> Option<Box<Told>> {
+    pub(super) fn begin(conn: &ConnInfo, request: &Request) -> Option<Box<Self>> {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return None;
         }
@@ -41,17 +41,16 @@ impl Told {
             request.headers().get(USER_AGENT).map_or(String::new(), |agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
         let (mut uri, mut user_agent) =
             (request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string), user_agent);
-        let conn = connection(request);
         let kept = conn.heads.keep(uri.len() + user_agent.len()).unwrap_or_else(|_| {
             cut(&mut uri);
             cut(&mut user_agent);
             None
         });
-        Some(Box::new(Told { at: Instant::now(), verb: verb(request), uri, user_agent, peer: conn.peer, _kept: kept }))
+        Some(Box::new(Self { at: Instant::now(), verb: verb(request), uri, user_agent, peer: conn.peer, _kept: kept }))
     }
 
     /// Tells of a request, if anything is told, when its answer is over: of a watch, when it ends.
-    pub(super) fn tell(told: Option<Box<Self>>, response: Response) -> Response {
+    pub(super) fn end(told: Option<Box<Self>>, response: Response) -> Response {
         let Some(told) = told else { return response };
         let audit_id = response.headers().get(AUDIT_ID).map_or(String::new(), |id| String::from_utf8_lossy(id.as_bytes()).into_owned());
         let ending = Ending { told, audit_id, code: response.status() };
@@ -72,7 +71,7 @@ fn cut(text: &mut String) {
 fn verb(request: &Request) -> String {
     let method = request.method();
     let line = RequestLine::parse(method, request.uri());
-    let info = line.info(request);
+    let info = line.info();
     let is_apply = || request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/apply-patch+yaml");
     let names_one = !info.name.is_empty() || info.verb == "create";
     match *method {
@@ -86,14 +85,14 @@ fn verb(request: &Request) -> String {
 
 /// Tells of a request when it is dropped.
 struct Ending {
-    told: Box<Told>,
+    told: Box<RequestLog>,
     audit_id: String,
     code: StatusCode,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let Told { at, verb, uri, user_agent, peer, .. } = &*self.told;
+        let RequestLog { at, verb, uri, user_agent, peer, .. } = &*self.told;
         let (latency, peer) = (format!("{:?}", at.elapsed()), peer.to_string());
         let audit_id = self.audit_id.get(..AUDIT_ID_MAX).unwrap_or(&self.audit_id);
         if self.code == StatusCode::SWITCHING_PROTOCOLS {

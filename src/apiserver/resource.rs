@@ -3,35 +3,25 @@
 use std::{
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
-    time::Duration,
 };
 
-use axum::{body::Body, extract::Request, response::Response};
-use bytes::Bytes;
+use axum::{extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header::WARNING};
-use http_body::Body as _;
-use http_body_util::Full;
-use rand::Rng;
-use serde_json::Value;
-use server::{Alone, Handshake, budget::Reservation};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     accept::{Asked, Form, Shape},
-    api::{Api, Arrived, arrived, caller, connection, not_found, whole},
-    authorize::{Rights, rights},
-    body::{FRAME_BYTES, WatchBody, WatchTimes, is_small},
-    gzip::LARGE_BYTES,
-    gzip_body::GzipBody,
-    offload::offload,
-    partial,
+    api::Api,
+    authorize::rights,
+    call::Call,
+    context::Authorized,
+    extras,
     parts::is_in_scope,
     path::ResourcePath,
-    piece_body::{PieceBody, Pieces},
     request_info::verb,
-    respond::{Reply, held},
+    respond::{Reply, not_found},
     reviews,
     status::Status,
     token_request,
@@ -40,52 +30,36 @@ use super::{
 use auth::ANONYMOUS;
 use cache::state::learner::Reader;
 use catalogue::Conversion;
-use codec::{self, Document, GzipList, Include, Listing, Media, stored};
-use go::url::Query;
-use model::Object;
-use registry::{
-    Resource,
-    representation::{self, Representation},
-};
-use storage::read::{
-    failure::ReadError,
-    options::ListOptions,
-    plan::Refusal,
-    serve::{List, Watching},
-    target::{Target, Wanted},
-};
-use storage::write::{failure::WriteError, scale};
-use telemetry::{RequestTimer, Scope, Verb};
+use registry::Resource;
+use storage::read::{failure::ReadError, options::ListOptions};
+use telemetry::RequestTimer;
 
 /// Answers a request whose path names a resource.
-pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
-    let Arrived { reply, .. } = arrived(&request);
+pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, request: Request) -> Response {
     let resources = api.resources.load_full();
     if (&*path.group, &*path.resource, path.subresource.as_deref()) == ("", "serviceaccounts", Some("token")) && api.issuer.is_some() {
-        return Box::pin(token_request::serve(api, path, request)).await;
+        return Box::pin(token_request::serve(api, context, path, request)).await;
     }
     if let Some(review) = resources.catalogue.review(&path.group, &path.version, &path.resource) {
-        return Box::pin(reviews::serve(api, path, review, request)).await;
+        return Box::pin(reviews::serve(api, context, path, review, request)).await;
     }
-    let Some(resource) = resources.find(&path.group, &path.version, &path.resource).cloned() else {
-        return whole(not_found(&reply, &resources.catalogue, Some(&path.group)));
+    let resource = resources.find(&path.group, &path.version, &path.resource);
+    let Some(resource) = resource.filter(|resource| is_in_scope(resource, path, request.method())).cloned() else {
+        return not_found(&context.reply, &resources.catalogue, Some(&path.group));
     };
-    if !is_in_scope(&resource, path, request.method()) {
-        return whole(not_found(&reply, &resources.catalogue, Some(&path.group)));
-    }
     // Who may watch there may do nothing else: whatever the method, authorizers and the audit log have seen the verb watch.
     if path.legacy_watch && !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return whole(reply.status(&Status::method_not_allowed()));
+        return context.refused(&Status::method_not_allowed());
     }
     let warning = HeaderValue::from_str(&resource.served.warning).ok().filter(|w| !w.is_empty());
     let custom = resource.served.custom;
-    let mut response = answer(api, path, resource, request).await;
-    if response.extensions().get::<Handshake>().is_some() {
+    let mut response = ResourceRequest { api, context, path, resource }.answer(request).await;
+    if extras::get(&response).is_some_and(|extras| extras.upgrade.is_some()) {
         return response;
     }
     // The router of built-ins turns other methods away before anything is known of the resource.
     if let Some(warning) = warning.filter(|_| custom || response.status() != StatusCode::METHOD_NOT_ALLOWED) {
-        if let Some(record) = reply.record() {
+        if let Some(record) = context.reply.record() {
             record.annotate_end("k8s.io/deprecated", "true");
         }
         let headers = response.headers_mut();
@@ -98,95 +72,86 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     response
 }
 
-/// Answers a request for a resource that is served.
-async fn answer(api: &Api, path: &ResourcePath, resource: Arc<Resource>, mut request: Request) -> Response {
-    let arrived = arrived(&request);
-    let (line, mut reply) = (arrived.line.clone(), arrived.reply.clone());
-    let reader = reader(&request);
-    let call = Call { api, path, resource, arrived, reader, form: Form::default(), include: include(&line.query) };
-    if let Err(status) = call.has_path().and_then(|()| call.has_names(request.method())) {
-        return whole(reply.status(&status));
-    }
-    if !is_get(&call.resource, request.method()) {
-        // Boxed apart, as the reads below.
-        return Box::pin(call.write(request)).await;
-    }
-    if !call.is_scale() && call.path.subresource.as_deref().is_some_and(|sub| !call.resource.served.reads_subresource(sub)) {
-        return whole(reply.status(&call.unsupported(request.method())));
-    }
-    if let Err(message) = path.check_name() {
-        return whole(reply.status(&Status::bad_request(message)));
-    }
-    let is_watch = line.is_watch();
-    let rights = match is_watch.then(|| rights(api, &mut request)).transpose() {
-        Ok(rights) => rights,
-        Err(status) => return whole(reply.status(&status)),
-    };
-    let upgrade = Upgrade::asked(&mut request);
-    let asked = match (call.resource.served.custom, is_watch) {
-        (false, false) if call.path.name.is_some() => Asked::BuiltIn,
-        (false, false) => Asked::BuiltInList,
-        (false, true) => Asked::BuiltInWatch,
-        (true, false) => Asked::Custom,
-        (true, true) => Asked::CustomWatch,
-    };
-    let form = match reply.negotiate(asked) {
-        Ok(form) => form,
-        Err(status) => return whole(reply.status(&status)),
-    };
-    let call = Call { arrived: Arrived { reply, ..call.arrived }, form, ..call };
-    // The metadata of a built-in is the same in every version.
-    let needs_conversion = call.resource.served.custom || !matches!(form.shape, Shape::Partial(_));
-    if let (Some(status), true) = (call.unconvertible(), needs_conversion) {
-        return whole(call.arrived.reply.status(&status));
-    }
-    if let (Some(name), false) = (&path.name, is_watch) {
-        return Box::pin(call.get(name, &line.query)).await;
-    }
-    let options = match ListOptions::of(&line.query) {
-        Ok(options) => options,
-        Err(message) => return whole(call.arrived.reply.status(&Status::bad_request(message))),
-    };
-    // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
-    if is_watch { Box::pin(call.watch(options, upgrade, rights)).await } else { Box::pin(call.list(&options)).await }
-}
-
 /// GET; for custom resources, which no router guards, HEAD is one too.
 pub(super) fn is_get(resource: &Resource, method: &Method) -> bool {
     *method == Method::GET || (*method == Method::HEAD && resource.served.custom)
 }
 
-/// What rows of a Table include; the word when it is none.
-fn include(query: &Query) -> Result<Include, String> {
-    let word = query.first("includeObject").unwrap_or("");
-    Include::parse(word).ok_or_else(|| word.to_owned())
-}
-
-/// Who reads; who is nobody is told apart by his address.
-fn reader(request: &Request) -> Reader {
-    let (mut hasher, user) = (DefaultHasher::new(), caller(request));
-    user.name.hash(&mut hasher);
-    if user.name == ANONYMOUS {
-        connection(request).peer.ip().hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// One request and what it is about.
-pub(super) struct Call<'a> {
+/// A request on a resource that is served.
+pub(super) struct ResourceRequest<'a> {
     pub(super) api: &'a Api,
+    pub(super) context: &'a Authorized,
     pub(super) path: &'a ResourcePath,
     pub(super) resource: Arc<Resource>,
-    pub(super) arrived: Arrived,
-    /// Who reads, for the share of learned indexes that is his.
-    reader: Reader,
-    /// How it is answered.
-    pub(super) form: Form,
-    /// What rows of a Table include; the word when it is none.
-    include: Result<Include, String>,
 }
 
-impl Call<'_> {
+impl<'a> ResourceRequest<'a> {
+    /// Answers the request. What is wrong with it is told in kube-apiserver's order.
+    async fn answer(self, mut request: Request) -> Response {
+        let (context, path, line) = (self.context, self.path, &self.context.line);
+        if let Err(status) = self.has_path().and_then(|()| self.has_names(request.method())) {
+            return context.refused(&status);
+        }
+        if !is_get(&self.resource, request.method()) {
+            // Boxed apart, as the reads below.
+            return Box::pin(self.write(request)).await;
+        }
+        if !self.is_scale() && path.subresource.as_deref().is_some_and(|sub| !self.resource.served.reads_subresource(sub)) {
+            return context.refused(&self.unsupported(request.method()));
+        }
+        if let Err(message) = path.check_name() {
+            return context.refused(&Status::bad_request(message));
+        }
+        let is_watch = line.is_watch();
+        let rights = match is_watch.then(|| rights(self.api, context)).transpose() {
+            Ok(rights) => rights,
+            Err(status) => return context.refused(&status),
+        };
+        let upgrade = Upgrade::asked(&mut request);
+        let asked = match (self.resource.served.custom, is_watch) {
+            (false, false) if path.name.is_some() => Asked::BuiltIn,
+            (false, false) => Asked::BuiltInList,
+            (false, true) => Asked::BuiltInWatch,
+            (true, false) => Asked::Custom,
+            (true, true) => Asked::CustomWatch,
+        };
+        let call = match self.negotiate(asked) {
+            Ok(negotiated) => Call::new(self, negotiated),
+            Err(status) => return context.refused(&status),
+        };
+        // The metadata of a built-in is the same in every version.
+        let needs_conversion = call.resource.served.custom || !matches!(call.form.shape, Shape::Partial(_));
+        if let (Some(status), true) = (call.unconvertible(), needs_conversion) {
+            return context.refused(&status);
+        }
+        if let (Some(name), false) = (&path.name, is_watch) {
+            return Box::pin(call.get(name, &line.query)).await;
+        }
+        let options = match ListOptions::of(&line.query) {
+            Ok(options) => options,
+            Err(message) => return context.refused(&Status::bad_request(message)),
+        };
+        // Boxed apart: as one future they would be 19 KB that every request of any kind carries about.
+        if is_watch { Box::pin(call.watch(options, upgrade, rights)).await } else { Box::pin(call.list(&options)).await }
+    }
+
+    /// Finds the form of the answer among what the client accepts.
+    pub(super) fn negotiate(&self, asked: Asked) -> Result<(Reply, Form), Status> {
+        let mut reply = self.context.reply.clone();
+        let form = reply.negotiate(asked)?;
+        Ok((reply, form))
+    }
+
+    /// Returns who reads, for the share of learned indexes that is theirs; who is nobody is told apart by the address.
+    pub(super) fn reader(&self) -> Reader {
+        let mut hasher = DefaultHasher::new();
+        self.context.user.name.hash(&mut hasher);
+        if self.context.user.name == ANONYMOUS {
+            self.context.conn.peer.ip().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     /// Why stored objects cannot be made into this version, nor its objects into stored ones.
     pub(super) fn unconvertible(&self) -> Option<Status> {
         match &self.resource.served.conversion {
@@ -195,374 +160,8 @@ impl Call<'_> {
         }
     }
 
-    /// A GET has one option; list options that are none of its are not looked at.
-    async fn get(&self, name: &str, query: &Query) -> Response {
-        let mut timer = self.resource.requests.request(Verb::Get, Scope::Resource);
-        if query.is_true("export") {
-            return self.failed(&Status::bad_request(NO_EXPORT), &mut timer);
-        }
-        let resource_version = query.first("resourceVersion").unwrap_or("");
-        let target = Target::object(self.resource.clone(), self.api.reader.prefix(), self.path.namespace.as_deref(), name);
-        let is_scale = self.is_scale();
-        // A Scale is made of the whole object.
-        let target = if is_scale { target } else { target.represented_as(self.representation()) };
-        // Room first, for what etcd answers is a copy that this request alone has.
-        let mut hold = match self.room(target.cached_bytes(), &mut timer).await {
-            Ok(hold) => hold,
-            Err(response) => return response,
-        };
-        let read = pin!(async { self.api.reader.get(&target, resource_version).await.map_err(|error| self.status(error)) });
-        match self.in_time(read, &mut timer).await {
-            Ok(object) => {
-                if let Some(status) = self.unfit(false) {
-                    return self.failed(&status, &mut timer);
-                }
-                match &mut hold {
-                    Some(hold) => hold.resize(object.tail().len()),
-                    None if object.tail().len() > SMALL_BYTES => hold = Some(self.arrived.unread.add(object.tail().len())),
-                    None => {}
-                }
-                if !is_scale {
-                    return self.object(StatusCode::OK, &object, target.form(), hold, timer);
-                }
-                let mut parent = Vec::with_capacity(object.tail().len() + 64);
-                target.form().object_into(&object, &mut parent);
-                match self.scale(&parent) {
-                    Ok(scale) => self.document(StatusCode::OK, scale, hold, timer),
-                    Err(error) => self.failed(&error.into(), &mut timer),
-                }
-            }
-            Err(response) => response,
-        }
-    }
-
-    /// The `/scale` of this object.
-    fn scale(&self, object: &[u8]) -> Result<Vec<u8>, WriteError> {
-        let object = serde_json::from_slice(object).map_err(|error| WriteError::Undecodable(error.to_string()))?;
-        Ok(self.shaped(true, &scale::of(&self.resource.served, &object)?))
-    }
-
-    /// An object that is no stored one, or not yet read back, as JSON in the shape that is asked for.
-    pub(super) fn shaped(&self, is_scale: bool, object: &Value) -> Vec<u8> {
-        let (forms, custom) = (&self.resource.forms, self.resource.served.custom);
-        match self.form.shape {
-            Shape::Partial(partial) => stored::shown(false, &stored::only_metadata(partial.version, object)),
-            Shape::Whole | Shape::Table(_) if is_scale => forms.scale(self.representation()).written(false, object),
-            Shape::Whole | Shape::Table(_) => forms.get(self.representation()).form.written(custom, object),
-        }
-    }
-
-    async fn list(&self, options: &ListOptions) -> Response {
-        let scope = self.scope(options);
-        let mut timer = self.resource.requests.request(Verb::List, scope);
-        let target = match self.target(options) {
-            Ok(target) => target,
-            Err(status) => return self.failed(&status, &mut timer),
-        };
-        let mut hold = match self.room(self.api.reader.list_bytes(&target, options) + self.told_bytes(), &mut timer).await {
-            Ok(hold) => hold,
-            Err(response) => return response,
-        };
-        let kept = (target.form().is_steady() && self.reply().needs_only_blocks()).then_some(&*self.api.blocks);
-        let read = pin!(async { self.api.reader.list(&target, options, kept).await.map_err(|error| self.status(error)) });
-        let list = match self.in_time(read, &mut timer).await {
-            Ok(list) => list,
-            Err(response) => return response,
-        };
-        if let Some(status) = self.unfit(true) {
-            return self.failed(&status, &mut timer);
-        }
-        if list.epoch.is_none() {
-            let bytes: usize = list.objects.iter().map(|object| object.tail().len()).sum();
-            hold.get_or_insert_with(|| self.arrived.unread.add(0)).resize(bytes + self.told_bytes());
-        }
-        self.listed(list, target.form().clone(), hold, timer).await
-    }
-
-    async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>, rights: Option<Rights>) -> Response {
-        let scope = self.scope(&options);
-        let mut timer = self.resource.requests.request(Verb::Watch, scope);
-        if options.watch {
-            options.default_watch();
-        }
-        let target = match self.target(&options) {
-            Ok(target) => target,
-            Err(status) => return self.failed(&status, &mut timer),
-        };
-        let times = WatchTimes {
-            began: self.arrived.at,
-            length: self.watch_length(options.timeout_seconds),
-            bookmarks: options.allow_bookmarks,
-            annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
-            scope,
-            form: target.form().clone(),
-            mute: matches!(self.form.shape, Shape::Partial(partial) if partial.list),
-        };
-        // A watch may wait for etcd as long as a stream may last: its own deadline bounds it; for memory as long as other requests.
-        let user = rights.as_ref().map_or("", |rights| &rights.user.name);
-        let limits = (times.length.max(MIN_WATCH_WAIT), self.arrived.limit);
-        let watching = self.api.reader.watch(&target, &options, limits, user).await;
-        if let (Ok(_), Shape::Table(_), Err(word)) = (&watching, self.form.shape, &self.include) {
-            return self.failed(&partial::no_such_include(word), &mut timer);
-        }
-        let body = match watching {
-            Ok(Watching::Stream(subscription)) => WatchBody::stream(subscription, self.resource.clone(), &times, timer),
-            Ok(Watching::Failed(error)) => WatchBody::failed(error, self.resource.clone(), &times, timer),
-            Err(error) => return self.failed(&self.status(error), &mut timer),
-        };
-        let body = match rights {
-            Some(rights) => body.with_rights(rights),
-            None => body,
-        };
-        let media_type = target.form().media().stream_type();
-        match upgrade {
-            Some(upgrade) => upgrade.answer(body, media_type),
-            None => {
-                let long = body.long_running();
-                let mut response = self.reply().stream(media_type, Body::new(body));
-                response.extensions_mut().insert(long);
-                response
-            }
-        }
-    }
-
-    /// Spec list-watch §4.6: absent or 0 is random between the least and twice the least; a negative one ends at once.
-    fn watch_length(&self, seconds: Option<i64>) -> Duration {
-        let least = self.api.times.min_watch;
-        match seconds {
-            None | Some(0) => least + least.mul_f64(rand::rng().random()),
-            Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LONGEST_WATCH_SECONDS)),
-        }
-    }
-
-    pub(super) fn target(&self, options: &ListOptions) -> Result<Target, Status> {
-        let wanted = Wanted {
-            namespace: self.path.namespace.as_deref(),
-            name: self.path.name.as_deref(),
-            labels: &options.label_selector,
-            fields: &options.field_selector,
-            shard: options.shard_selector.as_deref().filter(|_| self.api.gates.sharded_list_and_watch),
-        };
-        let target = Target::collection(self.resource.clone(), self.api.reader.prefix(), &wanted, || {
-            let wrong = options.validate();
-            if wrong.is_empty() { Ok(()) } else { Err(Refusal::Invalid(wrong)) }
-        })?;
-        // It is held while the request waits.
-        self.arrived.head.grow(target.filter.weight())?;
-        Ok(target.represented_as(self.representation()).read_by(self.reader))
-    }
-
-    /// What was negotiated, in the words of `read`.
-    pub(super) fn representation(&self) -> Representation {
-        let shape = match self.form.shape {
-            Shape::Whole => representation::Shape::Whole,
-            Shape::Partial(partial) => representation::Shape::Metadata(partial.version),
-            Shape::Table(version) => representation::Shape::Table(version, self.include.as_ref().copied().unwrap_or_default()),
-        };
-        Representation { shape, protobuf: self.form.media == Media::Protobuf }
-    }
-
-    /// Why an answer that is there is not what was asked for.
-    pub(super) fn unfit(&self, is_list: bool) -> Option<Status> {
-        match (self.form.shape, &self.include) {
-            (Shape::Table(_), Err(word)) => Some(partial::no_such_include(word)),
-            (shape, _) => partial::mismatch(shape, &self.resource.served, self.is_scale(), is_list),
-        }
-    }
-
-    fn is_scale(&self) -> bool {
+    pub(super) fn is_scale(&self) -> bool {
         self.path.subresource.as_deref() == Some("scale")
-    }
-
-    /// A list, made while it is sent unless it is small; `hold` counts what it is made of. What must be looked at whole before its first byte does not keep others waiting when it is large.
-    pub(super) async fn listed(
-        &self,
-        mut list: List,
-        form: Arc<codec::Form>,
-        mut hold: Option<Reservation>,
-        timer: RequestTimer,
-    ) -> Response {
-        form.arrange(&mut list.objects);
-        if let Some(run) = list.run {
-            return self.compressed(GzipList::of_run(&form, &list.meta, run), form.media(), hold, timer);
-        }
-        let timer = match self.tell_list(&list, &form, hold.as_mut(), timer).await {
-            Ok(timer) => timer,
-            Err(response) => return response,
-        };
-        if self.reply().is_compact() { self.compact(list, form, hold, timer).await } else { self.printed(list, form, hold, timer).await }
-    }
-
-    /// A list as its form encodes it.
-    async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
-        let shares = list.epoch.filter(|_| self.reply().takes_gzip() && form.is_steady());
-        let (small, media, name) = (is_small(&list), form.media(), list.run_name);
-        let at_once = small || !form.tells_length();
-        let make = move || Listing::new(form, &list.meta, list.objects);
-        let made = if at_once { Ok(make()) } else { self.offload(make, &mut timer).await };
-        let list = match made {
-            Ok(Ok(list)) => list,
-            Ok(Err(why)) => return self.failed(&why.into(), &mut timer),
-            Err(response) => return response,
-        };
-        let Some(epoch) = shares.filter(|_| !small) else { return self.begun(StatusCode::OK, list, media, hold, timer) };
-        match list.within(LARGE_BYTES) {
-            Ok(Some(whole)) => sent(self.reply().encoded(StatusCode::OK, media, whole), timer),
-            Ok(None) => self.compressed(GzipList::new(list, epoch, name, self.api.blocks.clone()), media, hold, timer),
-            Err(why) => self.failed(&why.into(), &mut timer),
-        }
-    }
-
-    /// A list as people read it.
-    async fn printed(&self, list: List, form: Arc<codec::Form>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
-        let (small, media) = (is_small(&list), self.form.media);
-        let document = Document::list(list.meta, list.objects, form);
-        let document = match media {
-            Media::Yaml if small => document.yaml(),
-            Media::Yaml => match self.offload(move || document.yaml(), &mut timer).await {
-                Ok(document) => document,
-                Err(response) => return response,
-            },
-            Media::Json | Media::Protobuf => Ok(document),
-        };
-        match document {
-            Ok(document) => self.begun(StatusCode::OK, document, media, hold, timer),
-            Err(why) => self.failed(&why.into(), &mut timer),
-        }
-    }
-
-    /// A stored object in this form: what a GET answers with, and a write with what it has stored. `hold` counts it when it is large.
-    pub(super) fn object(
-        &self,
-        code: StatusCode,
-        object: &Object,
-        form: &codec::Form,
-        hold: Option<Reservation>,
-        mut timer: RequestTimer,
-    ) -> Response {
-        if let Some(record) = self.reply().told().filter(|_| self.reply().is_compact()) {
-            let mut compact = Vec::with_capacity(object.tail().len() + 64);
-            form.object_into(object, &mut compact);
-            record.answered(&compact);
-        }
-        if self.reply().is_compact() {
-            return match form.body(object) {
-                Ok(body) => held(sent(self.reply().encoded(code, form.media(), body), timer), hold),
-                Err(why) => self.failed(&why.into(), &mut timer),
-            };
-        }
-        let mut compact = Vec::with_capacity(object.tail().len() + 64);
-        form.object_into(object, &mut compact);
-        self.document(code, compact, hold, timer)
-    }
-
-    /// One object as compact JSON, in the form that was negotiated; `hold` counts it when it is large.
-    pub(super) fn document(&self, code: StatusCode, compact: Vec<u8>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
-        if self.reply().is_compact() {
-            return held(sent(self.reply().object(code, compact), timer), hold);
-        }
-        if let Some(record) = self.reply().record() {
-            record.answered(&compact);
-        }
-        let document = Document::one(compact);
-        let document = if self.form.media == Media::Yaml { document.yaml() } else { Ok(document) };
-        match document {
-            Ok(document) => self.begun(code, document, self.form.media, hold, timer),
-            Err(why) => self.failed(&why.into(), &mut timer),
-        }
-    }
-
-    /// An answer of pieces: whole when its first frame is all of it.
-    fn begun(
-        &self,
-        code: StatusCode,
-        mut pieces: impl Pieces + Send + Unpin + 'static,
-        media: Media,
-        hold: Option<Reservation>,
-        mut timer: RequestTimer,
-    ) -> Response {
-        let mut begun = Vec::new();
-        if let Err(why) = pieces.fill(&mut begun, FRAME_BYTES) {
-            return self.failed(&why.into(), &mut timer);
-        }
-        if pieces.is_done() {
-            return sent(self.reply().encoded(code, media, begun), timer);
-        }
-        let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
-        let alone = hold.alone_since();
-        let body = PieceBody::new(begun, pieces, hold, timer, code.as_u16());
-        let mut response = self.reply().stream(media.content_type(), Body::new(body));
-        *response.status_mut() = code;
-        alone.map(|since| response.extensions_mut().insert(Alone(since)));
-        response
-    }
-
-    fn compressed(&self, list: GzipList, media: Media, hold: Option<Reservation>, timer: RequestTimer) -> Response {
-        let hold = hold.unwrap_or_else(|| self.arrived.unread.add(0));
-        let alone = hold.alone_since();
-        let mut response = self.reply().compressed(media, Body::new(GzipBody::new(list, hold, timer, self.api.metrics.clone())));
-        alone.map(|since| response.extensions_mut().insert(Alone(since)));
-        response
-    }
-
-    /// Room among what its connection has not read, for an answer that is made of so many bytes; a small one needs none.
-    async fn room(&self, bytes: usize, timer: &mut RequestTimer) -> Result<Option<Reservation>, Response> {
-        if bytes <= SMALL_BYTES {
-            return Ok(None);
-        }
-        self.in_time(pin!(async { Ok(self.arrived.unread.take(bytes).await) }), timer).await.map(Some)
-    }
-
-    /// Runs long work on another thread, within the request's time.
-    pub(super) async fn offload<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-        timer: &mut RequestTimer,
-    ) -> Result<T, Response> {
-        self.in_time(pin!(async { Ok(offload(work).await) }), timer).await
-    }
-
-    /// Runs a request within the request's time (spec list-watch §2.14). Pinned by who calls: given as itself, a future would be here three times.
-    pub(super) async fn in_time<T>(
-        &self,
-        work: Pin<&mut impl Future<Output = Result<T, Status>>>,
-        timer: &mut RequestTimer,
-    ) -> Result<T, Response> {
-        let left = (self.arrived.at + self.arrived.limit).saturating_duration_since(tokio::time::Instant::now());
-        // A time that is over already allows no look at all, however quick.
-        let work = async { if left.is_zero() { std::future::pending().await } else { work.await } };
-        match timeout(left, work).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(status)) => Err(self.failed(&status, timer)),
-            Err(_) => {
-                timer.terminated(504);
-                Err(whole(self.reply().timed_out()))
-            }
-        }
-    }
-
-    pub(super) fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {
-        timer.set_code(status.code);
-        whole(self.reply().status(status))
-    }
-
-    pub(super) fn status(&self, error: ReadError) -> Status {
-        let served = &self.resource.served;
-        match error {
-            ReadError::NotFound { name } => Status::not_found(&served.group, &served.resource, &name),
-            // It came while this was read: asked again, upstream answers.
-            ReadError::Undecodable { .. } if self.api.replica.is_some() => Status::too_many_requests(error.to_string(), 1),
-            error => error.into(),
-        }
-    }
-
-    fn scope(&self, options: &ListOptions) -> Scope {
-        match (&self.path.name, &self.path.namespace) {
-            _ if options.field_selector.split(',').any(|term| term.starts_with("metadata.name=")) => Scope::Resource,
-            (Some(_), _) => Scope::Resource,
-            (None, Some(_)) => Scope::Namespace,
-            (None, None) => Scope::Cluster,
-        }
     }
 
     /// 405: the resource has no such verb.
@@ -575,26 +174,39 @@ impl Call<'_> {
         Status::method_not_allowed()
     }
 
-    pub(super) fn reply(&self) -> &Reply {
-        &self.arrived.reply
+    /// Runs a request within the request's time (spec list-watch §2.14). Pinned by who calls: given as itself, a future would be here three times.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: Pin<&mut impl Future<Output = Result<T, Status>>>,
+        timer: &mut RequestTimer,
+    ) -> Result<T, Response> {
+        // A time that is over already allows no look at all, however quick.
+        let is_over = Instant::now() >= self.context.until;
+        let work = async { if is_over { std::future::pending().await } else { work.await } };
+        match timeout_at(self.context.until, work).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(status)) => Err(self.failed(&status, timer)),
+            Err(_) => Err(self.out_of_time(timer)),
+        }
+    }
+
+    pub(super) fn out_of_time(&self, timer: &mut RequestTimer) -> Response {
+        timer.terminated(504);
+        self.context.timed_out()
+    }
+
+    pub(super) fn failed(&self, status: &Status, timer: &mut RequestTimer) -> Response {
+        timer.set_code(status.code);
+        self.context.refused(status)
+    }
+
+    pub(super) fn status(&self, error: ReadError) -> Status {
+        let served = &self.resource.served;
+        match error {
+            ReadError::NotFound { name } => Status::not_found(&served.group, &served.resource, &name),
+            // It came while this was read: asked again, upstream answers.
+            ReadError::Undecodable { .. } if self.api.upstream.is_some() => Status::too_many_requests(error.to_string(), 1),
+            error => error.into(),
+        }
     }
 }
-
-/// A whole answer with what is counted of it: the code it came to, which is no 200 when it could not be encoded, and the bytes.
-pub(super) fn sent(response: Response<Full<Bytes>>, mut timer: RequestTimer) -> Response {
-    timer.set_code(response.status().as_u16());
-    timer.add_bytes(response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
-    whole(response)
-}
-
-/// What an old client is told that asks for an object without what the server has put into it.
-const NO_EXPORT: &str = "the export parameter, deprecated since v1.14, is no longer supported";
-
-/// What is made for an answer without asking for room first, bytes.
-const SMALL_BYTES: usize = 64 << 10;
-
-/// A stream that ends at once may still take this long to say so.
-const MIN_WATCH_WAIT: Duration = Duration::from_secs(1);
-
-/// `timeoutSeconds` has no upper limit in the API; tokio's clock has one, and thirty years are enough.
-const LONGEST_WATCH_SECONDS: u64 = 30 * 365 * 86_400;

@@ -3,30 +3,29 @@
 use std::sync::Arc;
 
 use ::audit::Record;
+use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::Full;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http_body::Body as _;
 use server::budget::Reservation;
 use uuid::Uuid;
 
 use super::path::TokenDocument;
 use super::{
     accept::{self, Asked},
-    gzip::{self, Offer},
+    extras, gzip,
     status::{Status, TIMED_OUT_BODY},
 };
 use auth::authn::Discovery;
+use catalogue::Catalogue;
 use codec::Media;
 use go::quote::quoted;
+use telemetry::RequestTimer;
 
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-
-/// That another server may have the answer that this one could not give.
-#[derive(Clone, Copy)]
-pub(super) struct Elsewhere;
 
 /// What answers to one request have in common.
 #[derive(Clone, Debug)]
@@ -104,7 +103,7 @@ impl Reply {
     }
 
     /// An object as compact JSON without a newline, in the form that was negotiated. Large ones are compressed if the client takes that.
-    pub fn object(&self, code: StatusCode, compact: Vec<u8>) -> Response<Full<Bytes>> {
+    pub fn object(&self, code: StatusCode, compact: Vec<u8>) -> Response {
         if let Some(record) = self.record() {
             record.answered(&compact);
         }
@@ -115,12 +114,12 @@ impl Reply {
     }
 
     /// An object or list that is encoded already.
-    pub(super) fn encoded(&self, code: StatusCode, media: Media, body: Vec<u8>) -> Response<Full<Bytes>> {
+    pub(super) fn encoded(&self, code: StatusCode, media: Media, body: Vec<u8>) -> Response {
         self.offered(self.whole(code, media.content_type(), body.into()))
     }
 
     /// A failure.
-    pub fn status(&self, status: &Status) -> Response<Full<Bytes>> {
+    pub fn status(&self, status: &Status) -> Response {
         let code = StatusCode::from_u16(status.code).expect("every constructor of Status has a valid code");
         let form = accept::of_failure(self.accept.as_ref(), self.wants_pretty);
         // Where nothing could be negotiated, kube-apiserver's audit log is told the code alone.
@@ -140,13 +139,13 @@ impl Reply {
             no_sniff(&mut response);
         }
         if status.elsewhere {
-            response.extensions_mut().insert(Elsewhere);
+            extras::of(&mut response).elsewhere = true;
         }
         response
     }
 
     /// A document about tokens of service accounts.
-    pub fn discovery(&self, discovery: &Discovery, document: TokenDocument) -> Response<Full<Bytes>> {
+    pub fn discovery(&self, discovery: &Discovery, document: TokenDocument) -> Response {
         let (content_type, body) = match document {
             TokenDocument::Configuration => (JSON, &discovery.configuration),
             TokenDocument::Keys => ("application/jwk-set+json", &discovery.keys),
@@ -157,19 +156,19 @@ impl Reply {
     }
 
     /// Plain text: health, and errors outside the API (spec api-surface §1.1).
-    pub fn text(&self, code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    pub fn text(&self, code: StatusCode, body: impl Into<Bytes>) -> Response {
         let mut response = self.whole(code, TEXT, body.into());
         no_sniff(&mut response);
         response
     }
 
     /// Text of a handler that needs no guard against sniffing: one passed health check.
-    pub fn plain(&self, code: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    pub fn plain(&self, code: StatusCode, body: impl Into<Bytes>) -> Response {
         self.whole(code, TEXT, body.into())
     }
 
     /// 500 of who could not be asked whether this may be, in kube-apiserver's words.
-    pub(super) fn internal_error(&self, uri: &Uri, why: &str) -> Response<Full<Bytes>> {
+    pub(super) fn internal_error(&self, uri: &Uri, why: &str) -> Response {
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let text = format!("Internal Server Error: {}: {why}\n", quoted(target));
         // As Go's sanitizer, against pages that would show it.
@@ -177,32 +176,32 @@ impl Reply {
     }
 
     /// 500 for a path that has no request info: it is told before `Cache-Control` is set (spec api-surface §0, stages 2 and 3).
-    pub fn no_request_info(&self, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    pub fn no_request_info(&self, body: impl Into<Bytes>) -> Response {
         let mut response = self.text(StatusCode::INTERNAL_SERVER_ERROR, body);
         response.headers_mut().remove(CACHE_CONTROL);
         response
     }
 
     /// 400 of a path that is no URL: Go's server answers before Kubernetes sees the request.
-    pub fn bad_request_line(&self) -> Response<Full<Bytes>> {
+    pub fn bad_request_line(&self) -> Response {
         let mut response = self.text(StatusCode::BAD_REQUEST, "400 Bad Request");
         response.headers_mut().remove(CACHE_CONTROL);
         response
     }
 
     /// `404 page not found` of a path under no known group (spec api-surface §1.1).
-    pub fn page_not_found(&self) -> Response<Full<Bytes>> {
+    pub fn page_not_found(&self) -> Response {
         self.text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 
     /// The request ran out of time before anything was written (spec list-watch §2.14).
-    pub fn timed_out(&self) -> Response<Full<Bytes>> {
+    pub fn timed_out(&self) -> Response {
         self.whole(StatusCode::GATEWAY_TIMEOUT, TEXT, Bytes::from_static(TIMED_OUT_BODY.as_bytes()))
     }
 
     /// 304 for a matching `If-None-Match` of an aggregated discovery document.
-    pub fn not_modified(&self, etag: &HeaderValue) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::default());
+    pub fn not_modified(&self, etag: &HeaderValue) -> Response {
+        let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         self.dress(response.headers_mut());
         cacheable(response.headers_mut(), etag);
@@ -210,15 +209,15 @@ impl Reply {
     }
 
     /// An answer without a body.
-    pub(super) fn empty(&self, code: StatusCode) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::default());
+    pub(super) fn empty(&self, code: StatusCode) -> Response {
+        let mut response = Response::new(Body::empty());
         *response.status_mut() = code;
         self.dress(response.headers_mut());
         response
     }
 
     /// An aggregated discovery document: its own type, a tag, cacheable (spec api-surface §2.2).
-    pub fn tagged(&self, content_type: &'static str, etag: &HeaderValue, compact: Vec<u8>) -> Response<Full<Bytes>> {
+    pub fn tagged(&self, content_type: &'static str, etag: &HeaderValue, compact: Vec<u8>) -> Response {
         let mut response = self.object(StatusCode::OK, compact);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         cacheable(response.headers_mut(), etag);
@@ -226,7 +225,7 @@ impl Reply {
     }
 
     /// 200 with a body that is made while it is sent: lists and watches.
-    pub fn stream<B>(&self, content_type: &'static str, body: B) -> Response<B> {
+    pub fn stream(&self, content_type: &'static str, body: Body) -> Response {
         self.offered(self.plainly(content_type, body))
     }
 
@@ -241,21 +240,21 @@ impl Reply {
     }
 
     /// 200 with a body that is compressed already.
-    pub(super) fn compressed<B>(&self, media: Media, body: B) -> Response<B> {
+    pub(super) fn compressed(&self, media: Media, body: Body) -> Response {
         let mut response = self.plainly(media.content_type(), body);
         gzip::tell(response.headers_mut());
         response
     }
 
     /// Marks what may be compressed.
-    pub(super) fn offered<B>(&self, mut response: Response<B>) -> Response<B> {
+    pub(super) fn offered(&self, mut response: Response) -> Response {
         if self.gzip {
-            response.extensions_mut().insert(Offer);
+            extras::of(&mut response).offers_gzip = true;
         }
         response
     }
 
-    fn plainly<B>(&self, content_type: &'static str, body: B) -> Response<B> {
+    fn plainly(&self, content_type: &'static str, body: Body) -> Response {
         let mut response = Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         self.dress(response.headers_mut());
@@ -263,9 +262,9 @@ impl Reply {
     }
 
     /// A whole body of any type (`/metrics`).
-    pub fn whole(&self, code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    pub fn whole(&self, code: StatusCode, content_type: &'static str, body: Bytes) -> Response {
         let length = body.len();
-        let mut response = self.plainly(content_type, Full::new(if self.head { Bytes::new() } else { body }));
+        let mut response = self.plainly(content_type, Body::from(if self.head { Bytes::new() } else { body }));
         *response.status_mut() = code;
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         response
@@ -283,14 +282,52 @@ fn cacheable(headers: &mut HeaderMap, etag: &HeaderValue) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
 }
 
-fn no_sniff<B>(response: &mut Response<B>) {
+fn no_sniff(response: &mut Response) {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// The answer with what counts it.
-pub(super) fn held<B>(mut response: Response<B>, hold: Option<Reservation>) -> Response<B> {
-    hold.map(|hold| response.extensions_mut().insert(Arc::new(hold)));
+/// Returns the answer with what counts it.
+pub(super) fn held(mut response: Response, hold: Option<Reservation>) -> Response {
+    if let Some(hold) = hold {
+        extras::of(&mut response).made = Some(Arc::new(hold));
+    }
     response
+}
+
+/// A whole answer with what is counted of it: the code it came to, which is no 200 when it could not be encoded, and the bytes.
+pub(super) fn sent(response: Response, mut timer: RequestTimer) -> Response {
+    timer.set_code(response.status().as_u16());
+    timer.add_bytes(response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
+    response
+}
+
+/// 404 inside a built-in group, whatever the version, is a Status, elsewhere text (spec api-surface §1.1).
+pub(super) fn not_found(reply: &Reply, catalogue: &Catalogue, group: Option<&str>) -> Response {
+    match group {
+        Some(group) if catalogue.is_built_in_group(group) => reply.status(&Status::not_found_generic()),
+        _ => reply.page_not_found(),
+    }
+}
+
+/// Texts that no header can carry are left out, as are those past what a header may hold altogether (spec api-surface §3.7).
+pub(super) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    const RUNES_MAX: usize = 4_096;
+    const RUNES_EACH: usize = 256;
+    let total: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    let mut left = RUNES_MAX;
+    let mut told: Vec<&str> = Vec::new();
+    for text in warnings {
+        if told.contains(&text.as_str()) {
+            continue;
+        }
+        told.push(text);
+        let cut: String = if total > RUNES_MAX { text.chars().take(RUNES_EACH).collect() } else { text.clone() };
+        let Some(rest) = left.checked_sub(cut.chars().count()) else { return };
+        left = rest;
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&cut))) {
+            headers.append(WARNING, value);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -304,7 +341,7 @@ mod tests {
         Reply::new(method, &headers, None)
     }
 
-    fn body(response: Response<Full<Bytes>>) -> String {
+    fn body(response: Response) -> String {
         let collected = futures_util::FutureExt::now_or_never(response.into_body().collect()).expect("it is whole").expect("infallible");
         String::from_utf8(collected.to_bytes().to_vec()).expect("UTF-8")
     }
@@ -360,14 +397,14 @@ mod tests {
 
     #[test]
     fn objects_may_be_compressed_and_texts_not() {
-        let offers = |response: &Response<Full<Bytes>>| response.extensions().get::<Offer>().is_some();
+        let offers = |response: &Response| extras::get(response).is_some_and(|extras| extras.offers_gzip);
         let mut takes = reply(&Method::GET, &[("accept-encoding", "gzip")]);
         let tag = HeaderValue::from_static("\"AB\"");
         for response in [
             takes.object(StatusCode::OK, b"{}".to_vec()),
             takes.status(&Status::forbidden("no")),
             takes.tagged("application/json;g=x", &tag, b"{}".to_vec()),
-            takes.stream("application/json", Full::default()),
+            takes.stream("application/json", Body::empty()),
         ] {
             assert!(offers(&response));
         }
@@ -375,7 +412,7 @@ mod tests {
             assert!(!offers(&response));
         }
         takes.never_gzip();
-        assert!(!offers(&takes.stream("application/json", Full::default())));
+        assert!(!offers(&takes.stream("application/json", Body::empty())));
         assert!(!offers(&reply(&Method::GET, &[]).object(StatusCode::OK, b"{}".to_vec())));
     }
 

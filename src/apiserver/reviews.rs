@@ -1,20 +1,12 @@
 //! Reviews, which are answered and never stored: who am I, whose token is this, may somebody do something (spec api-surface §12, §13.4).
 
 use axum::{extract::Request, response::Response};
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{
-    accept::Asked,
-    admit::Admission,
-    api::{Api, Arrived, arrived, asker, caller, connection, not_found, whole},
-    content_type,
-    incoming::whole_body,
-    mutate::warn,
-    path::ResourcePath,
-    resource::sent,
-    service::ConnInfo,
+    admit::Admission, api::Api, conn::ConnInfo, context::Authorized, created::Created, path::ResourcePath, respond::not_found,
     status::Status,
 };
 use auth::User;
@@ -24,63 +16,31 @@ use auth::access::{
 };
 use auth::authz::Decision;
 use catalogue::Review;
-use codec::stored;
-use storage::write::{
-    failure::{Named, WriteError},
-    options::{Verb as Options, WriteOptions},
-};
+use storage::write::failure::{Named, WriteError};
 use telemetry::{Scope, Verb};
 
 /// Answers a request whose path names a review.
-pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, request: Request) -> Response {
-    let Arrived { line, mut reply, at, limit, .. } = arrived(&request);
+pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, review: &Review, request: Request) -> Response {
     let has_place = path.namespace.is_some() || path.odd.no_namespace;
     if path.name.is_some() || path.odd.no_name || path.legacy_watch || review.namespaced != has_place {
-        return whole(not_found(&reply, &api.resources.load().catalogue, Some(&path.group)));
+        return not_found(&context.reply, &api.resources.load().catalogue, Some(&path.group));
     }
     if request.method() != Method::POST {
-        return whole(reply.status(&Status::method_not_allowed()));
+        return context.refused(&Status::method_not_allowed());
     }
-    let mut timer = api.metrics.served(&review.group, &review.version, &review.resource).request(Verb::Create, Scope::Resource);
-    let mut told = Vec::new();
-    let answered = async {
-        reply.negotiate(Asked::RoutedDocument)?;
-        let syntax = content_type::syntax(request.headers(), true)?;
-        let options = WriteOptions::parse(&line.query, Options::Create)
-            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
-        let user = caller(&request);
-        let (conn, asker) = (connection(&request), asker(&request, &user));
-        let body = match whole_body(request.into_body(), &conn, at + limit).await {
-            Ok(Some(body)) => body,
-            Ok(None) => return Ok(None),
-            Err(status) => return Err(status),
-        };
+    let timer = api.metrics.served(&review.group, &review.version, &review.resource).request(Verb::Create, Scope::Resource);
+    let work = async |created: &mut Created| {
         let kind = (&*review.group, &*review.version, &*review.kind);
-        let asked = api.writer.decode(kind, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
-        // Others may have to be asked, who take their time.
-        let _counted = body.read_out();
-        if let Some(record) = reply.record() {
-            record.requested(&asked, |asked| stored::shown(false, asked));
-        }
+        let Some(asked) = created.read(api, context, kind, request).await? else { return Ok(None) };
         let mut asked = in_namespace(asked, path.namespace.as_deref())?;
-        told.extend(api.writer.without_system_metadata(&mut asked));
-        if let Some(admission) = Admission::of(api, &user, path) {
+        created.warnings.extend(api.writer.without_system_metadata(&mut asked));
+        let asker = context.asker(&context.user);
+        if let Some(admission) = Admission::of(api, &context.user, path) {
             api.access.ask(&asker, |authorizer| admission.confirm_put(authorizer, &asked, None)).await??;
         }
-        answer(api, review, &asker, asked, &conn).await.map(Some)
+        answer(api, review, &asker, asked, &context.conn).await.map(Some)
     };
-    let answered = timeout_at(at + limit, answered).await.unwrap_or(Ok(None));
-    let response = match answered {
-        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
-        Ok(None) => {
-            timer.terminated(504);
-            return whole(reply.timed_out());
-        }
-        Err(status) => reply.status(&status),
-    };
-    let mut response = sent(response, timer);
-    warn(response.headers_mut(), &told);
-    response
+    Created::new(context).answer(context, timer, work).await
 }
 
 /// The object in the namespace of its path; outside of namespaces it has none, whatever it says.

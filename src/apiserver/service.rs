@@ -1,42 +1,25 @@
 //! The API as the server's service: what a connection brings with it, and what goes with an answer.
 
-use std::{convert::Infallible, error::Error, future::Future, ops::Deref, pin::Pin, sync::Arc, time::SystemTime};
+use std::{error::Error, future::Future, pin::Pin, sync::Arc, time::SystemTime};
 
-use axum::{Router, body::Body, response::Response};
+use axum::body::Body;
 use rustls::pki_types::CertificateDer;
-use server::{Alone, Answer, Conn, Extras, Guard, Handshake, Host, LongRunning, Request, Service, budget::Reservation};
-use tower::ServiceExt;
+use server::{Answer, Conn, Host, Request, Service};
 
-use super::inflight::Place;
+use super::{conn::ConnInfo, extras, stages::Stages};
 use auth::authn::{Authenticator, Presented, Standing, refused_certificate};
-
-/// A connection, and what its client has proved by its certificate.
-#[derive(Debug)]
-pub struct ConnInfo {
-    conn: Arc<Conn>,
-    /// The certificate of its handshake.
-    pub certificate: Presented,
-}
-
-impl Deref for ConnInfo {
-    type Target = Conn;
-
-    fn deref(&self) -> &Conn {
-        &self.conn
-    }
-}
 
 /// Meets the clients of both listeners.
 pub struct Clients {
     /// Judges their certificates.
     pub authenticator: Arc<Authenticator>,
     /// Answers their requests.
-    pub router: Router,
+    pub stages: Arc<Stages>,
 }
 
 /// Answers the requests of one connection.
 pub struct Requests {
-    router: Router,
+    stages: Arc<Stages>,
     conn: Arc<ConnInfo>,
 }
 
@@ -63,7 +46,7 @@ impl Host for Clients {
                 presented
             }
         };
-        Requests { router: self.router.clone(), conn: Arc::new(ConnInfo { conn: conn.clone(), certificate }) }
+        Requests { stages: self.stages.clone(), conn: Arc::new(ConnInfo::new(conn.clone(), certificate)) }
     }
 }
 
@@ -73,27 +56,12 @@ impl Service for Requests {
     type Future = Pin<Box<dyn Future<Output = Answer<Body>> + Send>>;
 
     fn answer(&self, request: Request) -> Self::Future {
-        let (router, conn) = (self.router.clone(), self.conn.clone());
+        let (stages, conn) = (self.stages.clone(), self.conn.clone());
         Box::pin(async move {
             let Request { http, head } = request;
-            let mut request = http.map(Body::new);
-            request.extensions_mut().insert(conn);
-            request.extensions_mut().insert(head);
-            let mut response = router.oneshot(request).await.unwrap_or_else(|never: Infallible| match never {});
-            let extras = extras(&mut response);
+            let mut response = stages.answer(conn, head, http.map(Body::new)).await;
+            let extras = extras::take(&mut response);
             Answer { http: response, extras }
         })
-    }
-}
-
-/// Takes out what handlers have put beside the head of an answer for the connection.
-fn extras(response: &mut Response) -> Extras {
-    let extensions = response.extensions_mut();
-    Extras {
-        made: extensions.remove::<Arc<Reservation>>(),
-        alone: extensions.remove::<Alone>(),
-        guard: extensions.remove::<Place>().map(Guard::of),
-        long_running: extensions.remove::<LongRunning>(),
-        upgrade: extensions.remove::<Handshake>(),
     }
 }

@@ -9,13 +9,7 @@ use http::{
 };
 use tokio::time::sleep;
 
-use super::{
-    api::{Api, Arrived, arrived, whole},
-    line::RequestLine,
-    path::ResourcePath,
-    resource,
-    status::Status,
-};
+use super::{api::Api, context::Authorized, line::RequestLine, path::ResourcePath, resource, status::Status};
 use cache::state::snapshot::Fed;
 use registry::Resource;
 use storage::read::{
@@ -68,20 +62,19 @@ fn is_too_old(api: &Api, fed: &Fed) -> bool {
 }
 
 /// Answers a request whose path names a resource, and says how old the answer may be.
-pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
+pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, request: Request) -> Response {
     let fed = match api.oldest().is_behind() {
         true => api.resources.load().find(&path.group, &path.version, &path.resource).map(|found| found.handle.published.fed().clone()),
         false => None,
     };
-    let Some(fed) = fed else { return resource::serve(api, path, request).await };
-    let Arrived { line, reply, .. } = arrived(&request);
-    match age(api, &fed, request.method(), &line) {
+    let Some(fed) = fed else { return resource::serve(api, context, path, request).await };
+    match age(api, &fed, request.method(), &context.line) {
         Ok(age) => {
-            let mut response = resource::serve(api, path, request).await;
+            let mut response = resource::serve(api, context, path, request).await;
             tell(age, &mut response);
             response
         }
-        Err(status) => whole(reply.status(&status)),
+        Err(status) => context.refused(&status),
     }
 }
 
@@ -96,7 +89,7 @@ fn age(api: &Api, fed: &Fed, method: &Method, line: &RequestLine) -> Result<Opti
     }
     let age = fed.age();
     match api.max_staleness {
-        Some(most) if api.replica.is_none() && is_too_old(api, fed) => Err(Status::unavailable(
+        Some(most) if api.upstream.is_none() && is_too_old(api, fed) => Err(Status::unavailable(
             format!("memory is {} s behind etcd, and --max-staleness is {} s", age.unwrap_or_default().as_secs(), most.as_secs()),
             1,
         )),
@@ -117,7 +110,7 @@ fn tell(age: Option<Duration>, response: &mut Response) {
 pub async fn dismiss(api: Arc<Api>) {
     loop {
         sleep(LOOK_EVERY).await;
-        let upstream_answers = api.replica.as_ref().is_some_and(|replica| replica.answers());
+        let upstream_answers = api.upstream.as_ref().is_some_and(|upstream| upstream.answers());
         if !upstream_answers || !api.oldest().is_behind() || !is_too_old(&api, api.oldest()) {
             continue;
         }

@@ -3,31 +3,26 @@
 use std::time::SystemTime;
 
 use axum::{extract::Request, response::Response};
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::Value;
-use tokio::time::timeout_at;
 use uuid::Uuid;
 
 use super::{
-    accept::Asked,
     admit::Admission,
-    api::{Api, Arrived, arrived, asker, caller, connection, not_found, whole},
-    content_type,
-    incoming::whole_body,
-    mutate::warn,
+    api::Api,
+    context::Authorized,
+    created::Created,
     parts::NO_NAMESPACE,
     path::{Odd, ResourcePath},
-    resource::sent,
+    respond::not_found,
     status::Status,
 };
 use auth::access::{Asker, directory::Cached};
 use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
-use codec::stored;
 use model::invalid::{FieldError, FieldErrorKind};
 use storage::read::{failure::ReadError, target::Target};
 use storage::write::{
     failure::{Named, WriteError},
-    options::{Verb as Options, WriteOptions},
     place::Place,
 };
 use telemetry::{Scope, Verb};
@@ -36,8 +31,7 @@ use telemetry::{Scope, Verb};
 const KIND: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
 
 /// Answers a request for a token of an account.
-pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> Response {
-    let Arrived { line, mut reply, at, limit, .. } = arrived(&request);
+pub(super) async fn serve(api: &Api, context: &Authorized, path: &ResourcePath, request: Request) -> Response {
     if request.method() == Method::POST && !path.odd.longer {
         let lacks = match path.odd {
             Odd { no_name: true, .. } => Some("name must be provided"),
@@ -45,57 +39,31 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
             _ => None,
         };
         if let Some(message) = lacks.map(str::to_owned).or_else(|| path.check_name().err()) {
-            return whole(reply.status(&Status::bad_request(message)));
+            return context.refused(&Status::bad_request(message));
         }
     }
     let name = path.name.as_ref().filter(|_| !path.odd.longer);
     let (Some(namespace), Some(account), Some(issuer)) = (&path.namespace, name, &api.issuer) else {
-        return whole(not_found(&reply, &api.resources.load().catalogue, Some(&path.group)));
+        return not_found(&context.reply, &api.resources.load().catalogue, Some(&path.group));
     };
     if request.method() != Method::POST {
-        return whole(reply.status(&Status::method_not_allowed()));
+        return context.refused(&Status::method_not_allowed());
     }
-    let mut timer = api.metrics.served("", "v1", "serviceaccounts").request(Verb::Create, Scope::Resource);
-    let mut told = Vec::new();
-    let answered = async {
-        reply.negotiate(Asked::RoutedDocument)?;
-        let syntax = content_type::syntax(request.headers(), true)?;
-        let options = WriteOptions::parse(&line.query, Options::Create)
-            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
-        let (user, conn) = (caller(&request), connection(&request));
-        let asker = asker(&request, &user);
-        let body = match whole_body(request.into_body(), &conn, at + limit).await {
-            Ok(Some(body)) => body,
-            Ok(None) => return Ok(None),
-            Err(status) => return Err(status),
-        };
-        let mut asked = api.writer.decode(KIND, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
-        if let Some(record) = reply.record() {
-            record.requested(&asked, |asked| stored::shown(false, asked));
-        }
+    let timer = api.metrics.served("", "v1", "serviceaccounts").request(Verb::Create, Scope::Resource);
+    let work = async |created: &mut Created| {
+        let Some(mut asked) = created.read(api, context, KIND, request).await? else { return Ok(None) };
         TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
-        told.extend(api.writer.without_duplicate_owners(&mut asked));
+        created.warnings.extend(api.writer.without_duplicate_owners(&mut asked));
         there(api, namespace, account).await?;
-        admit(api, &asker, path, &asked).await?;
+        admit(api, &context.asker(&context.user), path, &asked).await?;
         let issued = issue(api, issuer, namespace, account, &asked).map_err(refused)?;
-        if let Some(record) = reply.record() {
+        if let Some(record) = context.reply.record() {
             record.annotate("authentication.kubernetes.io/issued-credential-id", issued.credential_id);
         }
-        told.extend(issued.warning);
+        created.warnings.extend(issued.warning);
         Ok(Some(issued.answer))
     };
-    let answered = timeout_at(at + limit, answered).await.unwrap_or(Ok(None));
-    let response = match answered {
-        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
-        Ok(None) => {
-            timer.terminated(504);
-            return whole(reply.timed_out());
-        }
-        Err(status) => reply.status(&status),
-    };
-    let mut response = sent(response, timer);
-    warn(response.headers_mut(), &told);
-    response
+    Created::new(context).answer(context, timer, work).await
 }
 
 /// How long a token waits for the cache to know the account that etcd has.

@@ -15,7 +15,10 @@ use server::{
 };
 use sha1::{Digest, Sha1};
 
-use super::body::{Events, WatchBody};
+use super::{
+    body::{Events, WatchBody},
+    extras,
+};
 use codec::LENGTH_PREFIX;
 
 /// What a client's key is joined with before it is hashed (RFC 6455 §1.3).
@@ -94,7 +97,7 @@ impl Upgrade {
                 None
             }
         };
-        response.extensions_mut().insert(Handshake::followed_by(socket));
+        extras::of(&mut response).upgrade = Some(Handshake::followed_by(socket));
         response
     }
 }

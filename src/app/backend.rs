@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::StartError;
 use crate::config::Config;
-use apiserver::health::Pulse;
+use apiserver::api::Pulse;
 use catalogue::built_in_storages;
 use etcd::{ConfigError, Etcd, EtcdConfig};
 use model::{ByResource, ResourceId};

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::{admin, issuer};
 use crate::config::{Admin, TokenIssuer};
 use ::reload::Reload;
-use apiserver::api::Api;
+use apiserver::{api::Api, hand_on::Replica};
 use server::Tls;
 
 /// Between two looks. What has changed counts at the second look that sees it.
@@ -22,6 +22,7 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 /// What is made of files.
 pub(super) struct Reloads {
     pub(super) api: Arc<Api>,
+    pub(super) replica: Option<Arc<Replica>>,
     pub(super) tls: Option<Arc<Tls>>,
     /// Of tokens, as others find it.
     pub(super) issuer: TokenIssuer,
@@ -55,7 +56,7 @@ impl Reloads {
         if has_changed(self.api.access.files()) {
             self.api.access.reloaded();
         }
-        self.api.replica.iter().for_each(|replica| {
+        self.replica.iter().for_each(|replica| {
             has_changed(replica.files());
         });
         let issuer = self.api.issuer.iter().map(|issuer| &issuer.key as &dyn Reload);

@@ -21,8 +21,8 @@ tokio::task_local! {
 }
 
 /// Runs work on behalf of this asker.
-pub async fn asked_by<T>(asker: Arc<str>, work: impl Future<Output = T>) -> T {
-    ASKER.scope(asker, work).await
+pub fn asked_by<F: Future>(asker: Arc<str>, work: F) -> impl Future<Output = F::Output> {
+    ASKER.scope(asker, work)
 }
 
 /// The asker of this task; the empty name is the server itself.

@@ -150,7 +150,7 @@ impl Replica {
                         if self.discovery.swap(None).is_some() {
                             self.proof.begin_anew();
                         }
-                        match self.discovery_wrong(&api).filter(|_| is_new) {
+                        match self.discovery_wrong(&api.resources.load()).filter(|_| is_new) {
                             Some((notes, _)) => tracing::warn!(%notes, "upstream serves something else than this server"),
                             None if is_new => tracing::info!("upstream serves what this server serves"),
                             None => {}

@@ -9,7 +9,6 @@ use upstream::{Asked, Standing};
 
 use super::super::{
     api::Api,
-    health::{Check, Wrong},
     line::RequestLine,
     parts::is_in_scope,
     path::{Odd, ResourcePath, Route},
@@ -18,21 +17,10 @@ use super::super::{
 use super::Replica;
 use catalogue::Conversion;
 use model::Included;
-use registry::Resource;
+use registry::{Resource, ServedResources};
 
 impl Replica {
-    /// What `/readyz` says of upstream, of what it serves, and of the etcd that should be its own.
-    pub(in super::super) fn checks(&self, api: &Api) -> [Check; 4] {
-        let wrong = |(why, goes_on): (String, bool)| if goes_on { Wrong::noted(why) } else { Wrong::fails(why) };
-        [
-            ("upstream", self.wrong()),
-            ("upstream-discovery", self.discovery_wrong(api).map(wrong)),
-            ("upstream-etcd", self.proof.etcd_wrong().map(wrong)),
-            ("upstream-resources", self.proof.resources_wrong().map(wrong)),
-        ]
-    }
-
-    pub(super) fn discovery_wrong(&self, api: &Api) -> Option<(String, bool)> {
+    pub(super) fn discovery_wrong(&self, resources: &ServedResources) -> Option<(String, bool)> {
         let trouble = self.discovery.load_full().map(|why| String::clone(&why));
         let Some(agreed) = self.follow.agreed() else {
             return Some((trouble.unwrap_or_else(|| "it is not known yet what upstream serves".to_owned()), false));
@@ -41,7 +29,6 @@ impl Replica {
         if !agreed.is_told() {
             notes.push("what upstream serves may not be read".to_owned());
         }
-        let resources = api.resources.load();
         let others = resources.iter().filter(|resource| !resource.served.custom && !self.follow.reads(&resource.served, None));
         let others: BTreeSet<String> =
             others.map(|resource| format!("{}/{}", resource.served.api_version(), resource.served.resource)).collect();

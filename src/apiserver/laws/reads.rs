@@ -6,11 +6,10 @@ use http::{
     HeaderMap, HeaderValue,
     header::{ACCEPT, USER_AGENT},
 };
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     accept::{Asked, Form, negotiate},
-    path::{Health, Odd, OwnPage, PathError, ResourcePath, Route, TokenDocument},
+    path::{Odd, PathError, ResourcePath, Route, escaped, version_path},
 };
 use codec::Media;
 use corpus::Subject;
@@ -418,45 +417,17 @@ fn paths() {
 
 /// A path that leads here; what is unknown has none.
 fn written(route: &Route) -> Option<String> {
-    let segment = |text: &str| format!("/{}", utf8_percent_encode(text, NON_ALPHANUMERIC));
-    let segments = |text: &str| text.split('/').map(segment).collect::<String>();
-    let version_of = |group: &str, version: &str| match group {
-        "" => format!("/api{}", segment(version)),
-        group => format!("/apis{}{}", segment(group), segment(version)),
+    let Route::Resource(ResourcePath { group, version, namespace, resource, name, subresource, legacy_watch, odd }) = route else {
+        return route.path().map(Into::into);
     };
-    Some(match route {
-        Route::Root => "/".to_owned(),
-        Route::CoreVersions => "/api".to_owned(),
-        Route::Groups => "/apis".to_owned(),
-        Route::Group(group) => format!("/apis{}", segment(group)),
-        Route::Resources { group, version } => version_of(group, version),
-        Route::Version => "/version".to_owned(),
-        Route::Metrics => "/metrics".to_owned(),
-        Route::Slis => "/metrics/slis".to_owned(),
-        Route::Own(OwnPage::Version) => "/watchcache/version".to_owned(),
-        Route::Own(OwnPage::Status) => "/watchcache/status".to_owned(),
-        Route::Discovery(TokenDocument::Configuration) => "/.well-known/openid-configuration".to_owned(),
-        Route::Discovery(TokenDocument::Keys) => "/openid/v1/jwks".to_owned(),
-        Route::OpenApi(rest) => format!("/openapi{}", segments(rest)),
-        Route::Health { endpoint, check } => {
-            let endpoint = match endpoint {
-                Health::Healthz => "/healthz",
-                Health::Livez => "/livez",
-                Health::Readyz => "/readyz",
-            };
-            format!("{endpoint}{}", check.as_deref().map(segments).unwrap_or_default())
-        }
-        Route::Resource(ResourcePath { group, version, namespace, resource, name, subresource, legacy_watch, odd }) => {
-            if *odd != Odd::default() || resource.is_empty() {
-                return None;
-            }
-            let watch = if *legacy_watch { "/watch" } else { "" };
-            let namespace = namespace.as_deref().map(|name| format!("/namespaces{}", segment(name))).unwrap_or_default();
-            let rest = [Some(resource), name.as_ref(), subresource.as_ref()].into_iter().flatten().map(|text| segment(text));
-            format!("{}{watch}{namespace}{}", version_of(group, version), rest.collect::<String>())
-        }
-        Route::Unknown { .. } => return None,
-    })
+    if *odd != Odd::default() || resource.is_empty() {
+        return None;
+    }
+    let segment = |text: &str| format!("/{}", escaped(text));
+    let watch = if *legacy_watch { "/watch" } else { "" };
+    let namespace = namespace.as_deref().map(|name| format!("/namespaces{}", segment(name))).unwrap_or_default();
+    let rest = [Some(resource), name.as_ref(), subresource.as_ref()].into_iter().flatten().map(|text| segment(text));
+    Some(format!("{}{watch}{namespace}{}", version_path(group, version), rest.collect::<String>()))
 }
 
 #[test]

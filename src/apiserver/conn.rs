@@ -1,0 +1,29 @@
+//! A connection as the API sees it.
+
+use std::{ops::Deref, sync::Arc};
+
+use auth::authn::Presented;
+use server::Conn;
+
+/// A connection, and what its client has proved by its certificate.
+#[derive(Debug)]
+pub(super) struct ConnInfo {
+    conn: Arc<Conn>,
+    /// The certificate of its handshake.
+    pub(super) certificate: Presented,
+}
+
+impl Deref for ConnInfo {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.conn
+    }
+}
+
+impl ConnInfo {
+    /// A connection whose client has shown this certificate.
+    pub(super) fn new(conn: Arc<Conn>, certificate: Presented) -> Self {
+        Self { conn, certificate }
+    }
+}

@@ -1,0 +1,84 @@
+//! Objects that are created, answered and never stored: reviews and tokens. Reads one within the request's time, and answers with what became of it.
+
+use axum::{extract::Request, response::Response};
+use http::StatusCode;
+use serde_json::Value;
+use server::budget::Reservation;
+use tokio::time::timeout_at;
+
+use super::{
+    accept::Asked,
+    api::Api,
+    content_type,
+    context::Authorized,
+    incoming::whole_body,
+    respond::{Reply, sent, warn},
+    status::Status,
+};
+use codec::stored;
+use storage::write::{
+    failure::{Named, WriteError},
+    options::{Verb as Options, WriteOptions},
+};
+use telemetry::RequestTimer;
+
+/// An object that is to be answered.
+pub(super) struct Created {
+    reply: Reply,
+    /// What the client is warned of.
+    pub(super) warnings: Vec<String>,
+    /// Counts the object. Others may have to be asked, who take their time.
+    _counted: Vec<Reservation>,
+}
+
+impl Created {
+    /// An answer in the form that the client accepts, if it accepts any.
+    pub(super) fn new(context: &Authorized) -> Self {
+        Self { reply: context.reply.clone(), warnings: Vec::new(), _counted: Vec::new() }
+    }
+
+    /// Reads the object, of this group, version and kind, from the body of its request. None: the time is over.
+    ///
+    /// # Errors
+    /// What is wrong with the request.
+    pub(super) async fn read(
+        &mut self,
+        api: &Api,
+        context: &Authorized,
+        kind: (&str, &str, &str),
+        request: Request,
+    ) -> Result<Option<Value>, Status> {
+        self.reply.negotiate(Asked::RoutedDocument)?;
+        let syntax = content_type::syntax(request.headers(), true)?;
+        let options = WriteOptions::parse(&context.line.query, Options::Create)
+            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
+        let Some(body) = whole_body(request.into_body(), &context.conn, context.until).await? else { return Ok(None) };
+        let object = api.writer.decode(kind, &options, syntax, &body, &mut self.warnings).await.map_err(Status::from)?;
+        self._counted = body.read_out();
+        if let Some(record) = self.reply.record() {
+            record.requested(&object, |object| stored::shown(false, object));
+        }
+        Ok(Some(object))
+    }
+
+    /// Returns the answer: the object as `work` has made it. None: the time is over.
+    pub(super) async fn answer(
+        mut self,
+        context: &Authorized,
+        mut timer: RequestTimer,
+        work: impl AsyncFnOnce(&mut Self) -> Result<Option<Value>, Status>,
+    ) -> Response {
+        let answered = timeout_at(context.until, work(&mut self)).await.unwrap_or(Ok(None));
+        let response = match answered {
+            Ok(Some(answer)) => self.reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
+            Ok(None) => {
+                timer.terminated(504);
+                return context.timed_out();
+            }
+            Err(status) => self.reply.status(&status),
+        };
+        let mut response = sent(response, timer);
+        warn(response.headers_mut(), &self.warnings);
+        response
+    }
+}
