@@ -59,7 +59,7 @@ use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::ring::RingLimits;
 use catalogue::Offer;
-use codec::Blocks;
+use codec::ChunkCache;
 use controllers::{Controllers, Extension, share};
 use etcd::{self, Etcd};
 use model::GivenUp;
@@ -246,16 +246,16 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let is_asked = config.aggregated.is_none() && config.replica.is_none();
     let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| is_asked);
     let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
-    let blocks = Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
-    tokio::spawn(memory::forget(blocks.clone()));
+    let chunks = Arc::new(ChunkCache::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
+    tokio::spawn(memory::forget(chunks.clone()));
     if let Some(budget) = config.memory.budget {
-        tokio::spawn(memory::keep(budget, giving_up, blocks.clone(), metrics.clone()));
+        tokio::spawn(memory::keep(budget, giving_up, chunks.clone(), metrics.clone()));
     }
     let reader = Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields);
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: if replica.is_some() { reader.impatient() } else { reader },
-        blocks,
+        blocks: chunks,
         writer,
         authenticator,
         providers,
@@ -394,7 +394,7 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>) {
     let resources: Vec<_> = resources.load().iter().cloned().collect();
     for resource in resources {
         while resource.handle.published.wait_until(cache::state::snapshot::Known::is_ready, READY_LOOK).await.is_err() {
-            tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");
+            tracing::warn!(resource = %resource.encoders.whole().name, "not ready: still loading from etcd");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);
             }

@@ -94,7 +94,7 @@ impl Cluster for Known<'_> {
         let key = if namespace.is_empty() { format!("{prefix}{name}") } else { format!("{prefix}{namespace}/{name}") };
         let known = resource.handle.published.known();
         let mut json = Vec::new();
-        resource.forms.whole().form.object_into(known.snapshot.store.find(key.as_bytes())?, &mut json);
+        resource.encoders.whole().encoder.object_into(known.snapshot.store.find(key.as_bytes())?, &mut json);
         serde_json::from_slice(&json).ok()
     }
 

@@ -60,7 +60,7 @@ use auth::providers::{Providers, TooMany};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use cache::state::snapshot::Fed;
 use catalogue::{Catalogue, discovery::version};
-use codec::Blocks;
+use codec::ChunkCache;
 use go::duration;
 use registry::ServedResources;
 use storage::read::serve::Reader;
@@ -74,7 +74,7 @@ pub struct Api {
     /// Reads.
     pub reader: Reader,
     /// Pieces of lists in gzip.
-    pub blocks: Arc<Blocks>,
+    pub blocks: Arc<ChunkCache>,
     /// Writes.
     pub writer: Arc<Writer>,
     /// Finds out who clients are.

@@ -216,7 +216,7 @@ impl Call<'_> {
     pub(super) async fn tell_list(
         &self,
         list: &List,
-        form: &Arc<codec::Form>,
+        form: &Arc<codec::Encoder>,
         hold: Option<&mut Reservation>,
         mut timer: RequestTimer,
     ) -> Result<RequestTimer, Response> {

@@ -195,7 +195,7 @@ impl Call<'_> {
         let custom = self.resource.served.custom && write != Write::ReplaceScale;
         let tell = |object: &Value| {
             if let Some(record) = record {
-                record.requested(object, |object| stored::shown(custom, object));
+                record.requested(object, |object| stored::render(custom, object));
             }
         };
         let seen = record.map(|_| &tell as &Seen<'_>);
@@ -300,7 +300,7 @@ impl Call<'_> {
                 Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = self.resource.forms.whole().form.written(served.custom, &object);
+                let body = self.resource.encoders.whole().encoder.render(served.custom, &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
             Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, stored: None }),
@@ -373,7 +373,7 @@ impl Call<'_> {
             // They are deleted all the same.
             Answer::List(..) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
             Answer::List(list, hold) => {
-                return self.listed(list, self.resource.forms.get(self.representation()).form, Some(hold), timer).await;
+                return self.listed(list, self.resource.encoders.get(self.representation()).encoder, Some(hold), timer).await;
             }
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
@@ -388,7 +388,7 @@ impl Call<'_> {
                 let answer = || {
                     if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
                         let hold = self.arrived.unread.add(object.tail().len());
-                        return self.object(code, &object, &self.resource.forms.get(self.representation()).form, Some(hold), timer);
+                        return self.object(code, &object, &self.resource.encoders.get(self.representation()).encoder, Some(hold), timer);
                     }
                     let shaped = self.shaped(is_scale, &object);
                     let hold = self.arrived.unread.add(shaped.capacity());

@@ -60,7 +60,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         // Others may have to be asked, who take their time.
         let _counted = body.read_out();
         if let Some(record) = reply.record() {
-            record.requested(&asked, |asked| stored::shown(false, asked));
+            record.requested(&asked, |asked| stored::render(false, asked));
         }
         let mut asked = in_namespace(asked, path.namespace.as_deref())?;
         told.extend(api.writer.without_system_metadata(&mut asked));
@@ -71,7 +71,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
     };
     let answered = timeout_at(at + limit, answered).await.unwrap_or(Ok(None));
     let response = match answered {
-        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
+        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::render(false, &answer)),
         Ok(None) => {
             timer.terminated(504);
             return whole(reply.timed_out());

@@ -71,7 +71,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         };
         let mut asked = api.writer.decode(KIND, &options, syntax, &body, &mut told).await.map_err(Status::from)?;
         if let Some(record) = reply.record() {
-            record.requested(&asked, |asked| stored::shown(false, asked));
+            record.requested(&asked, |asked| stored::render(false, asked));
         }
         TokenRequest::check_namespace(&asked, namespace).map_err(refused)?;
         told.extend(api.writer.without_duplicate_owners(&mut asked));
@@ -86,7 +86,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
     };
     let answered = timeout_at(at + limit, answered).await.unwrap_or(Ok(None));
     let response = match answered {
-        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
+        Ok(Some(answer)) => reply.object(StatusCode::CREATED, stored::render(false, &answer)),
         Ok(None) => {
             timer.terminated(504);
             return whole(reply.timed_out());

@@ -288,7 +288,7 @@ async fn change(
 
 fn tree(resource: &Resource, object: &Object) -> Option<Value> {
     let mut json = Vec::new();
-    resource.forms.whole().form.object_into(object, &mut json);
+    resource.encoders.whole().encoder.object_into(object, &mut json);
     serde_json::from_slice(&json).ok()
 }
 

@@ -62,7 +62,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
         let place = place(&resource, &wanted);
         let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).and_then(|found| {
             let mut json = Vec::new();
-            resource.forms.whole().form.object_into(found, &mut json);
+            resource.encoders.whole().encoder.object_into(found, &mut json);
             serde_json::from_slice::<Value>(&json).ok()
         });
         match reconcile(&wanted, stored.as_ref()) {

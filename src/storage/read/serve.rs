@@ -17,7 +17,7 @@ use super::{
 use cache::cacher::NoGroup;
 use cache::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 use cache::state::{Place, snapshot::Known, store::Store};
-use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
+use codec::{CachedList, ChunkCache, ListKey, ListMeta, ingest::ingest};
 use etcd::{Etcd, EtcdError, RangeRequest};
 use fair::Turns;
 use model::{ByResource, Epoch, Object, Revision};
@@ -51,10 +51,10 @@ pub struct List {
     pub objects: Vec<Arc<Object>>,
     /// Of the cache that the objects are from; none of others.
     pub epoch: Option<Epoch>,
-    /// What its run is known by, when it was asked for, and the list is a whole one from the cache.
-    pub run_name: Option<RunName>,
-    /// Its run, if one was kept; then no object was looked at.
-    pub run: Option<Run>,
+    /// The key of its manifest, when it was asked for, and the list is a whole one from the cache.
+    pub list_key: Option<ListKey>,
+    /// Its chunks, if all of them were cached; then no object was looked at.
+    pub cached: Option<CachedList>,
 }
 
 /// How a watch begins.
@@ -127,11 +127,11 @@ impl Reader {
         &self.filters
     }
 
-    /// LIST (spec list-watch §2). `kept`: where the run of a whole list may be, if the answer may be made of that.
+    /// LIST (spec list-watch §2). `chunks`: where a whole list may be cached, if the answer may be made of that.
     ///
     /// # Errors
     /// See [`ReadError`]; the caller bounds the time.
-    pub async fn list(&self, target: &Target, options: &ListOptions, kept: Option<&Blocks>) -> Result<List, ReadError> {
+    pub async fn list(&self, target: &Target, options: &ListOptions, chunks: Option<&ChunkCache>) -> Result<List, ReadError> {
         let ask = ListAsk::read(options, target.scope())?;
         let known = target.known();
         let ListPlan { source, start } = plan::list(&ask, &self.state(target, &known)).map_err(|r| target.refused(r))?;
@@ -168,18 +168,18 @@ impl Reader {
         };
         let is_whole = (start, limit, &target.key) == (None, None, &None);
         // Since the last change everything is as it was at that.
-        let run_name = kept.filter(|_| is_whole).map(|_| target.run_name(known.snapshot.epoch, revision.min(known.snapshot.applied)));
-        let run = kept.zip(run_name).and_then(|(kept, name)| kept.run(name));
-        let page = match &run {
-            Some(run) => {
-                metrics.cache_list_returned.inc_by(run.objects() as u64);
+        let list_key = chunks.filter(|_| is_whole).map(|_| target.list_key(known.snapshot.epoch, revision.min(known.snapshot.applied)));
+        let cached = chunks.zip(list_key).and_then(|(chunks, key)| chunks.list(key));
+        let page = match &cached {
+            Some(cached) => {
+                metrics.cache_list_returned.inc_by(cached.objects() as u64);
                 Page::default()
             }
             None => target.page((known.snapshot.epoch, revision), &store, start, limit).await,
         };
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
-        Ok(List { epoch: Some(known.snapshot.epoch), run_name, run, ..target.envelope(page, revision, true) })
+        Ok(List { epoch: Some(known.snapshot.epoch), list_key, cached, ..target.envelope(page, revision, true) })
     }
 
     /// About how many bytes a list holds until it is sent: pointers to objects of the cache, or copies of objects that etcd answers with.
@@ -265,7 +265,7 @@ impl Reader {
         let key = target.group_key(self.filters.hold(&target.filter, user)?);
         // First the group, then the snapshot: whatever the group's log does not have is in the snapshot.
         let handle = &target.resource.handle;
-        let (group, epoch) = match handle.subscribe(key, target.form().clone(), limits.1).await {
+        let (group, epoch) = match handle.subscribe(key, target.encoder().clone(), limits.1).await {
             Ok(subscribed) => subscribed,
             Err(NoGroup::Gone(gone)) => return Err(gone.into()),
             Err(NoGroup::Busy) => return Err(target.refused(plan::Refusal::TooManyRequests)),
@@ -358,8 +358,8 @@ impl Target {
     }
 
     /// Returns the key of the compressed list of the whole target at this revision.
-    fn run_name(&self, epoch: Epoch, revision: Revision) -> RunName {
-        self.form().run_name(epoch, revision, &self.prefix, &self.filter)
+    fn list_key(&self, epoch: Epoch, revision: Revision) -> ListKey {
+        self.encoder().list_key(epoch, revision, &self.prefix, &self.filter)
     }
 
     fn not_found(&self) -> ReadError {
@@ -447,8 +447,8 @@ impl Target {
             meta: ListMeta { revision, continue_token, remaining: page.remaining, shard },
             objects: page.objects,
             epoch: None,
-            run_name: None,
-            run: None,
+            list_key: None,
+            cached: None,
         }
     }
 }

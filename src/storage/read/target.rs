@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::plan::{Refusal, Scope};
 use cache::dispatch::{GroupKey, SharedFilter};
 use cache::state::learner::Reader;
-use codec::Form;
+use codec::Encoder;
 use model::{
     Filter,
     selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
@@ -15,7 +15,7 @@ use model::{
 };
 use registry::{
     Resource,
-    representation::{Named, Representation},
+    representation::{NamedEncoder, Representation},
 };
 
 /// One request's target.
@@ -33,7 +33,7 @@ pub struct Target {
     /// Whether a label or field selector was given, also one that became the scope; a shard is none (spec list-watch §11).
     selects: bool,
     /// How it is shown.
-    named: Named,
+    named: NamedEncoder,
     /// Who reads, for the share of learned indexes that is his.
     pub(super) reader: Reader,
 }
@@ -135,14 +135,14 @@ impl Target {
             Some(name) if scope.is_some() || !namespaced => Some(Bytes::from(format!("{prefix}{name}"))),
             _ => None,
         };
-        let named = resource.forms.whole().clone();
+        let named = resource.encoders.whole().clone();
         Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, named, reader: 0 }
     }
 
     /// The same, shown so.
     #[must_use]
     pub fn represented_as(self, representation: Representation) -> Self {
-        Self { named: self.resource.forms.get(representation), ..self }
+        Self { named: self.resource.encoders.get(representation), ..self }
     }
 
     /// The same for this reader.
@@ -153,8 +153,8 @@ impl Target {
 
     /// How what is asked for is written.
     #[must_use]
-    pub fn form(&self) -> &Arc<Form> {
-        &self.named.form
+    pub fn encoder(&self) -> &Arc<Encoder> {
+        &self.named.encoder
     }
 
     /// What the plan needs to know of the scope.
@@ -166,7 +166,7 @@ impl Target {
     /// Its group of watchers, who hold this filter of it.
     #[must_use]
     pub fn group_key(&self, filter: SharedFilter) -> GroupKey {
-        GroupKey { form: self.named.name.clone(), filter }
+        GroupKey { representation: self.named.name.clone(), filter }
     }
 }
 

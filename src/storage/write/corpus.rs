@@ -13,7 +13,7 @@ use super::{
     typed,
 };
 use catalogue::{Definition, NameRule, definition, types::TypeRef};
-use codec::{Form, definition::to_stored, ingest};
+use codec::{Encoder, definition::to_stored, ingest};
 use corpus::Subject;
 use go::url::Query;
 use model::{Revision, Shape, Storage};
@@ -328,7 +328,7 @@ fn definitions() {
             let key = Bytes::from_static(b"/registry/apiextensions.k8s.io/customresourcedefinitions/a.b");
             let read = ingest(&storage, "/registry/apiextensions.k8s.io/customresourcedefinitions/".len(), key, &stored, Revision(7));
             let mut shown = Vec::new();
-            Form::built_in("apiextensions.k8s.io/v1", DEFINITION.kind, "", "").object_into(&read.expect("what is valid can be served"), &mut shown);
+            Encoder::built_in("apiextensions.k8s.io/v1", DEFINITION.kind, "", "").object_into(&read.expect("what is valid can be served"), &mut shown);
             Definition::parse(&shown).expect("what is valid is understood");
             true
         },

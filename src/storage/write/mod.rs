@@ -129,7 +129,7 @@ impl Ask<'_> {
 /// What a write came to.
 #[derive(Debug, PartialEq)]
 pub struct Written {
-    /// The object as it is now, in the version that is stored: `codec::Form` shows it in that of the request.
+    /// The object as it is now, in the version that is stored: `codec::Encoder` renders it in that of the request.
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
@@ -325,7 +325,7 @@ impl Writer {
                 let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
                 // Only what the last try had to say counts.
                 told.clear();
-                let shown = place.resource.forms.whole().form.tree(&current.tree);
+                let shown = place.resource.encoders.whole().encoder.tree(&current.tree);
                 let mut patched = Sent::patched(&expected, &ask.options, &patch, &shown)?.into_tree(told);
                 in_namespace(place, &patched)?;
                 is_named(place, &patched)?;

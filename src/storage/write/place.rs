@@ -134,7 +134,7 @@ fn is_large(object: &Object) -> bool {
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
 fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
     let mut json = Vec::with_capacity(object.tail().len() + 64);
-    place.resource.forms.whole().form.stored_into(object, &mut json);
+    place.resource.encoders.whole().encoder.stored_into(object, &mut json);
     let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(object.key())));
     Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision, is_large: is_large(object) })
 }

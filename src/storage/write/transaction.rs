@@ -12,7 +12,7 @@ use super::{
     place::{Current, Place, StoredValue},
     tree,
 };
-use codec::stored::stored;
+use codec::stored;
 use etcd::{EtcdError, Outcome};
 use model::Revision;
 
@@ -167,7 +167,7 @@ fn rehearsed(decision: Decision, current: Option<Current>) -> Done {
 pub(super) fn encoded(place: &Place, tree: &Value) -> Bytes {
     let served = place.served();
     let object = tree.as_object().expect("every tree that is written was made an object");
-    stored(&served.storage, &served.stored_as, object).into()
+    stored::encode(&served.storage, &served.stored_as, object).into()
 }
 
 /// The object as it is shown after a write at this revision.
