@@ -70,7 +70,7 @@ use signals::Signals;
 use storage::read::serve::Reader;
 use storage::write::{
     Writer,
-    permit::{Permission, Permit},
+    write_gate::{Permission, WriteGate},
 };
 use store::StoreError;
 use telemetry::Metrics;
@@ -211,9 +211,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         let etcds = etcds.clone();
         async move { drop(join_all(etcds.iter().map(Etcd::probe_capabilities)).await) }
     });
-    let permit = Arc::new(Permit::default());
+    let write_gate = Arc::new(WriteGate::default());
     let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
-    let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone());
+    let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), write_gate.clone(), namespaces.clone());
     let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
@@ -230,7 +230,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         resources: resources.clone(),
         access: access.clone(),
         has_roles: has_roles.clone(),
-        permit,
+        write_gate,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
         is_replica: replica.is_some(),

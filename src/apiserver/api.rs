@@ -483,7 +483,7 @@ impl Api {
         let follow = async {
             for kind in Kind::ALL {
                 if let Some(resource) = resources.find("", "v1", kind.resource()) {
-                    let Ok(newest) = self.reader.newest_of(&resource.served.storage.id).await else { return false };
+                    let Ok(newest) = self.reader.latest_revision_of(&resource.served.storage.id).await else { return false };
                     if resource.handle.published.wait_for(newest, CATCH_UP).await.is_err() {
                         return false;
                     }

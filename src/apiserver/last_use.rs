@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::api::Api;
 use auth::authn::LastUse;
-use storage::write::place::Place;
+use storage::write::object_ref::ObjectRef;
 
 /// Writes at once. What finds no room is written when the token comes again.
 const WRITES_MAX: usize = 4;
@@ -32,7 +32,7 @@ pub(super) fn note(api: &Arc<Api>, last: LastUse) {
         let _turn = turn;
         let Some(resource) = api.resources.load().find("", "v1", "secrets").cloned() else { return };
         let patch: Value = serde_json::from_str(&last.patch).unwrap_or_default();
-        let place = Place { resource, namespace: Some(last.namespace), name: last.name };
+        let place = ObjectRef { resource, namespace: Some(last.namespace), name: last.name };
         if let Err(error) = api.writer.amend(&place, |current| labelled(current, &patch)).await {
             tracing::debug!(%error, namespace = place.namespace, name = place.name, "cannot write when a token was used");
         }

@@ -52,7 +52,7 @@ use storage::read::{
     options::ListOptions,
     plan::Refusal,
     serve::{List, Watching},
-    target::{Target, Wanted},
+    target::{RequestScope, Target},
 };
 use storage::write::{failure::WriteError, scale};
 use telemetry::{RequestTimer, Scope, Verb};
@@ -336,7 +336,7 @@ impl Call<'_> {
     }
 
     pub(super) fn target(&self, options: &ListOptions) -> Result<Target, Status> {
-        let wanted = Wanted {
+        let wanted = RequestScope {
             namespace: self.path.namespace.as_deref(),
             name: self.path.name.as_deref(),
             labels: &options.label_selector,

@@ -26,7 +26,7 @@ use auth::authz::Decision;
 use catalogue::Review;
 use codec::stored;
 use storage::write::{
-    failure::{Named, WriteError},
+    failure::{StatusSubject, WriteError},
     options::{Verb as Options, WriteOptions},
 };
 use telemetry::{Scope, Verb};
@@ -47,7 +47,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, review: &Review, reque
         reply.negotiate(Asked::RoutedDocument)?;
         let syntax = content_type::syntax(request.headers(), true)?;
         let options = WriteOptions::parse(&line.query, Options::Create)
-            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
+            .map_err(|errors| Status::from(WriteError::Invalid { of: StatusSubject::options(Options::Create.options_kind()), errors }))?;
         let user = caller(&request);
         let (conn, asker) = (connection(&request), asker(&request, &user));
         let body = match whole_body(request.into_body(), &conn, at + limit).await {
@@ -126,7 +126,7 @@ async fn answer(api: &Api, review: &Review, asker: &Asker<'_>, mut object: Value
 async fn access(api: &Api, of: AccessReview, asker: &Asker<'_>, object: &Value) -> Result<Value, Status> {
     let wrong = review::wrong(of, object);
     if !wrong.is_empty() {
-        let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
+        let of = StatusSubject { group: "authorization.k8s.io".to_owned(), ..StatusSubject::default() };
         return Err(WriteError::Invalid { of, errors: wrong }.into());
     }
     if of == AccessReview::Local && object["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {

@@ -26,9 +26,9 @@ use codec::stored;
 use model::invalid::{FieldError, FieldErrorKind};
 use storage::read::{failure::ReadError, target::Target};
 use storage::write::{
-    failure::{Named, WriteError},
+    failure::{StatusSubject, WriteError},
+    object_ref::ObjectRef,
     options::{Verb as Options, WriteOptions},
-    place::Place,
 };
 use telemetry::{Scope, Verb};
 
@@ -61,7 +61,7 @@ pub(super) async fn serve(api: &Api, path: &ResourcePath, request: Request) -> R
         reply.negotiate(Asked::RoutedDocument)?;
         let syntax = content_type::syntax(request.headers(), true)?;
         let options = WriteOptions::parse(&line.query, Options::Create)
-            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
+            .map_err(|errors| Status::from(WriteError::Invalid { of: StatusSubject::options(Options::Create.options_kind()), errors }))?;
         let (user, conn) = (caller(&request), connection(&request));
         let asker = asker(&request, &user);
         let body = match whole_body(request.into_body(), &conn, at + limit).await {
@@ -107,8 +107,8 @@ async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> 
     let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned();
     let resource = resource.ok_or_else(Status::not_found_generic)?;
     let target = Target::object(resource.clone(), api.reader.prefix(), Some(namespace), account);
-    let place = Place { resource: resource.clone(), namespace: Some(namespace.to_owned()), name: account.to_owned() };
-    api.writer.namespace_takes(&place).await.map_err(Status::from)?;
+    let place = ObjectRef { resource: resource.clone(), namespace: Some(namespace.to_owned()), name: account.to_owned() };
+    api.writer.check_namespace(&place).await.map_err(Status::from)?;
     match api.reader.get(&target, "").await {
         Ok(object) => {
             // etcd may have answered in the place of a cache that is late.
@@ -134,7 +134,7 @@ fn issue(api: &Api, issuer: &Issuer, namespace: &str, account: &str, asked: &Val
 }
 
 fn refused(error: TokenRequestError) -> Status {
-    let own = |name: String| Named { group: KIND.0.to_owned(), kind: KIND.2.to_owned(), name };
+    let own = |name: String| StatusSubject { group: KIND.0.to_owned(), kind: KIND.2.to_owned(), name };
     match error {
         TokenRequestError::BadRequest(why) => Status::bad_request(why),
         TokenRequestError::Invalid { name, field, value, why } => {
@@ -144,7 +144,7 @@ fn refused(error: TokenRequestError) -> Status {
         }
         TokenRequestError::NotFound { kind, name } => Status::not_found("", kind.resource(), &name),
         TokenRequestError::Conflict { kind, group, name, why } => {
-            WriteError::Conflict { of: Named { group: group.to_owned(), kind: kind.to_owned(), name }, why }.into()
+            WriteError::Conflict { of: StatusSubject { group: group.to_owned(), kind: kind.to_owned(), name }, why }.into()
         }
         TokenRequestError::Sign(why) => Status::internal(format!("failed to generate token: {why}")),
     }
