@@ -55,7 +55,9 @@ use super::{
 };
 use ::audit::Audit;
 use auth::access::{Access, Asker, Impersonator, about, directory::Cached};
-use auth::authn::{Ask, Authenticator, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode, Proof};
+use auth::authn::{
+    Authenticated, Authenticator, AuthnOutcome, Context, Credential, Discovery, Identity, Impersonated, Impersonation, Issuer, Kind, Mode,
+};
 use auth::providers::{Providers, TooMany};
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 use cache::state::snapshot::Fed;
@@ -246,20 +248,20 @@ async fn identify<F: Future<Output = Response>>(api: &Arc<Api>, mut request: Req
 
 /// Who asks, and what the audit log has begun to tell of it. Unknown clients get 401; health may be asked by anyone, but never with wrong credentials (spec
 /// api-surface §12).
-async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<audit::Audited>), Response> {
+async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Authenticated, Option<audit::Audited>), Response> {
     let conn = connection(request);
     hand_on::keep_proof(api, request);
     let identity = match conn.listener {
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => match api.asked(request, &conn).await {
             Err(status) => return Err(whole(arrived(request).reply.status(&status))),
-            Ok(Ask::Identity(identity)) => identity,
-            Ok(Ask::Elsewhere(elsewhere)) => {
+            Ok(AuthnOutcome::Identity(identity)) => identity,
+            Ok(AuthnOutcome::NeedsRemote(elsewhere)) => {
                 let Arrived { at, limit, reply, head, .. } = arrived(request);
                 conn.seat.asked_about(limit + ANSWER_TIME);
                 let _place = conn.heads.wait(&head).map_err(|full| whole(reply.status(&full.into())))?;
                 // Boxed, as few ask.
-                let asked = Box::pin(api.providers.whose(elsewhere, &[], conn.peer.ip(), at + limit));
+                let asked = Box::pin(api.providers.authenticate(elsewhere, &[], conn.peer.ip(), at + limit));
                 let identity = match timeout_at(at + limit, asked).await {
                     Ok(Ok(identity)) => identity,
                     Ok(Err(too_many)) => return Err(whole(reply.status(&too_many.into()))),
@@ -273,7 +275,7 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
         },
     };
     let proof = match identity {
-        Identity::Local => Proof { user: LOCAL.clone(), ..Proof::default() },
+        Identity::Local => Authenticated { user: LOCAL.clone(), ..Authenticated::default() },
         Identity::User(proof) if proof.user.name == ANONYMOUS => {
             conn.seat.probed();
             proof
@@ -288,7 +290,7 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
         }
         Identity::None if matches!(arrived(request).line.route, Ok(Route::Health { .. })) => {
             conn.seat.probed();
-            Proof { user: NOBODY.clone(), ..Proof::default() }
+            Authenticated { user: NOBODY.clone(), ..Authenticated::default() }
         }
         Identity::None | Identity::Invalid(_) => {
             let Arrived { line, reply, at, .. } = arrived(request);
@@ -303,7 +305,12 @@ async fn known(api: &Arc<Api>, request: &mut Request) -> Result<(Proof, Option<a
 }
 
 /// Serves a request of somebody who is known, as himself or as somebody else. Turns at what is done a few at a time are the former's.
-async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut request: Request, next: impl FnOnce(Request) -> F) -> Response {
+async fn proceed<F: Future<Output = Response>>(
+    api: &Api,
+    proof: Authenticated,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
     fair::asked_by(proof.user.name.as_str().into(), async {
         match act(api, proof, &mut request).await {
             Ok(()) => next(request).await,
@@ -314,8 +321,8 @@ async fn proceed<F: Future<Output = Response>>(api: &Api, proof: Proof, mut requ
 }
 
 /// Notes as whom the request is carried out.
-async fn act(api: &Api, proof: Proof, request: &mut Request) -> Result<(), Response> {
-    let Proof { user, expires, credential, annotation, .. } = proof;
+async fn act(api: &Api, proof: Authenticated, request: &mut Request) -> Result<(), Response> {
+    let Authenticated { user, expires, credential, annotation, .. } = proof;
     let Arrived { line, at, limit, reply, head, .. } = arrived(request);
     if let (Some(record), Some((key, value))) = (reply.record(), annotation) {
         record.annotate(key, value);
@@ -458,10 +465,10 @@ impl Api {
     ///
     /// # Errors
     /// Memory is not: a no would be a judgement about what is not known.
-    async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Result<Ask, Status> {
+    async fn asked(&self, request: &mut Request, conn: &ConnInfo) -> Result<AuthnOutcome, Status> {
         let protocols = websocket::is_asked(request).then(|| request.headers().clone());
         let first = self.ask(request, conn);
-        if !first.rests_on_memory() {
+        if !first.may_be_stale() {
             return Ok(first);
         }
         let is_new = self.catch_up().await;
@@ -470,7 +477,7 @@ impl Api {
             *request.headers_mut() = protocols;
         }
         match self.ask(request, conn) {
-            judged if judged.rests_on_memory() && !is_new => {
+            judged if judged.may_be_stale() && !is_new => {
                 Err(Status::unavailable("what this token is bound to cannot be looked up now, please try again later", 1))
             }
             judged => Ok(judged),
@@ -495,10 +502,10 @@ impl Api {
     }
 
     /// What memory tells of who sent a request on the TLS listener.
-    fn ask(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
+    fn ask(&self, request: &mut Request, conn: &ConnInfo) -> AuthnOutcome {
         let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(request));
         let now = SystemTime::now();
-        let certificate = self.authenticator.judged(&conn.certificate, now);
+        let certificate = self.authenticator.evaluated(&conn.certificate, now);
         let resources = self.resources.load();
         let directory = Cached::new(&resources, self.reader.prefix());
         let context = Context { path: &path, certificate: &certificate, is_socket, directory: &directory, now };
@@ -514,20 +521,20 @@ impl Api {
         token: &str,
         audiences: &[String],
         client: (IpAddr, Instant),
-    ) -> Result<Result<Proof, String>, TooMany> {
+    ) -> Result<Result<Authenticated, String>, TooMany> {
         let review = || {
             let resources = self.resources.load();
             let directory = Cached::new(&resources, self.reader.prefix());
             self.authenticator.review(token, audiences, &directory, SystemTime::now())
         };
         let mut asked = review();
-        if asked.rests_on_memory() {
+        if asked.may_be_stale() {
             self.catch_up().await;
             asked = review();
         }
         let identity = match asked {
-            Ask::Identity(identity) => identity,
-            Ask::Elsewhere(elsewhere) => self.providers.whose(elsewhere, audiences, client.0, client.1).await?,
+            AuthnOutcome::Identity(identity) => identity,
+            AuthnOutcome::NeedsRemote(elsewhere) => self.providers.authenticate(elsewhere, audiences, client.0, client.1).await?,
         };
         Ok(match identity {
             Identity::User(proof) => Ok(proof),

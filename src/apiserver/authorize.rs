@@ -18,11 +18,11 @@ use super::{
     status::Status,
 };
 use auth::User;
-use auth::access::{Opened, Permission, StillCounts, Undecided};
+use auth::access::{Opened, Permission, StillValid, Undecided};
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
+use auth::interner::Guard;
 use auth::providers::TooMany;
-use auth::shared::Count;
 use go::quote::quoted;
 
 /// The stage.
@@ -121,20 +121,20 @@ pub(super) fn rights(api: &Api, request: &mut Request) -> Result<Rights, Status>
     let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
     let (kept, mut permission) = (conn.heads.keep(user.weight() + of_impersonator)?, None);
     if let Some(info) = info {
-        let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
+        let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Guard));
         let info = api.access.share(Arc::unwrap_or_clone(info), count)?;
-        let (still_counts, goodbye) = (still_counts(api, request), conn.goodbye.clone());
-        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, losses);
+        let (is_still_valid, goodbye) = (is_still_valid(api, request), conn.goodbye.clone());
+        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, is_still_valid, goodbye }, losses);
     }
     let left = expiry(request).map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     Ok(Rights { user, permission, expires: left.and_then(|left| Instant::now().checked_add(left)), kept, open })
 }
 
 /// Asks whether what proves who asks still counts; none when it always does.
-fn still_counts(api: &Api, request: &Request) -> Option<StillCounts> {
+fn is_still_valid(api: &Api, request: &Request) -> Option<StillValid> {
     let credential = Some(credential(request)).filter(|credential| *credential != Credential::Lasting)?;
     let (authenticator, connection) = (api.authenticator.clone(), connection(request));
-    Some(Box::new(move || authenticator.still_counts(&credential, &connection.certificate, SystemTime::now())))
+    Some(Box::new(move || authenticator.is_still_valid(&credential, &connection.certificate, SystemTime::now())))
 }
 
 /// Probes ask for these without being anybody: the default of `--authorization-always-allow-paths`.

@@ -8,14 +8,14 @@ use server::{Alone, Answer, Conn, Extras, Guard, Handshake, Host, LongRunning, R
 use tower::ServiceExt;
 
 use super::inflight::Place;
-use auth::authn::{Authenticator, Presented, Standing, refused_certificate};
+use auth::authn::{Authenticator, CertificateTrust, PresentedChain, refused_certificate};
 
 /// A connection, and what its client has proved by its certificate.
 #[derive(Debug)]
 pub struct ConnInfo {
     conn: Arc<Conn>,
     /// The certificate of its handshake.
-    pub certificate: Presented,
+    pub certificate: PresentedChain,
 }
 
 impl Deref for ConnInfo {
@@ -49,15 +49,15 @@ impl Host for Clients {
 
     fn connected(&self, conn: &Arc<Conn>, certificates: Option<&[CertificateDer<'static>]>) -> Requests {
         let certificate = match certificates {
-            None => Presented::none(),
+            None => PresentedChain::none(),
             chain => {
                 let now = SystemTime::now();
                 let presented = self.authenticator.presented(chain, now);
-                let certificate = self.authenticator.judged(&presented, now);
+                let certificate = self.authenticator.evaluated(&presented, now);
                 if let Some(why) = certificate.untrusted() {
                     tracing::info!(peer = %conn.peer, why, "client certificate is not trusted");
                 }
-                if let Standing::Trusted { user, .. } = &certificate.standing {
+                if let CertificateTrust::Trusted { user, .. } = &certificate.trust {
                     conn.certified(&user.name);
                 }
                 presented
