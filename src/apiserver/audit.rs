@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use ::audit::{Counted, Met, OBJECT_BYTES_MAX, Record, Stage};
+use ::audit::{Accounted, OBJECT_BYTES_MAX, Record, RequestMeta, Stage};
 use axum::{extract::Request, response::Response};
 use futures_util::FutureExt;
 use http::{
@@ -57,7 +57,7 @@ pub(super) async fn begin(api: &Api, user: &Arc<User>, request: &mut Request) ->
     let Arrived { line, reply, at, .. } = arrived(request);
     let Some((record, info)) = record(api, Some(user), request, (&line, &reply, at)) else { return Ok(None) };
     let kept = connection(request).heads.keep(record.weight()).map_err(|full| whole(reply.status(&full.into())))?;
-    if !record.tell(Stage::RequestReceived).await {
+    if !record.emit(Stage::RequestReceived).await {
         record.reject();
         let why = format!("Internal Server Error: {}: failed to store audit event\n", go::quote::quoted(&uri(request)));
         let why = why.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -84,13 +84,13 @@ pub(super) async fn ended(audited: Audited, served: impl Future<Output = Respons
         Err(panic) => {
             ending.forget();
             record.panicked(message(&*panic));
-            record.tell(Stage::Panic).await;
+            record.emit(Stage::Panic).await;
             resume_unwind(panic);
         }
     };
     record.code(response.status().as_u16());
     if is_long {
-        record.tell(Stage::ResponseStarted).await;
+        record.emit(Stage::ResponseStarted).await;
     }
     if let Some(handshake) = response.extensions().get::<Handshake>() {
         handshake.hold(ending);
@@ -98,7 +98,7 @@ pub(super) async fn ended(audited: Audited, served: impl Future<Output = Respons
         return response.map(|body| held(body, ending));
     } else {
         ending.forget();
-        record.tell(Stage::ResponseComplete).await;
+        record.emit(Stage::ResponseComplete).await;
     }
     response
 }
@@ -124,7 +124,7 @@ pub(super) fn refuse(
     async move {
         if let Some((record, _)) = record {
             record.code(response.status().as_u16());
-            record.tell(Stage::ResponseStarted).await;
+            record.emit(Stage::ResponseStarted).await;
         }
         response
     }
@@ -158,7 +158,7 @@ fn record(
     let info = line.info(request).clone();
     let agent = request.headers().get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     let ips = source_ips(request.headers(), connection(request).peer.ip());
-    let met = Met {
+    let met = RequestMeta {
         id: reply.audit_id(),
         uri: uri(request),
         user_agent: agent.unwrap_or_default(),
@@ -231,7 +231,7 @@ impl Call<'_> {
         let json = if is_small(list) { json() } else { self.offload(json, &mut timer).await? };
         let counted = hold.map(|mut hold| {
             hold.resize(json.len());
-            Box::new(hold) as Counted
+            Box::new(hold) as Accounted
         });
         record.answered_counted(json, counted);
         Ok(timer)
@@ -257,7 +257,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
             record.closed_early();
-            record.tell_later(Stage::ResponseComplete);
+            record.emit_later(Stage::ResponseComplete);
         }
     }
 }
@@ -302,8 +302,13 @@ mod tests {
         let path = dir.path().join("audit.log");
         let config = LogConfig { path: Some(path.clone()), format: Format::Json, rotation: None, mode: Mode::Blocking, truncation: None };
         let audit = Audit::new(policy, vec![start_log(&config, &counters).expect("a log")], counters);
-        let met =
-            Met { id: String::new(), uri: String::new(), user_agent: String::new(), source_ips: Vec::new(), received: SystemTime::now() };
+        let met = RequestMeta {
+            id: String::new(),
+            uri: String::new(),
+            user_agent: String::new(),
+            source_ips: Vec::new(),
+            received: SystemTime::now(),
+        };
         let record = audit.begin(None, &RequestInfo::default(), met).expect("a level");
         work(Audited { record, is_long: false, kept: None }).await;
         audit.close().await;
