@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::settings::WebhookCall;
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
-use client::{Backoff, CallError, Client, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+use client::{Backoff, CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub(super) struct Webhooks(HashMap<String, Arc<Server>>);
 struct Server {
     client: Client,
     url: Uri,
-    questions: Questions<Digested, String, Answer>,
+    flights: SingleFlight<Digested, String, Answer>,
 }
 
 /// The verdict of a webhook, or why there is none.
@@ -43,8 +43,8 @@ impl Webhooks {
         let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
         let client = Client::of(&kubeconfig, limits)?;
-        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
-        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))), questions };
+        let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
+        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))), flights };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Webhooks {
     pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
         let (webhook, question) = (&open.webhook, &open.question);
         let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
-        let asked = server.questions.ask(question.digest(), asker, question.bytes(), until, || {
+        let asked = server.flights.get(question.digest(), asker, question.bytes(), until, || {
             let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
             async move { server.verdict(&webhook, &question).await }
         });
@@ -104,14 +104,14 @@ mod tests {
     use crate::User;
     use crate::authz::webhook::{Settings, Version};
     use crate::authz::{Attributes, Decision, Target};
-    use client::testing::{Asked, Reaction, Server as Other};
+    use client::testing::{Reaction, ReceivedRequest, Server as Other};
 
     use super::*;
 
     const FLAG: &str = "--authorization-webhook-config-file";
 
     /// Allows `visitor` everything, refuses to be asked about `wrong`, and has no answer about others.
-    fn react(asked: &Asked) -> Reaction {
+    fn react(asked: &ReceivedRequest) -> Reaction {
         let review: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
         match review["spec"]["user"].as_str() {
             Some("visitor") => Reaction::json(&serde_json::json!({"status": {"allowed": true}})),

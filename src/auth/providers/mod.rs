@@ -24,7 +24,7 @@ use self::settings as config;
 use crate::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
 use crate::authn::{Algorithm, Anonymous, Authenticated, Authenticator, Identity, NeedsRemote, Refusal};
 pub use client::TooMany;
-use client::{Crowd, Kubeconfig, KubeconfigError, Trust};
+use client::{Kubeconfig, KubeconfigError, Trust, WaiterLimit};
 use config_file::ConfigFile;
 use host::Host;
 use oidc::Issuers;
@@ -128,7 +128,7 @@ pub struct Providers {
     reviewers: Vec<TokenReviewer>,
     host_wrong: Option<Arc<host::Missing>>,
     metrics: Arc<Metrics>,
-    waiting: Crowd<IpAddr>,
+    waiting: WaiterLimit<IpAddr>,
 }
 
 impl Providers {
@@ -144,7 +144,7 @@ impl Providers {
         let issuers = Issuers::start(&sources.issuers, &sources.algorithms).map_err(ProvidersError::Other)?;
         let host_wrong = sources.host.as_ref().map(Host::wrong);
         let (issuers, reviewers) = (ArcSwap::from_pointee(issuers), sources.reviewers);
-        let waiting = Crowd::new(WAITING_MAX, WAITING_EACH_MAX);
+        let waiting = WaiterLimit::new(WAITING_MAX, WAITING_EACH_MAX);
         let providers = Providers { authenticator, issuers, reviewers, host_wrong, metrics, waiting };
         let providers = Arc::new(providers);
         if let Some(file) = sources.file {

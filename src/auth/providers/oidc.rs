@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::QUESTION_TIME_MAX;
 use crate::authn::oidc::{Answer, DISCOVERY_BYTES_MAX, JwtAuthenticator, Provider, ProviderKeys, discovery_url, keys_url};
 use crate::authn::{Algorithm, Authenticated, Refusal};
-use client::{Client, Limits, Questions, Room, TooMany, Trust};
+use client::{Client, FlightLimits, Limits, SingleFlight, TooMany, Trust};
 
 /// Between two tries to find a provider's keys; kube-apiserver's number.
 const FIND_PAUSE: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ struct Issuer {
     /// Held by whoever fetches.
     fetching: Mutex<()>,
     /// Those who wait for the keys.
-    questions: Questions<(), IpAddr, Result<(), String>>,
+    flights: SingleFlight<(), IpAddr, Result<(), String>>,
 }
 
 impl Issuers {
@@ -117,11 +117,11 @@ impl Issuer {
             keys_url: OnceLock::new(),
             keys: ArcSwap::default(),
             fetching: Mutex::default(),
-            questions: Questions::new(Room {
+            flights: SingleFlight::new(FlightLimits {
                 waiting: WAITING_MAX,
                 waiting_each: WAITING_EACH_MAX,
                 waiting_together: WAITING_MAX,
-                ..Room::of(1, 1)
+                ..FlightLimits::of(1, 1)
             }),
         })
     }
@@ -194,7 +194,7 @@ impl Issuer {
         if !matches!(evaluated, Ok(Some(Answer::Fetch))) {
             return Ok(evaluated.map(authenticated));
         }
-        let fetched = self.questions.ask((), client, 0, until, || self.clone().fetch_in_time());
+        let fetched = self.flights.get((), client, 0, until, || self.clone().fetch_in_time());
         let fetched = fetched.await.inspect_err(|error| {
             tracing::warn!(%error, issuer = self.provider.config.issuer.url, "cannot wait for the keys of an OpenID provider");
         })?;

@@ -16,7 +16,7 @@ use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
 use crate::authn::{Authenticated, TokenKey, intersection, token_key};
-use client::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+use client::{Backoff, CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, TtlCache, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 pub(super) const QUESTIONS_MAX: usize = 256;
@@ -45,9 +45,9 @@ pub(super) enum Way<'a> {
 /// See the file's header.
 pub(super) struct TokenReviewer {
     server: Arc<Server>,
-    questions: Questions<TokenKey, IpAddr, Reviewed>,
-    users: Kept<TokenKey, Authenticated>,
-    nobody: Kept<TokenKey, ()>,
+    flights: SingleFlight<TokenKey, IpAddr, Reviewed>,
+    users: TtlCache<TokenKey, Authenticated>,
+    nobody: TtlCache<TokenKey, ()>,
     keeps: Duration,
 }
 
@@ -83,9 +83,9 @@ impl TokenReviewer {
     }
 
     fn asking(server: Server, keeps: Duration) -> TokenReviewer {
-        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
-        let (users, nobody) = (Kept::new(KEPT_MAX, KEPT_BYTES_MAX), Kept::new(KEPT_MAX, KEPT_BYTES_MAX));
-        TokenReviewer { server: Arc::new(server), questions, users, nobody, keeps }
+        let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
+        let (users, nobody) = (TtlCache::new(KEPT_MAX, KEPT_BYTES_MAX), TtlCache::new(KEPT_MAX, KEPT_BYTES_MAX));
+        TokenReviewer { server: Arc::new(server), flights, users, nobody, keeps }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -114,7 +114,7 @@ impl TokenReviewer {
             let (wanted, api) = (wanted.to_vec(), api.to_vec());
             async move { server.ask(body, &wanted, &api).await }
         };
-        let reviewed = self.questions.ask(key, client, bytes, until, question).await.inspect_err(|error| {
+        let reviewed = self.flights.get(key, client, bytes, until, question).await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
         match &reviewed {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::authn::Config;
 use crate::providers::settings::{TokenReviewVersion, TokenWebhook};
-use client::testing::{Asked, Reaction, Server};
+use client::testing::{Reaction, ReceivedRequest, Server};
 
 /// How long a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -52,7 +52,7 @@ async fn authenticate(providers: &Providers, token: &str, client: IpAddr) -> Res
     }
 }
 
-fn token_of(asked: &Asked) -> String {
+fn token_of(asked: &ReceivedRequest) -> String {
     let review: Value = serde_json::from_slice(&asked.body).expect("JSON");
     review["spec"]["token"].as_str().expect("a token").to_owned()
 }
@@ -62,7 +62,7 @@ fn review(status: &Value) -> Reaction {
 }
 
 /// Knows every token but those that say what is wrong.
-fn webhook(asked: &Asked) -> Reaction {
+fn webhook(asked: &ReceivedRequest) -> Reaction {
     let token = token_of(asked);
     match &*token {
         "hang" | "hang too" => Reaction::Hang,
