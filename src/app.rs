@@ -60,7 +60,7 @@ use backend::Backend;
 use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::ring::RingLimits;
 use catalogue::Offer;
-use codec::Blocks;
+use codec::ChunkCache;
 use controllers::{Controllers, Extension, share};
 use etcd::{self, Etcd};
 use model::GivenUp;
@@ -71,7 +71,7 @@ use signals::Signals;
 use storage::read::serve::Reader;
 use storage::write::{
     Writer,
-    permit::{Permission, Permit},
+    write_gate::{Permission, WriteGate},
 };
 use store::StoreError;
 use telemetry::Metrics;
@@ -212,9 +212,9 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         let etcds = etcds.clone();
         async move { drop(join_all(etcds.iter().map(Etcd::probe_capabilities)).await) }
     });
-    let permit = Arc::new(Permit::default());
+    let write_gate = Arc::new(WriteGate::default());
     let namespaces = config.aggregated.as_ref().map(aggregated::namespaces).transpose()?;
-    let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), permit.clone(), namespaces.clone());
+    let writer = Writer::new(etcds.clone(), &prefix, resources.clone(), write_gate.clone(), namespaces.clone());
     let writer = Arc::new(writer.losing_unknown_fields(config.serve_unknown_fields));
     let group = config.replica.as_ref().and_then(|replica| replica.group.clone());
     let dismisses = replica.is_some() && config.times.max_staleness.is_some();
@@ -231,7 +231,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         resources: resources.clone(),
         access: access.clone(),
         has_roles: has_roles.clone(),
-        permit,
+        write_gate,
         compaction_interval: config.etcd.compaction_interval,
         allow_writes: config.etcd.allow_writes,
         is_replica: replica.is_some(),
@@ -247,16 +247,16 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let is_asked = config.aggregated.is_none() && config.replica.is_none();
     let address = config.listeners.secure.as_ref().map(|listener| listener.address).filter(|_| is_asked);
     let discovery = address.and_then(|address| issuer::discovery(&config.issuer, address, &authenticator.account_keys()));
-    let blocks = Arc::new(Blocks::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
-    tokio::spawn(memory::forget(blocks.clone()));
+    let chunks = Arc::new(ChunkCache::new(usize::try_from(config.memory.compressed_lists_bytes_limit).unwrap_or(usize::MAX)));
+    tokio::spawn(memory::forget(chunks.clone()));
     if let Some(budget) = config.memory.budget {
-        tokio::spawn(memory::keep(budget, giving_up, blocks.clone(), metrics.clone()));
+        tokio::spawn(memory::keep(budget, giving_up, chunks.clone(), metrics.clone()));
     }
     let reader = Reader::new(&etcds, &prefix).serving_unknown_fields(config.serve_unknown_fields);
     let api = Arc::new(Api {
         resources: resources.clone(),
         reader: if replica.is_some() { reader.impatient() } else { reader },
-        blocks,
+        blocks: chunks,
         writer,
         authenticator,
         providers,
@@ -397,7 +397,7 @@ async fn readiness(api: Arc<Api>, resources: Arc<ArcSwap<ServedResources>>) {
     let resources: Vec<_> = resources.load().iter().cloned().collect();
     for resource in resources {
         while resource.handle.published.wait_until(cache::state::snapshot::Known::is_ready, READY_LOOK).await.is_err() {
-            tracing::warn!(resource = %resource.forms.whole().name, "not ready: still loading from etcd");
+            tracing::warn!(resource = %resource.encoders.whole().name, "not ready: still loading from etcd");
             if began.elapsed() >= READY_AT_LATEST {
                 api.loaded.store(true, Ordering::Relaxed);
             }

@@ -10,7 +10,7 @@ use admission::{Attributes, Cluster, Kind, Operation, Refusal};
 use auth::User;
 use auth::authz::{self, Authorizer, Decision, Resource, Target};
 use registry::ServedResources;
-use storage::write::failure::{Named, WriteError};
+use storage::write::failure::{StatusSubject, WriteError};
 
 /// The verb of a kubelet that asks for a token of an audience which its pod does not name.
 const REQUEST_AUDIENCE: &str = "request-serviceaccounts-token-audience";
@@ -69,10 +69,10 @@ impl<'a> Admission<'a> {
         let known = Known { resources: self.api.resources.load(), prefix: self.api.reader.prefix(), user: self.user, authorizer };
         admission::admit(self.node, &write, &known).map_err(|refusal| match refusal {
             Refusal::Forbidden { name, why } => {
-                let of = Named { group: path.group.clone(), kind: path.resource.clone(), name };
+                let of = StatusSubject { group: path.group.clone(), kind: path.resource.clone(), name };
                 WriteError::Forbidden { of, why, cause: None }
             }
-            Refusal::NotFound { kind, name } => WriteError::NotFound(Named { group: String::new(), kind: kind.to_owned(), name }),
+            Refusal::NotFound { kind, name } => WriteError::NotFound(StatusSubject { group: String::new(), kind: kind.to_owned(), name }),
         })
     }
 }
@@ -94,7 +94,7 @@ impl Cluster for Known<'_> {
         let key = if namespace.is_empty() { format!("{prefix}{name}") } else { format!("{prefix}{namespace}/{name}") };
         let known = resource.handle.published.known();
         let mut json = Vec::new();
-        resource.forms.whole().form.object_into(known.snapshot.store.find(key.as_bytes())?, &mut json);
+        resource.encoders.whole().encoder.object_into(known.snapshot.store.find(key.as_bytes())?, &mut json);
         serde_json::from_slice(&json).ok()
     }
 

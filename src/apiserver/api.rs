@@ -19,7 +19,7 @@ use auth::access::Access;
 use auth::authn::{Authenticator, Discovery, Issuer};
 use auth::providers::Providers;
 use cache::state::snapshot::Fed;
-use codec::Blocks;
+use codec::ChunkCache;
 use registry::ServedResources;
 use storage::read::serve::Reader;
 use storage::write::Writer;
@@ -44,7 +44,7 @@ pub struct Api {
     /// Reads.
     pub reader: Reader,
     /// Pieces of lists in gzip.
-    pub blocks: Arc<Blocks>,
+    pub blocks: Arc<ChunkCache>,
     /// Writes.
     pub writer: Arc<Writer>,
     /// Finds out who clients are.

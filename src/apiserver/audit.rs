@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use ::audit::{Met, Record, Stage};
+use ::audit::{Record, RequestMeta, Stage};
 use axum::response::Response;
 use futures_util::FutureExt;
 use http::{
@@ -51,7 +51,7 @@ pub(super) async fn begin(api: &Api, context: &mut Authenticated, headers: &Head
     }
     let Some((record, info)) = record(api, Some(&context.user), context, headers) else { return Ok(None) };
     let kept = context.conn.heads.keep(record.weight()).map_err(|full| context.refused(&full.into()))?;
-    if !record.tell(Stage::RequestReceived).await {
+    if !record.emit(Stage::RequestReceived).await {
         record.reject();
         return Err(context.reply.internal_error(&context.line.uri, "failed to store audit event"));
     }
@@ -74,13 +74,13 @@ pub(super) async fn ended(audited: Audited, served: impl Future<Output = Respons
         Err(panic) => {
             ending.forget();
             record.panicked(message(&*panic));
-            record.tell(Stage::Panic).await;
+            record.emit(Stage::Panic).await;
             resume_unwind(panic);
         }
     };
     record.code(response.status().as_u16());
     if is_long {
-        record.tell(Stage::ResponseStarted).await;
+        record.emit(Stage::ResponseStarted).await;
     }
     if let Some(handshake) = extras::get(&response).and_then(|extras| extras.upgrade.as_ref()) {
         handshake.hold(ending);
@@ -88,7 +88,7 @@ pub(super) async fn ended(audited: Audited, served: impl Future<Output = Respons
         return response.map(|body| held(body, ending));
     } else {
         ending.forget();
-        record.tell(Stage::ResponseComplete).await;
+        record.emit(Stage::ResponseComplete).await;
     }
     response
 }
@@ -109,7 +109,7 @@ pub(super) fn refuse(api: &Api, headers: &HeaderMap, context: &Arrived, status: 
     async move {
         if let Some((record, _)) = record {
             record.code(response.status().as_u16());
-            record.tell(Stage::ResponseStarted).await;
+            record.emit(Stage::ResponseStarted).await;
         }
         response
     }
@@ -138,7 +138,7 @@ fn record(api: &Api, user: Option<&Arc<User>>, context: &Arrived, headers: &Head
     let info = context.line.info().clone();
     let agent = headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     let ips = source_ips(headers, context.conn.peer.ip());
-    let met = Met {
+    let met = RequestMeta {
         id: context.reply.audit_id(),
         uri: context.line.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
         user_agent: agent.unwrap_or_default(),
@@ -200,7 +200,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
             record.closed_early();
-            record.tell_later(Stage::ResponseComplete);
+            record.emit_later(Stage::ResponseComplete);
         }
     }
 }
@@ -245,8 +245,13 @@ mod tests {
         let path = dir.path().join("audit.log");
         let config = LogConfig { path: Some(path.clone()), format: Format::Json, rotation: None, mode: Mode::Blocking, truncation: None };
         let audit = Audit::new(policy, vec![start_log(&config, &counters).expect("a log")], counters);
-        let met =
-            Met { id: String::new(), uri: String::new(), user_agent: String::new(), source_ips: Vec::new(), received: SystemTime::now() };
+        let met = RequestMeta {
+            id: String::new(),
+            uri: String::new(),
+            user_agent: String::new(),
+            source_ips: Vec::new(),
+            received: SystemTime::now(),
+        };
         let record = audit.begin(None, &RequestInfo::default(), met).expect("a level");
         work(Audited { record, is_long: false, kept: None }).await;
         audit.close().await;

@@ -21,7 +21,7 @@ use super::{
     websocket,
 };
 use auth::access::{Impersonator, about, directory::Cached};
-use auth::authn::{Ask, Context, Identity, Impersonated, Impersonation, Kind, Mode, Proof};
+use auth::authn::{AuthenticatedUser, AuthnOutcome, Context, Identity, Impersonated, Impersonation, Kind, Mode};
 use auth::providers::TooMany;
 use auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 
@@ -61,12 +61,12 @@ pub(super) async fn authenticate(
         ListenerKind::Plain => Identity::Local,
         ListenerKind::Secure => match api.ask_until_new(request, conn).await {
             Err(status) => return Err(arrived.refused(&status)),
-            Ok(Ask::Identity(identity)) => identity,
-            Ok(Ask::Elsewhere(elsewhere)) => {
+            Ok(AuthnOutcome::Identity(identity)) => identity,
+            Ok(AuthnOutcome::NeedsRemote(elsewhere)) => {
                 conn.seat.asked_about(arrived.until.saturating_duration_since(arrived.at) + ANSWER_TIME);
                 let _place = conn.heads.wait(&arrived.head).map_err(|full| arrived.refused(&full.into()))?;
                 // Boxed, as few ask.
-                let asked = Box::pin(api.providers.whose(elsewhere, &[], conn.peer.ip(), arrived.until));
+                let asked = Box::pin(api.providers.authenticate(elsewhere, &[], conn.peer.ip(), arrived.until));
                 let identity = match timeout_at(arrived.until, asked).await {
                     Ok(Ok(identity)) => identity,
                     Ok(Err(too_many)) => return Err(arrived.refused(&too_many.into())),
@@ -80,7 +80,7 @@ pub(super) async fn authenticate(
         },
     };
     let proof = match identity {
-        Identity::Local => Proof { user: LOCAL.clone(), ..Proof::default() },
+        Identity::Local => AuthenticatedUser { user: LOCAL.clone(), ..AuthenticatedUser::default() },
         Identity::User(proof) if proof.user.name == ANONYMOUS => {
             conn.seat.probed();
             proof
@@ -95,11 +95,11 @@ pub(super) async fn authenticate(
         }
         Identity::None if matches!(arrived.line.route, Ok(Route::Health { .. })) => {
             conn.seat.probed();
-            Proof { user: NOBODY.clone(), ..Proof::default() }
+            AuthenticatedUser { user: NOBODY.clone(), ..AuthenticatedUser::default() }
         }
         Identity::None | Identity::Invalid(_) => return Err(audit::refuse(api, request.headers(), &arrived, &Status::unauthorized()).await),
     };
-    let Proof { user, expires, credential, annotation, last_use, warning, .. } = proof;
+    let AuthenticatedUser { user, expires, credential, annotation, last_use, warning, .. } = proof;
     if let Some(last) = last_use {
         api.last_uses.note(&api.writer, &api.resources, last);
     }
@@ -145,10 +145,10 @@ impl Api {
     ///
     /// # Errors
     /// Memory is not: a no would be a judgement about what is not known.
-    async fn ask_until_new(&self, request: &mut Request, conn: &ConnInfo) -> Result<Ask, Status> {
+    async fn ask_until_new(&self, request: &mut Request, conn: &ConnInfo) -> Result<AuthnOutcome, Status> {
         let protocols = websocket::is_asked(request).then(|| request.headers().clone());
         let first = self.ask(request, conn);
-        if !first.rests_on_memory() {
+        if !first.may_be_stale() {
             return Ok(first);
         }
         let is_new = self.catch_up().await;
@@ -157,7 +157,7 @@ impl Api {
             *request.headers_mut() = protocols;
         }
         match self.ask(request, conn) {
-            judged if judged.rests_on_memory() && !is_new => {
+            judged if judged.may_be_stale() && !is_new => {
                 Err(Status::unavailable("what this token is bound to cannot be looked up now, please try again later", 1))
             }
             judged => Ok(judged),
@@ -170,7 +170,7 @@ impl Api {
         let follow = async {
             for kind in Kind::ALL {
                 if let Some(resource) = resources.find("", "v1", kind.resource()) {
-                    let Ok(newest) = self.reader.newest_of(&resource.served.storage.id).await else { return false };
+                    let Ok(newest) = self.reader.latest_revision_of(&resource.served.storage.id).await else { return false };
                     if resource.handle.published.wait_for(newest, CATCH_UP).await.is_err() {
                         return false;
                     }
@@ -182,10 +182,10 @@ impl Api {
     }
 
     /// What memory tells of who sent a request on the TLS listener.
-    fn ask(&self, request: &mut Request, conn: &ConnInfo) -> Ask {
+    fn ask(&self, request: &mut Request, conn: &ConnInfo) -> AuthnOutcome {
         let (path, is_socket) = (request.uri().path().to_owned(), websocket::is_asked(request));
         let now = SystemTime::now();
-        let certificate = self.authenticator.judged(&conn.certificate, now);
+        let certificate = self.authenticator.evaluated(&conn.certificate, now);
         let resources = self.resources.load();
         let directory = Cached::new(&resources, self.reader.prefix());
         let context = Context { path: &path, certificate: &certificate, is_socket, directory: &directory, now };
@@ -201,20 +201,20 @@ impl Api {
         token: &str,
         audiences: &[String],
         client: (IpAddr, Instant),
-    ) -> Result<Result<Proof, String>, TooMany> {
+    ) -> Result<Result<AuthenticatedUser, String>, TooMany> {
         let review = || {
             let resources = self.resources.load();
             let directory = Cached::new(&resources, self.reader.prefix());
             self.authenticator.review(token, audiences, &directory, SystemTime::now())
         };
         let mut asked = review();
-        if asked.rests_on_memory() {
+        if asked.may_be_stale() {
             self.catch_up().await;
             asked = review();
         }
         let identity = match asked {
-            Ask::Identity(identity) => identity,
-            Ask::Elsewhere(elsewhere) => self.providers.whose(elsewhere, audiences, client.0, client.1).await?,
+            AuthnOutcome::Identity(identity) => identity,
+            AuthnOutcome::NeedsRemote(elsewhere) => self.providers.authenticate(elsewhere, audiences, client.0, client.1).await?,
         };
         Ok(match identity {
             Identity::User(proof) => Ok(proof),

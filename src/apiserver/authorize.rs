@@ -17,11 +17,11 @@ use super::{
     status::Status,
 };
 use auth::User;
-use auth::access::{Opened, Permission, StillCounts, Undecided};
+use auth::access::{Opened, Permission, StillValid, Undecided};
 use auth::authn::Credential;
 use auth::authz::{Attributes, Decision, RequestInfo, Target, Verdict};
+use auth::interner::Guard;
 use auth::providers::TooMany;
-use auth::shared::Count;
 use go::quote::quoted;
 
 /// Decides whether a request may be answered. Returns what a watch was allowed, if that may be taken away.
@@ -94,10 +94,10 @@ pub(super) fn rights(api: &Api, context: &Authorized) -> Result<Rights, Status> 
     let of_impersonator = impersonator.as_ref().map_or(0, |impersonator| impersonator.user.weight() + impersonator.wanted.weight());
     let (kept, mut permission) = (conn.heads.keep(user.weight() + of_impersonator)?, None);
     if let Some(info) = info {
-        let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Count));
+        let count = |info: &RequestInfo| Ok::<_, Status>(conn.heads.keep(info.weight())?.map(|held| Box::new(held) as Guard));
         let info = api.access.share(Arc::unwrap_or_clone(info), count)?;
-        let (still_counts, goodbye) = (still_counts(api, context), conn.goodbye.clone());
-        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, still_counts, goodbye }, context.losses);
+        let (is_still_valid, goodbye) = (is_still_valid(api, context), conn.goodbye.clone());
+        permission = api.access.open_stream(Opened { user: user.clone(), impersonator, info, is_still_valid, goodbye }, context.losses);
     }
     let left = context.expires.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     let expires = left.and_then(|left| Instant::now().checked_add(left));
@@ -105,10 +105,10 @@ pub(super) fn rights(api: &Api, context: &Authorized) -> Result<Rights, Status> 
 }
 
 /// Asks whether what proves who asks still counts; none when it always does.
-fn still_counts(api: &Api, context: &Authorized) -> Option<StillCounts> {
+fn is_still_valid(api: &Api, context: &Authorized) -> Option<StillValid> {
     let credential = Some(context.credential.clone()).filter(|credential| *credential != Credential::Lasting)?;
     let (authenticator, conn) = (api.authenticator.clone(), context.conn.clone());
-    Some(Box::new(move || authenticator.still_counts(&credential, &conn.certificate, SystemTime::now())))
+    Some(Box::new(move || authenticator.is_still_valid(&credential, &conn.certificate, SystemTime::now())))
 }
 
 /// A lack of room is no judgement: who comes again may be let in.

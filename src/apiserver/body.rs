@@ -21,7 +21,7 @@ use tokio::time::{Instant, Sleep};
 use super::{authorize::Rights, inflight::OpenWatch, status::Status};
 use auth::access::{Permission, Refused, about};
 use cache::dispatch::{Step, Subscription};
-use codec::{Form, Unencodable, append};
+use codec::{Encoder, Unencodable, append};
 use model::Revision;
 use registry::Resource;
 use storage::read::{failure::ReadError, serve::List};
@@ -59,7 +59,7 @@ pub(super) fn is_small(list: &List) -> bool {
 pub(super) struct WatchBody {
     source: WatchSource,
     resource: Arc<Resource>,
-    form: Arc<Form>,
+    form: Arc<Encoder>,
     /// Whether an event has been written.
     begun: bool,
     /// Whether the history had what it needs when it began: if it ends for want of history later, it was too slow.
@@ -127,7 +127,7 @@ pub(super) struct WatchTimes {
     /// What the request spans.
     pub(super) scope: Scope,
     /// How it is written.
-    pub(super) form: Arc<Form>,
+    pub(super) form: Arc<Encoder>,
     /// Whether nothing but a failure can be shown: the client asked for each object as a list. kube-apiserver ends such a stream at its first event.
     pub(super) mute: bool,
 }
@@ -250,7 +250,7 @@ impl WatchBody {
 
     /// What cannot be encoded ends the stream cleanly, after what came before it: kube-apiserver tells its log, and not the client.
     fn cut(&mut self, why: &Unencodable, pending: &mut Pending) -> Poll<bool> {
-        self.resource.forms.tell(why);
+        self.resource.encoders.log_unencodable(why);
         self.end(pending)
     }
 
@@ -476,7 +476,7 @@ mod tests {
     /// The frames of a watch whose time was over before anybody had looked at it, as text.
     async fn frames_of_a_late_watch(objects: usize, annotated: bool) -> Vec<String> {
         let resource = Arc::new(test_resource("", "configmaps"));
-        let (scope, form) = (Scope::Namespace, resource.forms.whole().form.clone());
+        let (scope, form) = (Scope::Namespace, resource.encoders.whole().encoder.clone());
         let times = WatchTimes { began: Instant::now(), length: Duration::ZERO, bookmarks: annotated, annotated, scope, form, mute: false };
         let timer = resource.requests.request(Verb::Watch, scope);
         let subscription = Box::new(test_subscription(objects, annotated));
@@ -505,7 +505,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_encoded_ends_the_stream_cleanly() {
         let resource = Arc::new(test_resource("", "configmaps"));
-        let form = resource.forms.whole().form.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
+        let form = resource.encoders.whole().encoder.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
         let (scope, began, length) = (Scope::Namespace, Instant::now(), Duration::from_secs(9));
         let times = WatchTimes { began, length, bookmarks: true, annotated: true, scope, form: Arc::new(form.clone()), mute: false };
         let first = test_object("a", 2);
@@ -529,7 +529,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_rests_is_woken_when_its_time_is_over() {
         let resource = Arc::new(test_resource("", "configmaps"));
-        let (scope, form, began) = (Scope::Namespace, resource.forms.whole().form.clone(), Instant::now());
+        let (scope, form, began) = (Scope::Namespace, resource.encoders.whole().encoder.clone(), Instant::now());
         let length = 2 * BOOKMARK_EVERY;
         let times = WatchTimes { began, length, bookmarks: true, annotated: true, scope, form, mute: false };
         let timer = resource.requests.request(Verb::Watch, scope);

@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, pin::pin, sync::Arc, time::Duration};
 
-use ::audit::{Counted, OBJECT_BYTES_MAX};
+use ::audit::{Accounted, OBJECT_BYTES_MAX};
 use axum::{body::Body, response::Response};
 use http::StatusCode;
 use rand::Rng;
@@ -32,7 +32,7 @@ use storage::read::{
     options::ListOptions,
     plan::Refusal,
     serve::{List, Watching},
-    target::{Target, Wanted},
+    target::{RequestScope, Target},
 };
 use storage::write::{failure::WriteError, scale};
 use telemetry::{RequestTimer, Scope, Verb};
@@ -105,10 +105,10 @@ impl Call<'_> {
                     None => {}
                 }
                 if !is_scale {
-                    return self.object(StatusCode::OK, &object, target.form(), hold, timer);
+                    return self.object(StatusCode::OK, &object, target.encoder(), hold, timer);
                 }
                 let mut parent = Vec::with_capacity(object.tail().len() + 64);
-                target.form().object_into(&object, &mut parent);
+                target.encoder().object_into(&object, &mut parent);
                 match self.scale(&parent) {
                     Ok(scale) => self.document(StatusCode::OK, scale, hold, timer),
                     Err(error) => self.failed(&error.into(), &mut timer),
@@ -126,11 +126,11 @@ impl Call<'_> {
 
     /// An object that is no stored one, or not yet read back, as JSON in the shape that is asked for.
     pub(super) fn shaped(&self, is_scale: bool, object: &Value) -> Vec<u8> {
-        let (forms, custom) = (&self.resource.forms, self.resource.served.custom);
+        let (encoders, custom) = (&self.resource.encoders, self.resource.served.custom);
         match self.form.shape {
-            Shape::Partial(partial) => stored::shown(false, &stored::only_metadata(partial.version, object)),
-            Shape::Whole | Shape::Table(_) if is_scale => forms.scale(self.representation()).written(false, object),
-            Shape::Whole | Shape::Table(_) => forms.get(self.representation()).form.written(custom, object),
+            Shape::Partial(partial) => stored::render(false, &stored::only_metadata(partial.version, object)),
+            Shape::Whole | Shape::Table(_) if is_scale => encoders.scale(self.representation()).render(false, object),
+            Shape::Whole | Shape::Table(_) => encoders.get(self.representation()).encoder.render(custom, object),
         }
     }
 
@@ -145,7 +145,7 @@ impl Call<'_> {
             Ok(hold) => hold,
             Err(response) => return response,
         };
-        let kept = (target.form().is_steady() && self.reply.needs_only_blocks()).then_some(&*self.api.blocks);
+        let kept = (target.encoder().is_deterministic() && self.reply.needs_only_blocks()).then_some(&*self.api.blocks);
         let read = pin!(async { self.api.reader.list(&target, options, kept).await.map_err(|error| self.status(error)) });
         let list = match self.in_time(read, &mut timer).await {
             Ok(list) => list,
@@ -158,7 +158,7 @@ impl Call<'_> {
             let bytes: usize = list.objects.iter().map(|object| object.tail().len()).sum();
             hold.get_or_insert_with(|| self.context.conn.unread.add(0)).resize(bytes + self.told_bytes());
         }
-        self.listed(list, target.form().clone(), hold, timer).await
+        self.listed(list, target.encoder().clone(), hold, timer).await
     }
 
     pub(super) async fn watch(&self, mut options: ListOptions, upgrade: Option<Upgrade>, rights: Option<Rights>) -> Response {
@@ -177,7 +177,7 @@ impl Call<'_> {
             bookmarks: options.allow_bookmarks,
             annotated: options.allow_bookmarks && options.send_initial_events == Some(true),
             scope,
-            form: target.form().clone(),
+            form: target.encoder().clone(),
             mute: matches!(self.form.shape, Shape::Partial(partial) if partial.list),
         };
         // A watch may wait for etcd as long as a stream may last: its own deadline bounds it; for memory as long as other requests.
@@ -196,7 +196,7 @@ impl Call<'_> {
             Some(rights) => body.with_rights(rights),
             None => body,
         };
-        let media_type = target.form().media().stream_type();
+        let media_type = target.encoder().media().stream_type();
         match upgrade {
             Some(upgrade) => upgrade.answer(body, media_type),
             None => {
@@ -218,7 +218,7 @@ impl Call<'_> {
     }
 
     pub(super) fn target(&self, options: &ListOptions) -> Result<Target, Status> {
-        let wanted = Wanted {
+        let wanted = RequestScope {
             namespace: self.path.namespace.as_deref(),
             name: self.path.name.as_deref(),
             labels: &options.label_selector,
@@ -256,13 +256,13 @@ impl Call<'_> {
     pub(super) async fn listed(
         &self,
         mut list: List,
-        form: Arc<codec::Form>,
+        form: Arc<codec::Encoder>,
         mut hold: Option<Reservation>,
         timer: RequestTimer,
     ) -> Response {
-        form.arrange(&mut list.objects);
-        if let Some(run) = list.run {
-            return self.compressed(GzipList::of_run(&form, &list.meta, run), form.media(), hold, timer);
+        form.sort(&mut list.objects);
+        if let Some(run) = list.cached {
+            return self.compressed(GzipList::of_cached(&form, &list.meta, run), form.media(), hold, timer);
         }
         let timer = match self.tell_list(&list, &form, hold.as_mut(), timer).await {
             Ok(timer) => timer,
@@ -272,10 +272,10 @@ impl Call<'_> {
     }
 
     /// A list as its form encodes it.
-    async fn compact(&self, list: List, form: Arc<codec::Form>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
-        let shares = list.epoch.filter(|_| self.reply.takes_gzip() && form.is_steady());
-        let (small, media, name) = (is_small(&list), form.media(), list.run_name);
-        let at_once = small || !form.tells_length();
+    async fn compact(&self, list: List, form: Arc<codec::Encoder>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
+        let shares = list.epoch.filter(|_| self.reply.takes_gzip() && form.is_deterministic());
+        let (small, media, name) = (is_small(&list), form.media(), list.list_key);
+        let at_once = small || !form.needs_length();
         let make = move || Listing::new(form, &list.meta, list.objects);
         let made = if at_once { Ok(make()) } else { self.offload(make, &mut timer).await };
         let list = match made {
@@ -292,7 +292,7 @@ impl Call<'_> {
     }
 
     /// A list as people read it.
-    async fn printed(&self, list: List, form: Arc<codec::Form>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
+    async fn printed(&self, list: List, form: Arc<codec::Encoder>, hold: Option<Reservation>, mut timer: RequestTimer) -> Response {
         let (small, media) = (is_small(&list), self.form.media);
         let document = Document::list(list.meta, list.objects, form);
         let document = match media {
@@ -314,7 +314,7 @@ impl Call<'_> {
         &self,
         code: StatusCode,
         object: &Object,
-        form: &codec::Form,
+        form: &codec::Encoder,
         hold: Option<Reservation>,
         mut timer: RequestTimer,
     ) -> Response {
@@ -418,7 +418,7 @@ impl Call<'_> {
     pub(super) async fn tell_list(
         &self,
         list: &List,
-        form: &Arc<codec::Form>,
+        form: &Arc<codec::Encoder>,
         hold: Option<&mut Reservation>,
         mut timer: RequestTimer,
     ) -> Result<RequestTimer, Response> {
@@ -433,7 +433,7 @@ impl Call<'_> {
         let json = if is_small(list) { json() } else { self.offload(json, &mut timer).await? };
         let counted = hold.map(|mut hold| {
             hold.resize(json.len());
-            Box::new(hold) as Counted
+            Box::new(hold) as Accounted
         });
         record.answered_counted(json, counted);
         Ok(timer)

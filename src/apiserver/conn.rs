@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use auth::authn::Presented;
+use auth::authn::PresentedChain;
 use server::Conn;
 
 /// A connection, and what its client has proved by its certificate.
@@ -10,7 +10,7 @@ use server::Conn;
 pub(super) struct ConnInfo {
     conn: Arc<Conn>,
     /// The certificate of its handshake.
-    pub(super) certificate: Presented,
+    pub(super) certificate: PresentedChain,
 }
 
 impl Deref for ConnInfo {
@@ -23,7 +23,7 @@ impl Deref for ConnInfo {
 
 impl ConnInfo {
     /// A connection whose client has shown this certificate.
-    pub(super) fn new(conn: Arc<Conn>, certificate: Presented) -> Self {
+    pub(super) fn new(conn: Arc<Conn>, certificate: PresentedChain) -> Self {
         Self { conn, certificate }
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use codec::stored;
 use storage::write::{
-    failure::{Named, WriteError},
+    failure::{StatusSubject, WriteError},
     options::{Verb as Options, WriteOptions},
 };
 use telemetry::RequestTimer;
@@ -51,12 +51,12 @@ impl Created {
         self.reply.negotiate(Asked::RoutedDocument)?;
         let syntax = content_type::syntax(request.headers(), true)?;
         let options = WriteOptions::parse(&context.line.query, Options::Create)
-            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(Options::Create.options_kind()), errors }))?;
+            .map_err(|errors| Status::from(WriteError::Invalid { of: StatusSubject::options(Options::Create.options_kind()), errors }))?;
         let Some(body) = whole_body(request.into_body(), &context.conn, context.until).await? else { return Ok(None) };
         let object = api.writer.decode(kind, &options, syntax, &body, &mut self.warnings).await.map_err(Status::from)?;
         self._counted = body.read_out();
         if let Some(record) = self.reply.record() {
-            record.requested(&object, |object| stored::shown(false, object));
+            record.requested(&object, |object| stored::render(false, object));
         }
         Ok(Some(object))
     }
@@ -70,7 +70,7 @@ impl Created {
     ) -> Response {
         let answered = timeout_at(context.until, work(&mut self)).await.unwrap_or(Ok(None));
         let response = match answered {
-            Ok(Some(answer)) => self.reply.object(StatusCode::CREATED, stored::shown(false, &answer)),
+            Ok(Some(answer)) => self.reply.object(StatusCode::CREATED, stored::render(false, &answer)),
             Ok(None) => {
                 timer.terminated(504);
                 return context.timed_out();

@@ -24,13 +24,13 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 
 use super::extras;
-use codec::blocks::{LEVEL, PIECE_BYTES};
+use codec::chunk_cache::{LEVEL, PIECE_BYTES};
 use server::budget::{Account, Reservation};
 
 /// Larger answers are compressed, bytes (kube-apiserver's `defaultGzipThresholdBytes`).
 pub(super) const LARGE_BYTES: usize = 128 << 10;
 // What is kept as a run is large whatever stands around it.
-const _: () = assert!(codec::run::LEAST_BYTES >= LARGE_BYTES);
+const _: () = assert!(codec::list_manifest::BYTES_MIN >= LARGE_BYTES);
 /// What an encoder holds, bytes: its window, its hash chains and its tables.
 const ENCODER_BYTES: usize = 320 << 10;
 /// Compressed bytes that make a frame; only the last is smaller.

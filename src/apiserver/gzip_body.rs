@@ -81,7 +81,7 @@ mod tests {
     use futures_util::task::noop_waker_ref;
 
     use super::*;
-    use codec::{Blocks, Form, ListMeta, Listing, ingest::test_config_map};
+    use codec::{ChunkCache, Encoder, ListMeta, Listing, ingest::test_config_map};
     use model::{Epoch, Object};
     use telemetry::{Scope, Verb};
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     /// Frames of a list, and how often it let others run.
-    fn frames(form: &Arc<Form>, objects: &[Arc<Object>], blocks: &Arc<Blocks>) -> (Vec<Bytes>, usize) {
+    fn frames(form: &Arc<Encoder>, objects: &[Arc<Object>], blocks: &Arc<ChunkCache>) -> (Vec<Bytes>, usize) {
         let list = Listing::new(form.clone(), &ListMeta::default(), objects.to_vec()).expect("JSON");
         let list = GzipList::new(list, Epoch(1), None, blocks.clone());
         let metrics = Metrics::new();
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn others_run_between_blocks_and_frames_are_small() {
-        let (form, objects) = (Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", "")), objects());
-        let blocks = Arc::new(Blocks::new(16 << 20));
+        let (form, objects) = (Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")), objects());
+        let blocks = Arc::new(ChunkCache::new(16 << 20));
         let (first, pauses) = frames(&form, &objects, &blocks);
         assert!(pauses > 10, "{pauses} blocks were compressed");
         let (second, pauses) = frames(&form, &objects, &blocks);

@@ -217,7 +217,7 @@ impl Replica {
             }
             let read = snapshot.known_part(&key).map(|object| {
                 let mut json = Vec::new();
-                config_maps.forms.whole().form.object_into(object, &mut json);
+                config_maps.encoders.whole().encoder.object_into(object, &mut json);
                 Trusted::read(&json)
             });
             match read {

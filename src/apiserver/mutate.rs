@@ -28,10 +28,10 @@ use go::url::Query;
 use serde_json::Value;
 use storage::read::{options::ListOptions, serve::List, target::Target as Listed};
 use storage::write::{
-    Approval, Ask, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Seen, Syntax, Written,
-    failure::{Named, WriteError},
+    Approval, AuditHook, Deletion, DeletionApproval, Evicted, Part, PatchKind, Requester, Syntax, WriteRequest, Written,
+    failure::{StatusSubject, WriteError},
+    object_ref::ObjectRef,
     options::{self, DeleteOptions, DeleteOptionsError, Verb as Options, WriteOptions},
-    place::Place,
 };
 use telemetry::{RequestTimer, Scope, Verb};
 
@@ -187,7 +187,7 @@ impl Call<'_> {
             _ => Options::Update,
         };
         let options = WriteOptions::parse(query, verb)
-            .map_err(|errors| Status::from(WriteError::Invalid { of: Named::options(verb.options_kind()), errors }))?;
+            .map_err(|errors| Status::from(WriteError::Invalid { of: StatusSubject::options(verb.options_kind()), errors }))?;
         let part = match write {
             Write::Replace(part) | Write::Patch(part) => part,
             _ => Part::Main,
@@ -196,10 +196,10 @@ impl Call<'_> {
         let custom = self.resource.served.custom && write != Write::ReplaceScale;
         let tell = |object: &Value| {
             if let Some(record) = record {
-                record.requested(object, |object| stored::shown(custom, object));
+                record.requested(object, |object| stored::render(custom, object));
             }
         };
-        let seen = record.map(|_| &tell as &Seen<'_>);
+        let seen = record.map(|_| &tell as &AuditHook<'_>);
         let (access, writer) = (&self.api.access, &self.api.writer);
         let media = media?;
         if let (Some(record), Media::Patch(_)) = (record, media) {
@@ -222,7 +222,7 @@ impl Call<'_> {
             };
             let approval = (!allows_all || admission.is_some()).then_some(&approval as &Approval<'_>);
             let requester = Some(Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra });
-            let ask = Ask { place: self.place(), part, options: options.clone(), approval, requester, seen };
+            let ask = WriteRequest { target: self.place(), part, options: options.clone(), approval, requester, audit_hook: seen };
             let written = match (write, media) {
                 (Write::Bind, Media::Object(syntax)) => {
                     let bound = writer.bind(&ask, syntax, body, told).await;
@@ -278,7 +278,7 @@ impl Call<'_> {
         }
         let options = self.api.writer.delete_options(query, syntax, body).await.map_err(|error| match error {
             DeleteOptionsError::BadRequest(message) => Status::bad_request(message),
-            DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors }.into(),
+            DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }.into(),
         })?;
         told.extend(options.warning(served).map(str::to_owned));
         let authorizers = self.api.access.authorizers();
@@ -286,7 +286,9 @@ impl Call<'_> {
         let approval = admission.map(|admission| move |old: &Value| admission.confirm_deletion(&asking, old));
         let approval = approval.as_ref().map(|approval| approval as &DeletionApproval<'_>);
         if let Some(listed) = &listed {
-            options.may_be_of_many().map_err(|errors| Status::from(WriteError::Invalid { of: Named::options("DeleteOptions"), errors }))?;
+            options
+                .may_be_of_many()
+                .map_err(|errors| Status::from(WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors }))?;
             return self.collection_deleted(listed, &options, approval).await;
         }
         let deletion = self.api.writer.delete(&self.place(), &options, approval).await.map_err(Status::from)?;
@@ -301,7 +303,7 @@ impl Call<'_> {
                 Answer::Status { code: StatusCode::OK, body }
             }
             Deletion::Pending(object) if options.orphan_dependents == Some(false) => {
-                let body = self.resource.forms.whole().form.written(served.custom, &object);
+                let body = self.resource.encoders.whole().encoder.render(served.custom, &object);
                 Answer::Status { code: StatusCode::ACCEPTED, body }
             }
             Deletion::Gone(object) | Deletion::Pending(object) => Answer::Object(Written { object, created: false, stored: None }),
@@ -359,9 +361,9 @@ impl Call<'_> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> ObjectRef {
         let namespace = self.path.namespace.clone().filter(|_| self.resource.served.namespaced);
-        Place { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
+        ObjectRef { resource: self.resource.clone(), namespace, name: self.path.name.clone().unwrap_or_default() }
     }
 
     async fn answered(&self, write: Write, answer: Answer, mut timer: RequestTimer) -> Response {
@@ -369,7 +371,7 @@ impl Call<'_> {
             // They are deleted all the same.
             Answer::List(..) if let Some(status) = self.unfit(true) => return self.failed(&status, &mut timer),
             Answer::List(list, hold) => {
-                return self.listed(list, self.resource.forms.get(self.representation()).form, Some(hold), timer).await;
+                return self.listed(list, self.resource.encoders.get(self.representation()).encoder, Some(hold), timer).await;
             }
             Answer::Status { code, body } => (code, body),
             Answer::Object(written) => {
@@ -384,7 +386,7 @@ impl Call<'_> {
                 let answer = || {
                     if let Some(object) = stored.and_then(|stored| writer.read_back(&self.resource.served, stored)) {
                         let hold = self.context.conn.unread.add(object.tail().len());
-                        return self.object(code, &object, &self.resource.forms.get(self.representation()).form, Some(hold), timer);
+                        return self.object(code, &object, &self.resource.encoders.get(self.representation()).encoder, Some(hold), timer);
                     }
                     let shaped = self.shaped(is_scale, &object);
                     let hold = self.context.conn.unread.add(shaped.capacity());
@@ -423,7 +425,7 @@ fn approve(
     let namespace = path.namespace.as_deref().unwrap_or_default();
     let name = path.name.as_deref().unwrap_or_default();
     let own = object["metadata"]["name"].as_str().unwrap_or(name);
-    let named = || Named { group: path.group.clone(), kind: path.resource.clone(), name: own.to_owned() };
+    let named = || StatusSubject { group: path.group.clone(), kind: path.resource.clone(), name: own.to_owned() };
     if stored.is_none() && matches!(write, Write::Replace(_)) {
         let (group, version, resource) = (&*path.group, &*path.version, &*path.resource);
         let target = Target::Resource(Resource { namespace, group, version, resource, name, ..Resource::default() });
@@ -440,7 +442,7 @@ fn approve(
     let write = Escalation { user, kind, namespace, name, object, stored };
     access.confirm_no_escalation(authorizer, &write).map_err(|refusal| match refusal {
         Refusal::Forbidden(why) => WriteError::Forbidden { of: named(), why, cause: None },
-        Refusal::NotFound(role) => WriteError::NotFound(Named { name: role, ..named() }),
+        Refusal::NotFound(role) => WriteError::NotFound(StatusSubject { name: role, ..named() }),
         Refusal::BadRequest(why) => WriteError::BadRequest(why),
         Refusal::Internal(why) => WriteError::Raw(why),
     })

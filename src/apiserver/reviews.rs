@@ -16,7 +16,7 @@ use auth::access::{
 };
 use auth::authz::Decision;
 use catalogue::Review;
-use storage::write::failure::{Named, WriteError};
+use storage::write::failure::{StatusSubject, WriteError};
 use telemetry::{Scope, Verb};
 
 /// Answers a request whose path names a review.
@@ -86,7 +86,7 @@ async fn answer(api: &Api, review: &Review, asker: &Asker<'_>, mut object: Value
 async fn access(api: &Api, of: AccessReview, asker: &Asker<'_>, object: &Value) -> Result<Value, Status> {
     let wrong = review::wrong(of, object);
     if !wrong.is_empty() {
-        let of = Named { group: "authorization.k8s.io".to_owned(), ..Named::default() };
+        let of = StatusSubject { group: "authorization.k8s.io".to_owned(), ..StatusSubject::default() };
         return Err(WriteError::Invalid { of, errors: wrong }.into());
     }
     if of == AccessReview::Local && object["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use server::{Answer, Conn, Host, Request, Service};
 
 use super::{conn::ConnInfo, extras, stages::Stages};
-use auth::authn::{Authenticator, Presented, Standing, refused_certificate};
+use auth::authn::{Authenticator, CertificateTrust, PresentedChain, refused_certificate};
 
 /// Meets the clients of both listeners.
 pub struct Clients {
@@ -32,15 +32,15 @@ impl Host for Clients {
 
     fn connected(&self, conn: &Arc<Conn>, certificates: Option<&[CertificateDer<'static>]>) -> Requests {
         let certificate = match certificates {
-            None => Presented::none(),
+            None => PresentedChain::none(),
             chain => {
                 let now = SystemTime::now();
                 let presented = self.authenticator.presented(chain, now);
-                let certificate = self.authenticator.judged(&presented, now);
+                let certificate = self.authenticator.evaluated(&presented, now);
                 if let Some(why) = certificate.untrusted() {
                     tracing::info!(peer = %conn.peer, why, "client certificate is not trusted");
                 }
-                if let Standing::Trusted { user, .. } = &certificate.standing {
+                if let CertificateTrust::Trusted { user, .. } = &certificate.trust {
                     conn.certified(&user.name);
                 }
                 presented

@@ -14,7 +14,7 @@ use cache::state::snapshot::Fed;
 use registry::Resource;
 use storage::read::{
     options::ListOptions,
-    target::{Target, Wanted},
+    target::{RequestScope, Target},
 };
 
 /// What RFC 9111 has for an answer whose server was out of reach. Of the code 110 clients of Kubernetes print nothing, as they do of 299.
@@ -40,7 +40,7 @@ pub(super) fn is_out_of_reach(api: &Api, resource: &Arc<Resource>, path: &Resour
     }
     // What is wrong with its options or selectors, memory tells as well as upstream.
     let Ok(mut options) = ListOptions::of(&line.query) else { return false };
-    let wanted = Wanted {
+    let wanted = RequestScope {
         namespace: path.namespace.as_deref(),
         name: path.name.as_deref(),
         labels: &options.label_selector,

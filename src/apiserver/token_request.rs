@@ -22,8 +22,8 @@ use auth::authn::{Issued, Issuer, TokenRequest, TokenRequestError};
 use model::invalid::{FieldError, FieldErrorKind};
 use storage::read::{failure::ReadError, target::Target};
 use storage::write::{
-    failure::{Named, WriteError},
-    place::Place,
+    failure::{StatusSubject, WriteError},
+    object_ref::ObjectRef,
 };
 use telemetry::{Scope, Verb};
 
@@ -75,8 +75,8 @@ async fn there(api: &Api, namespace: &str, account: &str) -> Result<(), Status> 
     let resource = api.resources.load().find("", "v1", "serviceaccounts").cloned();
     let resource = resource.ok_or_else(Status::not_found_generic)?;
     let target = Target::object(resource.clone(), api.reader.prefix(), Some(namespace), account);
-    let place = Place { resource: resource.clone(), namespace: Some(namespace.to_owned()), name: account.to_owned() };
-    api.writer.namespace_takes(&place).await.map_err(Status::from)?;
+    let place = ObjectRef { resource: resource.clone(), namespace: Some(namespace.to_owned()), name: account.to_owned() };
+    api.writer.check_namespace(&place).await.map_err(Status::from)?;
     match api.reader.get(&target, "").await {
         Ok(object) => {
             // etcd may have answered in the place of a cache that is late.
@@ -102,7 +102,7 @@ fn issue(api: &Api, issuer: &Issuer, namespace: &str, account: &str, asked: &Val
 }
 
 fn refused(error: TokenRequestError) -> Status {
-    let own = |name: String| Named { group: KIND.0.to_owned(), kind: KIND.2.to_owned(), name };
+    let own = |name: String| StatusSubject { group: KIND.0.to_owned(), kind: KIND.2.to_owned(), name };
     match error {
         TokenRequestError::BadRequest(why) => Status::bad_request(why),
         TokenRequestError::Invalid { name, field, value, why } => {
@@ -112,7 +112,7 @@ fn refused(error: TokenRequestError) -> Status {
         }
         TokenRequestError::NotFound { kind, name } => Status::not_found("", kind.resource(), &name),
         TokenRequestError::Conflict { kind, group, name, why } => {
-            WriteError::Conflict { of: Named { group: group.to_owned(), kind: kind.to_owned(), name }, why }.into()
+            WriteError::Conflict { of: StatusSubject { group: group.to_owned(), kind: kind.to_owned(), name }, why }.into()
         }
         TokenRequestError::Sign(why) => Status::internal(format!("failed to generate token: {why}")),
     }

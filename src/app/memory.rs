@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use codec::{Blocks, blocks::UNUSED_FOR};
+use codec::{ChunkCache, chunk_cache::UNUSED_FOR};
 use model::GivenUp;
 use telemetry::{Metrics, resident_bytes};
 
@@ -54,7 +54,7 @@ impl Budget {
 }
 
 /// Looks until the process ends. Without `/proc` it cannot.
-pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, blocks: Arc<Blocks>, metrics: Arc<Metrics>) {
+pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, chunks: Arc<ChunkCache>, metrics: Arc<Metrics>) {
     metrics.memory_budget.set(i64::try_from(budget).unwrap_or(i64::MAX));
     let (mut within, mut was_over) = (Budget::new(budget), false);
     loop {
@@ -70,7 +70,7 @@ pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, blocks: 
                 without = next.as_str(),
                 "what only saves time gives way to --memory-budget, up to this, or comes back"
             );
-            blocks.may_keep(next < GivenUp::Blocks);
+            chunks.set_enabled(next < GivenUp::Blocks);
             given_up.send_replace(next);
             for what in GivenUp::ALL {
                 metrics.memory_given_up.with_label_values(&[what.as_str()]).set((what <= next).into());
@@ -85,10 +85,10 @@ pub(super) async fn keep(budget: u64, given_up: watch::Sender<GivenUp>, blocks: 
 }
 
 /// Drops the compressed pieces of lists that nobody asks for, until the process ends.
-pub(super) async fn forget(blocks: Arc<Blocks>) {
+pub(super) async fn forget(chunks: Arc<ChunkCache>) {
     loop {
         tokio::time::sleep(UNUSED_FOR).await;
-        blocks.forget_unused();
+        chunks.evict_unused();
     }
 }
 

@@ -22,7 +22,7 @@ pub use event::{Event, Level, Stage};
 pub use log::{Format, LogConfig, Rotation, start as start_log};
 pub use policy::{Policy, Rule};
 pub use queue::{Batching, Mode, Queue, Truncation};
-pub use record::{Counted, Counter, Met, OBJECT_BYTES_MAX, Record};
+pub use record::{Accountant, Accounted, OBJECT_BYTES_MAX, Record, RequestMeta};
 pub use webhook::{SENDING_MAX, WebhookConfig, start as start_webhook};
 
 /// The auditor of a server: its policy, and the backends that get the events.
@@ -76,10 +76,10 @@ impl Audit {
 
     /// The record of a request; none when nothing is to be told of it. `user` is absent while nobody knows who asks.
     #[must_use]
-    pub fn begin(&self, user: Option<&Arc<User>>, info: &RequestInfo, met: Met) -> Option<Arc<Record>> {
+    pub fn begin(&self, user: Option<&Arc<User>>, info: &RequestInfo, meta: RequestMeta) -> Option<Arc<Record>> {
         let rule = self.policy.rule(user.map(|user| &**user), info);
         self.backends.counters.levels.with_label_values(&[rule.level.name()]).inc();
-        (rule.level != Level::None).then(|| Arc::new(Record::new(rule, self.backends.clone(), user, info, met)))
+        (rule.level != Level::None).then(|| Arc::new(Record::new(rule, self.backends.clone(), user, info, meta)))
     }
 
     /// Waits until what was told is written; a backend that is stuck is left behind after its time.

@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 
 use crate::{
     Counters,
-    queue::{Batches, Form, Message, Mode, Queue, Truncation},
+    queue::{Batches, Encoding, Message, Mode, Queue, Truncation},
     rotate::RotatingFile,
 };
 
@@ -64,8 +64,8 @@ pub fn start(config: &LogConfig, counters: &Counters) -> io::Result<Queue> {
         Some(path) => Box::new(RotatingFile::prepare(path.clone(), config.rotation)?),
         None => Box::new(io::stdout()),
     };
-    let form = if config.format == Format::Json { Form::JsonLine } else { Form::TextLine };
-    let (queue, batches) = Queue::new(PLUGIN, form, config.mode, config.truncation, counters.errors.clone());
+    let encoding = if config.format == Format::Json { Encoding::JsonLine } else { Encoding::TextLine };
+    let (queue, batches) = Queue::new(PLUGIN, encoding, config.mode, config.truncation, counters.errors.clone());
     let errors = counters.errors.clone();
     let work = move || match Builder::new_current_thread().enable_time().build() {
         Ok(runtime) => runtime.block_on(write(batches, sink, &errors)),

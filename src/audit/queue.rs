@@ -66,7 +66,7 @@ pub struct Truncation {
 
 /// How a backend gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Encoding {
     /// A line of JSON.
     JsonLine,
     /// A line of text.
@@ -80,7 +80,7 @@ pub(crate) enum Form {
 pub struct Queue {
     /// As metrics name whoever empties it.
     plugin: &'static str,
-    form: Form,
+    encoding: Encoding,
     mode: Mode,
     truncation: Option<Truncation>,
     sender: mpsc::Sender<Message>,
@@ -109,7 +109,7 @@ impl Queue {
     /// A queue of this form, and its other end.
     pub(crate) fn new(
         plugin: &'static str,
-        form: Form,
+        encoding: Encoding,
         mode: Mode,
         truncation: Option<Truncation>,
         errors: IntCounterVec,
@@ -120,7 +120,7 @@ impl Queue {
         for name in [plugin, BUFFERED, TRUNCATE] {
             drop(errors.with_label_values(&[name]));
         }
-        (Self { plugin, form, mode, truncation, sender, room, errors }, Batches::new(receiver, mode))
+        (Self { plugin, encoding, mode, truncation, sender, room, errors }, Batches::new(receiver, mode))
     }
 
     /// The event as this backend wants it; none when it is too large.
@@ -130,10 +130,10 @@ impl Queue {
             event.json_into(alone, &mut bytes);
             bytes
         };
-        let encode = |event: &Event| match self.form {
-            Form::JsonLine => [json(event, true), vec![b'\n']].concat(),
-            Form::TextLine => (event.line() + "\n").into_bytes(),
-            Form::ListItem => json(event, false),
+        let encode = |event: &Event| match self.encoding {
+            Encoding::JsonLine => [json(event, true), vec![b'\n']].concat(),
+            Encoding::TextLine => (event.line() + "\n").into_bytes(),
+            Encoding::ListItem => json(event, false),
         };
         let Some(Truncation { event_bytes_max }) = self.truncation else { return Some(encode(event)) };
         // With the newline that Go's encoder ends it with.

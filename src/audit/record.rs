@@ -32,52 +32,52 @@ const USER_AGENT_CUT: &str = "...TRUNCATED";
 /// The mark of an event whose objects are left out because they are too large; kube-apiserver's.
 const TRUNCATED: (&str, &str) = ("audit.k8s.io/truncated", "true");
 
-/// What is known of a request when it comes.
+/// The metadata of a request, as it came.
 #[derive(Clone, Debug)]
-pub struct Met {
+pub struct RequestMeta {
     /// `Audit-Id`.
     pub id: String,
     /// Path and query as they were sent.
     pub uri: String,
     /// `User-Agent`.
     pub user_agent: String,
-    /// Where it comes from, through whom.
+    /// The addresses it came from, proxies included.
     pub source_ips: Vec<String>,
-    /// When it came.
+    /// When it was received.
     pub received: SystemTime,
 }
 
-/// Counts the bytes of an object that a record keeps.
-pub type Counter = Box<dyn Fn(usize) -> Counted + Send + Sync>;
+/// Accounts for the bytes of an object that a record keeps.
+pub type Accountant = Box<dyn Fn(usize) -> Accounted + Send + Sync>;
 
-/// What is counted, until this is dropped.
-pub type Counted = Box<dyn Any + Send>;
+/// Bytes that are accounted for until this is dropped.
+pub type Accounted = Box<dyn Any + Send>;
 
-/// What is told of one request. Shared by all who serve it.
+/// The audit record of one request, shared by all who serve it.
 #[derive(Debug)]
 pub struct Record {
     rule: Rule,
     backends: Arc<Backends>,
     event: Mutex<Event>,
-    counting: Mutex<Counting>,
+    accounting: Mutex<Accounting>,
 }
 
-/// What counts the objects of a record.
+/// The accounts of the objects of a record.
 #[derive(Default)]
-struct Counting {
-    counter: Option<Counter>,
-    request: Option<Counted>,
-    response: Option<Counted>,
+struct Accounting {
+    accountant: Option<Accountant>,
+    request: Option<Accounted>,
+    response: Option<Accounted>,
 }
 
-impl fmt::Debug for Counting {
+impl fmt::Debug for Accounting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counting").field("request", &self.request).field("response", &self.response).finish_non_exhaustive()
     }
 }
 
 impl Record {
-    pub(crate) fn new(rule: Rule, backends: Arc<Backends>, user: Option<&Arc<User>>, info: &RequestInfo, met: Met) -> Self {
+    pub(crate) fn new(rule: Rule, backends: Arc<Backends>, user: Option<&Arc<User>>, info: &RequestInfo, meta: RequestMeta) -> Self {
         let object = info.is_resource.then(|| ObjectRef {
             resource: info.resource.clone(),
             namespace: info.namespace.clone(),
@@ -87,18 +87,18 @@ impl Record {
             subresource: info.subresource.clone(),
             ..ObjectRef::default()
         });
-        let received = at(met.received);
+        let received = at(meta.received);
         let event = Event {
             level: rule.level,
-            id: met.id,
+            id: meta.id,
             stage: Stage::RequestReceived,
-            uri: met.uri,
+            uri: meta.uri,
             verb: info.verb.clone(),
             user: user.cloned(),
             impersonated: None,
             constraint: None,
-            source_ips: met.source_ips,
-            user_agent: cut(met.user_agent),
+            source_ips: meta.source_ips,
+            user_agent: cut(meta.user_agent),
             object,
             status: None,
             request_object: None,
@@ -108,30 +108,30 @@ impl Record {
             annotations: BTreeMap::new(),
             late: Vec::new(),
         };
-        Self { rule, backends, event: Mutex::new(event), counting: Mutex::default() }
+        Self { rule, backends, event: Mutex::new(event), accounting: Mutex::default() }
     }
 
     /// From here on objects that are kept are counted so.
-    pub fn count_with(&self, counter: Counter) {
-        self.counting().counter = Some(counter);
+    pub fn count_with(&self, accountant: Accountant) {
+        self.accounting().accountant = Some(accountant);
     }
 
-    fn counting(&self) -> MutexGuard<'_, Counting> {
-        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn accounting(&self) -> MutexGuard<'_, Accounting> {
+        self.accounting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts the object that was sent.
     fn count_request(&self, object: Option<&Vec<u8>>) {
-        let mut counting = self.counting();
-        counting.request = counting.counter.as_ref().zip(object).map(|(count, object)| count(object.len()));
+        let mut accounting = self.accounting();
+        accounting.request = accounting.accountant.as_ref().zip(object).map(|(count, object)| count(object.len()));
     }
 
     /// Nothing more is told: lets go of the objects.
     fn end(&self) {
         let mut event = self.event();
         (event.request_object, event.response_object) = (None, None);
-        let mut counting = self.counting();
-        (counting.request, counting.response) = (None, None);
+        let mut accounting = self.accounting();
+        (accounting.request, accounting.response) = (None, None);
     }
 
     /// Nothing in it is ever half done.
@@ -210,11 +210,11 @@ impl Record {
     }
 
     /// The same for what is counted already.
-    pub fn answered_counted(&self, compact: Vec<u8>, counted: Option<Counted>) {
+    pub fn answered_counted(&self, compact: Vec<u8>, counted: Option<Accounted>) {
         self.answered_with(compact.into(), counted);
     }
 
-    fn answered_with(&self, compact: Cow<'_, [u8]>, counted: Option<Counted>) {
+    fn answered_with(&self, compact: Cow<'_, [u8]>, counted: Option<Accounted>) {
         let status = json::status_members(&compact).map(|members| ResponseStatus { members, code: 0 });
         let object = (self.wants_response() && compact.len() <= OBJECT_BYTES_MAX).then(|| {
             let json = match compact {
@@ -227,8 +227,8 @@ impl Record {
             if self.rule.omit_managed_fields { json::without_managed_fields(json) } else { json }
         });
         if let Some(object) = &object {
-            let mut counting = self.counting();
-            counting.response = counted.or_else(|| counting.counter.as_ref().map(|count| count(object.len())));
+            let mut accounting = self.accounting();
+            accounting.response = counted.or_else(|| accounting.accountant.as_ref().map(|count| count(object.len())));
         }
         let mut event = self.event();
         if status.is_some() {
@@ -289,7 +289,7 @@ impl Record {
     /// Tells the event of a stage. In the blocking modes it is written when this returns. A backend may have no use for it.
     ///
     /// False when the request must not go on: nobody could write it, and the mode is strict.
-    pub async fn tell(&self, stage: Stage) -> bool {
+    pub async fn emit(&self, stage: Stage) -> bool {
         let mut is_stored = true;
         if let Some(bytes_max) = self.staged(stage) {
             // All at once: who stops waiting for one of them has sent to the others.
@@ -303,7 +303,7 @@ impl Record {
     }
 
     /// The same where nobody can wait: when an answer is dropped.
-    pub fn tell_later(&self, stage: Stage) {
+    pub fn emit_later(&self, stage: Stage) {
         if self.staged(stage).is_some() {
             for queue in &self.backends.queues {
                 let encoded = queue.encode(&self.event());

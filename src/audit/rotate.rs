@@ -126,7 +126,7 @@ fn stamp(time: SystemTime) -> String {
 const STAMP: &str = "0000-00-00T00-00-00.000";
 
 fn is_stamp(text: &str) -> bool {
-    let fits = |(c, form): (char, char)| if form == '0' { c.is_ascii_digit() } else { c == form };
+    let fits = |(c, encoding): (char, char)| if encoding == '0' { c.is_ascii_digit() } else { c == encoding };
     text.len() == STAMP.len() && text.chars().zip(STAMP.chars()).all(fits)
 }
 

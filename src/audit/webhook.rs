@@ -8,7 +8,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use crate::{
     Counters,
-    queue::{Batches, Form, Message, Mode, Queue, Truncation, Waiting},
+    queue::{Batches, Encoding, Message, Mode, Queue, Truncation, Waiting},
 };
 
 /// As metrics name it.
@@ -46,7 +46,7 @@ pub fn start(config: &WebhookConfig, server: &Kubeconfig, counters: &Counters) -
         backoff: Backoff { first: config.initial_backoff, ..Backoff::WEBHOOK },
         errors: counters.errors.clone(),
     };
-    let (queue, batches) = Queue::new(PLUGIN, Form::ListItem, config.mode, config.truncation, counters.errors.clone());
+    let (queue, batches) = Queue::new(PLUGIN, Encoding::ListItem, config.mode, config.truncation, counters.errors.clone());
     tokio::spawn(send_all(batches, Arc::new(sender)));
     Ok(queue)
 }

@@ -8,10 +8,10 @@
 pub mod access;
 pub mod authn;
 pub mod authz;
+pub mod interner;
 mod names;
 pub mod providers;
 mod recent;
-pub mod shared;
 mod strict;
 mod user;
 

@@ -1,4 +1,4 @@
-//! Remembers a bounded number of things by their digests.
+//! A bounded cache by digests, in two generations.
 
 use std::collections::HashMap;
 use std::mem;
@@ -6,7 +6,7 @@ use std::mem;
 /// A digest.
 pub type Key = [u8; 32];
 
-/// What was used lately. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
+/// A cache of two halves: when the young one is full, it becomes the old one, and what was there is dropped at once.
 #[derive(Debug)]
 pub(crate) struct Recent<V> {
     young: HashMap<Key, V>,
@@ -42,14 +42,14 @@ impl<V> Recent<V> {
             return;
         }
         if self.young.len() >= self.half_max || self.bytes > self.half_bytes_max - bytes {
-            self.turn();
+            self.rotate();
         }
         self.bytes += bytes;
         self.young.insert(key, value);
     }
 
     /// The young half becomes the old one.
-    pub(crate) fn turn(&mut self) {
+    pub(crate) fn rotate(&mut self) {
         self.old = mem::take(&mut self.young);
         self.bytes = 0;
     }

@@ -26,7 +26,7 @@ use crate::state::{
     ring::RingLimits,
     snapshot::{Fed, Published},
 };
-use codec::{Form, ingest};
+use codec::{Encoder, ingest};
 use model::{Batch, Change, Epoch, Event, Feed, GivenUp, Included, Revision, Storage};
 use telemetry::ResourceMetrics;
 
@@ -91,7 +91,7 @@ pub struct State {
 /// A watcher asks for its group.
 pub struct Subscribe {
     key: GroupKey,
-    form: Arc<Form>,
+    encoder: Arc<Encoder>,
     answer: oneshot::Sender<(Arc<Group>, Epoch)>,
 }
 
@@ -304,7 +304,7 @@ impl State {
         match action {
             Action::Fed(messages) => self.fed(messages, now_ms),
             Action::Asked(ask) => {
-                let group = self.subscribe(ask.key, ask.form);
+                let group = self.subscribe(ask.key, ask.encoder);
                 // A watcher that left while it waited is no error.
                 let _ = ask.answer.send((group, self.resource.epoch()));
                 ApplyStats::default()
@@ -352,8 +352,8 @@ impl State {
     }
 
     /// The group for a key, as of now.
-    pub fn subscribe(&mut self, key: GroupKey, form: Arc<Form>) -> Arc<Group> {
-        self.dispatcher.group(key, form, self.resource.applied())
+    pub fn subscribe(&mut self, key: GroupKey, encoder: Arc<Encoder>) -> Arc<Group> {
+        self.dispatcher.group(key, encoder, self.resource.applied())
     }
 
     /// Applies messages, writes the groups' logs, publishes the snapshot, wakes the members: in this order (guarantee Bookmarkable).
@@ -409,10 +409,10 @@ impl Handle {
     ///
     /// # Errors
     /// The cacher has stopped, or does not answer within `limit`.
-    pub async fn subscribe(&self, key: GroupKey, form: Arc<Form>, limit: Duration) -> Result<(Arc<Group>, Epoch), NoGroup> {
+    pub async fn subscribe(&self, key: GroupKey, encoder: Arc<Encoder>, limit: Duration) -> Result<(Arc<Group>, Epoch), NoGroup> {
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            self.asks.send(Subscribe { key, form, answer }).await.map_err(|_| Gone)?;
+            self.asks.send(Subscribe { key, encoder, answer }).await.map_err(|_| Gone)?;
             answered.await.map_err(|_| Gone)
         };
         Ok(timeout(limit, asked).await.map_err(|_| NoGroup::Busy)??)

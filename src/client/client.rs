@@ -73,19 +73,19 @@ pub struct Answer {
 /// What comes of a question whose answer goes on.
 pub enum Streamed {
     /// It has begun.
-    Lines(Lines),
+    Ndjson(NdjsonStream),
     /// There is another one, with a status that means an error.
     Refused(Answer),
 }
 
 /// An answer that goes on, line by line.
-pub struct Lines {
+pub struct NdjsonStream {
     body: Incoming,
     buffer: BytesMut,
     line_bytes_max: usize,
 }
 
-impl Lines {
+impl NdjsonStream {
     /// The next line, without its end; none after the last one. What follows the last end of a line is none. Waits as long as the server is silent.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Lines {
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
-                Some(Err(error)) => return Err(CallError::Lost(deepest(&error))),
+                Some(Err(error)) => return Err(CallError::Lost(root_cause(&error))),
                 None => return Ok(None),
             }
         }
@@ -170,7 +170,7 @@ impl Client {
         let begun = async {
             let answer = self.send(Method::GET, url, Bytes::new()).await?;
             if answer.status().is_success() {
-                return Ok(Streamed::Lines(Lines {
+                return Ok(Streamed::Ndjson(NdjsonStream {
                     body: answer.into_body(),
                     buffer: BytesMut::new(),
                     line_bytes_max: self.limits.answer_bytes_max,
@@ -209,7 +209,7 @@ impl Client {
             return CallError::TooLarge(self.limits.answer_bytes_max);
         }
         let verb = if method == Method::POST { "Post" } else { "Get" };
-        let text = format!("{verb} {:?}: {}", url.to_string(), deepest(error));
+        let text = format!("{verb} {:?}: {}", url.to_string(), root_cause(error));
         if is_lost(error) { CallError::Lost(text) } else { CallError::Failed(text) }
     }
 }
@@ -233,7 +233,7 @@ fn request(method: Method, url: &Uri, body: Bytes, credentials: Option<HeaderVal
 
 /// The innermost cause of an error of hyper, which says what happened; those around it say where.
 #[must_use]
-pub fn deepest(error: &(dyn Error + 'static)) -> String {
+pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;

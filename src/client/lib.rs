@@ -1,29 +1,29 @@
 //! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
 //!
 //! [`Kubeconfig`] says where a server is and who we are there, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
-//! [`Questions`] asks a question once for all that wait for its answer, and [`Kept`] remembers answers.
+//! [`SingleFlight`] asks a question once for all that wait for its answer, and [`TtlCache`] caches answers.
 
 mod backoff;
 mod client;
 mod connector;
 mod credentials;
-mod crowd;
-mod kept;
 mod kubeconfig;
-mod questions;
+mod single_flight;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod trust;
+mod ttl_cache;
+mod waiter_limit;
 
 pub use backoff::{Backoff, retried};
-pub use client::{Answer, CallError, Client, Limits, Lines, Streamed, deepest};
+pub use client::{Answer, CallError, Client, Limits, NdjsonStream, Streamed, root_cause};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;
-pub use crowd::{Crowd, Entered};
-pub use kept::Kept;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
-pub use questions::{Questions, Room, TooMany};
+pub use single_flight::{FlightLimits, SingleFlight, TooMany};
 pub use trust::Trust;
+pub use ttl_cache::TtlCache;
+pub use waiter_limit::{Waiter, WaiterLimit};
 
 #[cfg(test)]
 mod tests;

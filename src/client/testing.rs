@@ -27,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// What a server was asked.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// The method.
     pub method: Method,
     /// Path and query.
@@ -65,13 +65,13 @@ impl Reaction {
     }
 }
 
-type React = dyn Fn(&Asked) -> Reaction + Send + Sync;
+type React = dyn Fn(&ReceivedRequest) -> Reaction + Send + Sync;
 
 /// A server on loopback under the name `localhost`; it ends when this is dropped.
 pub struct Server {
     address: SocketAddr,
     ca_pem: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     connections: Arc<AtomicUsize>,
     cut: Arc<Notify>,
     task: JoinHandle<()>,
@@ -88,7 +88,7 @@ impl Server {
     ///
     /// # Panics
     /// When there is no port.
-    pub async fn start(react: impl Fn(&Asked) -> Reaction + Send + Sync + 'static) -> Server {
+    pub async fn start(react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static) -> Server {
         Server::speaking(&[b"h2", b"http/1.1"], react).await
     }
 
@@ -96,7 +96,7 @@ impl Server {
     ///
     /// # Panics
     /// When there is no port.
-    pub async fn speaking(protocols: &[&[u8]], react: impl Fn(&Asked) -> Reaction + Send + Sync + 'static) -> Server {
+    pub async fn speaking(protocols: &[&[u8]], react: impl Fn(&ReceivedRequest) -> Reaction + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let authority_key = rcgen::KeyPair::generate().expect("a key");
@@ -115,7 +115,8 @@ impl Server {
             .with_single_cert(vec![cert.der().clone()], key)
             .expect("they belong together");
         tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        let (asked, connections, cut) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
+        let (asked, connections, cut) =
+            (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let shared = Arc::new(Shared { acceptor: TlsAcceptor::from(Arc::new(tls)), react: Box::new(react), asked: asked.clone() });
         let task = tokio::spawn({
             let (connections, cut) = (connections.clone(), cut.clone());
@@ -163,7 +164,7 @@ impl Server {
 
     /// What it was asked until now.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -182,7 +183,7 @@ impl Server {
 struct Shared {
     acceptor: TlsAcceptor,
     react: Box<React>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Shared {
@@ -195,7 +196,7 @@ impl Shared {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Told>, Gone> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| Gone)?.to_bytes();
-        let asked = Asked { method: head.method, uri: head.uri, headers: head.headers, body };
+        let asked = ReceivedRequest { method: head.method, uri: head.uri, headers: head.headers, body };
         let reaction = (self.react)(&asked);
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
         carried_out(reaction).await

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, vec::IntoIter};
 
-use super::{content::ListMeta, form::Form, unencodable::Unencodable};
+use super::{encoder::Encoder, representation::ListMeta, unencodable::Unencodable};
 use go::{
     indent::Indenter,
     yaml::{NoYaml, yaml},
@@ -27,9 +27,9 @@ struct Pages {
     objects: IntoIter<Arc<Object>>,
     /// Bytes of their pointers, which stay until the end.
     pointers: usize,
-    form: Arc<Form>,
+    encoder: Arc<Encoder>,
     /// In YAML: what stands after the items.
-    close: Vec<u8>,
+    epilogue: Vec<u8>,
 }
 
 /// How a document is written.
@@ -76,9 +76,9 @@ impl Document {
 
     /// A list of these objects, indented.
     #[must_use]
-    pub fn list(meta: ListMeta, objects: Vec<Arc<Object>>, form: Arc<Form>) -> Self {
+    pub fn list(meta: ListMeta, objects: Vec<Arc<Object>>, encoder: Arc<Encoder>) -> Self {
         let pointers = objects.capacity() * size_of::<Arc<Object>>();
-        Self::new(Source::List(Box::new(Pages { meta, objects: objects.into_iter(), pointers, form, close: Vec::new() })))
+        Self::new(Source::List(Box::new(Pages { meta, objects: objects.into_iter(), pointers, encoder, epilogue: Vec::new() })))
     }
 
     fn new(source: Source) -> Self {
@@ -108,7 +108,7 @@ impl Document {
     pub fn held(&self) -> usize {
         let source = match &self.source {
             Source::One(compact) => compact.capacity(),
-            Source::List(list) => list.pointers + list.close.capacity(),
+            Source::List(list) => list.pointers + list.epilogue.capacity(),
         };
         source + self.piece.capacity()
     }
@@ -164,21 +164,21 @@ impl Pages {
     /// Appends the next piece of JSON; what follows it.
     fn json_into(&mut self, state: State, out: &mut Vec<u8>) -> State {
         if state == State::Open && self.objects.as_slice().is_empty() {
-            self.form.empty_list_into(&self.meta, out);
+            self.encoder.empty_list_into(&self.meta, out);
             return State::Last;
         }
         if state == State::Open {
-            self.form.list_open_into(&self.meta, out);
+            self.encoder.list_prologue_into(&self.meta, out);
             return State::First;
         }
         let Some(object) = self.objects.next() else {
-            self.form.list_close_into(&self.meta, out);
+            self.encoder.list_epilogue_into(&self.meta, out);
             return State::Last;
         };
         if state == State::Items {
             out.push(b',');
         }
-        self.form.item_into(&object, out);
+        self.encoder.item_into(&object, out);
         State::Items
     }
 
@@ -187,20 +187,20 @@ impl Pages {
         let mut json = Vec::new();
         match state {
             State::Open if self.objects.as_slice().is_empty() => {
-                self.form.empty_list_into(&self.meta, &mut json);
+                self.encoder.empty_list_into(&self.meta, &mut json);
                 *out = yaml(&json)?;
                 Ok(State::Last)
             }
             State::Open => {
-                self.form.list_open_into(&self.meta, &mut json);
-                self.form.list_close_into(&self.meta, &mut json);
+                self.encoder.list_prologue_into(&self.meta, &mut json);
+                self.encoder.list_epilogue_into(&self.meta, &mut json);
                 let mut whole = yaml(&json)?;
                 // No text of the envelope begins a line.
                 let (at, items) = NO_ITEMS
                     .iter()
                     .find_map(|items| Some((memchr::memmem::find(&whole, items)?, items)))
                     .ok_or(NoYaml::Json(json.len()))?;
-                self.close = whole.split_off(at + items.len());
+                self.epilogue = whole.split_off(at + items.len());
                 whole.truncate(at + items.len() - b" []\n".len());
                 whole.push(b'\n');
                 *out = whole;
@@ -208,12 +208,12 @@ impl Pages {
             }
             _ => {
                 let Some(object) = self.objects.next() else {
-                    *out = std::mem::take(&mut self.close);
+                    *out = std::mem::take(&mut self.epilogue);
                     return Ok(State::Last);
                 };
                 // A list in a map is no deeper than its key: its lines are those of a list alone.
                 json.push(b'[');
-                self.form.item_into(&object, &mut json);
+                self.encoder.item_into(&object, &mut json);
                 json.push(b']');
                 *out = yaml(&json)?;
                 Ok(State::Items)
@@ -228,7 +228,7 @@ impl Pages {
             item.clear();
             // As deep as in the list.
             item.extend_from_slice(b"[[");
-            self.form.item_into(object, &mut item);
+            self.encoder.item_into(object, &mut item);
             item.extend_from_slice(b"]]");
             yaml(&item).map_err(|why| why.after(lines))?;
             lines += memchr::memmem::find_iter(&item, NEXT_LINE).count();
@@ -248,10 +248,10 @@ mod tests {
     use crate::{Media, MetaVersion, ingest::test_config_map, listing};
     use model::{Revision, Storage};
 
-    fn forms() -> [Arc<Form>; 2] {
+    fn encoders() -> [Arc<Encoder>; 2] {
         [
-            Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", "")),
-            Arc::new(Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps())),
+            Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")),
+            Arc::new(Encoder::metadata_only(MetaVersion::V1, &Storage::test_config_maps())),
         ]
     }
 
@@ -273,11 +273,11 @@ mod tests {
             token in prop::option::of("[a-z]{1,9}"),
             limit in 1_usize..300,
         ) {
-            for form in forms() {
+            for encoder in encoders() {
                 let objects: Vec<_> = texts.iter().enumerate().map(|(at, text)| test_config_map(&format!("o-{at}"), at as u64, text)).collect();
                 let meta = ListMeta { revision: Revision(9), continue_token: token.clone(), ..ListMeta::default() };
-                let list = || Document::list(meta.clone(), objects.clone(), form.clone());
-                let mut compact = listing::tests::whole(&form, &meta, &objects);
+                let list = || Document::list(meta.clone(), objects.clone(), encoder.clone());
+                let mut compact = listing::tests::whole(&encoder, &meta, &objects);
                 prop_assert_eq!(compact.pop(), Some(b'\n'));
                 let pretty = Media::Json.encode(compact.clone(), true).expect("JSON");
                 prop_assert_eq!(whole(list(), limit), pretty.clone());

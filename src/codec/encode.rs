@@ -1,4 +1,4 @@
-//! The order of members in which objects are printed; the rest of the encoding is Go's.
+//! The order of members in which objects are normalize; the rest of the encoding is Go's.
 
 use serde_json::{Map, Value};
 

@@ -1,16 +1,16 @@
-//! How content is encoded: as the JSON that it is, or as protobuf made of it. Bodies, lists, watch frames.
+//! Encodes a representation: as the JSON that it is, or as protobuf made of it. Bodies, lists, watch frames.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{
-    content::{Content, ListMeta, Parts},
     encode,
     media::Media,
     proto::{self, ENVELOPE_TAIL},
+    protobuf_encoder::{self, ITEMS, ProtobufEncoder},
+    representation::{ListMeta, Render, Representation},
     unencodable::Unencodable,
-    wire::{self, ITEMS, Wire},
 };
 use model::{Kind, Object, Revision};
 
@@ -21,14 +21,14 @@ const SLACK_BYTES: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) enum Encoding {
     Json,
-    Protobuf(Wire),
+    Protobuf(ProtobufEncoder),
 }
 
-/// What stands around the items of a list.
-pub(super) struct Around {
-    pub(super) open: Vec<u8>,
-    pub(super) close: Vec<u8>,
-    /// Messages of the first items that were made for `open`.
+/// The bytes around the items of a list.
+pub(super) struct ListEnvelope {
+    pub(super) prologue: Vec<u8>,
+    pub(super) epilogue: Vec<u8>,
+    /// Messages of the first items that were made for `prologue`.
     pub(super) messages: Vec<Bytes>,
 }
 
@@ -41,52 +41,57 @@ impl Encoding {
     }
 
     /// The body of a GET.
-    pub(super) fn body(&self, content: &Content, object: &Object) -> Result<Vec<u8>, Unencodable> {
+    pub(super) fn body(&self, representation: &Representation, object: &Object) -> Result<Vec<u8>, Unencodable> {
         match self {
             Self::Json => {
-                let mut out = Vec::with_capacity(content.head().len() + object.tail().len() + 1);
-                content.object_into(object, &mut out);
+                let mut out = Vec::with_capacity(representation.head().len() + object.tail().len() + 1);
+                representation.object_into(object, &mut out);
                 out.push(b'\n');
                 Ok(out)
             }
-            Self::Protobuf(wire) => Ok(wire.body(&wire.message(content, object)?)),
+            Self::Protobuf(protobuf) => Ok(protobuf.body(&protobuf.message(representation, object)?)),
         }
     }
 
-    /// Whether a list tells its length first, so that all of its items are looked at before.
-    pub(super) fn tells_length(&self) -> bool {
+    /// Whether a list begins with its length, so that all of its items are encoded before anything is sent.
+    pub(super) fn needs_length(&self) -> bool {
         matches!(self, Self::Protobuf(_))
     }
 
     /// What stands around these items of a list.
-    pub(super) fn around(&self, content: &Content, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<Around, Unencodable> {
+    pub(super) fn list_envelope(
+        &self,
+        representation: &Representation,
+        meta: &ListMeta,
+        objects: &[Arc<Object>],
+    ) -> Result<ListEnvelope, Unencodable> {
         match self {
             Self::Json if objects.is_empty() => {
-                let mut open = Vec::with_capacity(256);
-                content.empty_list_into(meta, &mut open);
-                Ok(Around { open, close: b"\n".to_vec(), messages: Vec::new() })
+                let mut prologue = Vec::with_capacity(256);
+                representation.empty_list_into(meta, &mut prologue);
+                Ok(ListEnvelope { prologue, epilogue: b"\n".to_vec(), messages: Vec::new() })
             }
-            Self::Json => Ok(self.around_bytes(content, meta, 0)),
-            Self::Protobuf(wire) => {
-                let (messages, items_len) = wire.messages(content, objects)?;
-                Ok(Around { messages, ..self.around_bytes(content, meta, items_len) })
+            Self::Json => Ok(self.list_envelope_of(representation, meta, 0)),
+            Self::Protobuf(protobuf) => {
+                let (messages, items_len) = protobuf.messages(representation, objects)?;
+                Ok(ListEnvelope { messages, ..self.list_envelope_of(representation, meta, items_len) })
             }
         }
     }
 
-    /// The same of some items that are so many bytes, with what stands between them.
-    pub(super) fn around_bytes(&self, content: &Content, meta: &ListMeta, items_len: usize) -> Around {
-        let (open, close) = match self {
+    /// The same, around items of which only the number of bytes is known, separators included.
+    pub(super) fn list_envelope_of(&self, representation: &Representation, meta: &ListMeta, items_len: usize) -> ListEnvelope {
+        let (prologue, epilogue) = match self {
             Self::Json => {
-                let (mut open, mut close) = (Vec::with_capacity(256), Vec::new());
-                content.list_open_into(meta, &mut open);
-                content.list_close_into(meta, &mut close);
-                close.push(b'\n');
-                (open, close)
+                let (mut prologue, mut epilogue) = (Vec::with_capacity(256), Vec::new());
+                representation.list_prologue_into(meta, &mut prologue);
+                representation.list_epilogue_into(meta, &mut epilogue);
+                epilogue.push(b'\n');
+                (prologue, epilogue)
             }
-            Self::Protobuf(wire) => (wire.list_head(meta, items_len), ENVELOPE_TAIL.to_vec()),
+            Self::Protobuf(protobuf) => (protobuf.list_head(meta, items_len), ENVELOPE_TAIL.to_vec()),
         };
-        Around { open, close, messages: Vec::new() }
+        ListEnvelope { prologue, epilogue, messages: Vec::new() }
     }
 
     /// What stands between two items.
@@ -100,15 +105,15 @@ impl Encoding {
     /// Appends an object as an item of a list; `message`: if there is one already.
     pub(super) fn item_into(
         &self,
-        content: &Content,
+        representation: &Representation,
         object: &Object,
         message: Option<Bytes>,
         out: &mut Vec<u8>,
     ) -> Result<(), Unencodable> {
         match self {
-            Self::Json => content.item_into(object, out),
-            Self::Protobuf(wire) => {
-                let message = message.map_or_else(|| wire.message(content, object), Ok)?;
+            Self::Json => representation.item_into(object, out),
+            Self::Protobuf(protobuf) => {
+                let message = message.map_or_else(|| protobuf.message(representation, object), Ok)?;
                 proto::field_into(ITEMS, &message, out);
             }
         }
@@ -118,7 +123,7 @@ impl Encoding {
     /// Appends a watch frame.
     pub(super) fn event_into(
         &self,
-        content: &Content,
+        representation: &Representation,
         kind: Kind,
         object: &Object,
         revision: Revision,
@@ -128,24 +133,24 @@ impl Encoding {
         match self {
             Self::Json => {
                 let digits = if is_own { 0 } else { encode::revision_len(revision.0) };
-                let object_len = content.head().len() + object.tail().len() + digits;
-                json_frame_into(kind, object_len, out, |out| content.event_into(object, revision, out));
+                let object_len = representation.head().len() + object.tail().len() + digits;
+                json_frame_into(kind, object_len, out, |out| representation.event_into(object, revision, out));
             }
-            Self::Protobuf(wire) if is_own => wire.frame_into(kind, &wire.message(content, object)?, out),
-            Self::Protobuf(wire) => {
-                let raw = wire.raw(object.tail().len(), |out| content.event_into(object, revision, out));
-                wire.frame_into(kind, &raw.map_err(|why| Unencodable::object(object, why))?, out);
+            Self::Protobuf(protobuf) if is_own => protobuf.frame_into(kind, &protobuf.message(representation, object)?, out),
+            Self::Protobuf(protobuf) => {
+                let raw = protobuf.raw(object.tail().len(), |out| representation.event_into(object, revision, out));
+                protobuf.frame_into(kind, &raw.map_err(|why| Unencodable::object(object, why))?, out);
             }
         }
         Ok(())
     }
 
     /// A bookmark's frame.
-    pub(super) fn bookmark(&self, content: &Content, revision: Revision, annotated: bool) -> Result<Bytes, Unencodable> {
-        let (mut out, bookmark) = (Vec::new(), |out: &mut Vec<u8>| content.bookmark_into(revision, annotated, out));
+    pub(super) fn bookmark(&self, representation: &Representation, revision: Revision, annotated: bool) -> Result<Bytes, Unencodable> {
+        let (mut out, bookmark) = (Vec::new(), |out: &mut Vec<u8>| representation.bookmark_into(revision, annotated, out));
         match self {
-            Self::Json => json_frame_into(Kind::Bookmark, content.head().len() + 160, &mut out, bookmark),
-            Self::Protobuf(wire) => wire.frame_into(Kind::Bookmark, &wire.raw(0, bookmark)?, &mut out),
+            Self::Json => json_frame_into(Kind::Bookmark, representation.head().len() + 160, &mut out, bookmark),
+            Self::Protobuf(protobuf) => protobuf.frame_into(Kind::Bookmark, &protobuf.raw(0, bookmark)?, &mut out),
         }
         Ok(kept(out))
     }
@@ -157,7 +162,7 @@ impl Encoding {
             Self::Json => json_frame_into(Kind::Error, status.len(), &mut out, |out| out.extend_from_slice(status)),
             Self::Protobuf(_) => {
                 let status = Media::Protobuf.encode(status.to_vec(), false)?;
-                wire::frame_into(Kind::Error, status.len(), &mut out, |out| out.extend_from_slice(&status));
+                protobuf_encoder::frame_into(Kind::Error, status.len(), &mut out, |out| out.extend_from_slice(&status));
             }
         }
         Ok(kept(out))
@@ -193,7 +198,7 @@ pub(super) fn kept(mut out: Vec<u8>) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Form, ingest::test_config_map};
+    use crate::{Encoder, ingest::test_config_map};
 
     #[test]
     fn an_error_frame_is_one_line() {
@@ -204,14 +209,14 @@ mod tests {
     /// A ConfigMap with a number where its message has text: what no API server writes.
     #[test]
     fn what_a_message_does_not_take_is_told_with_its_reason() {
-        let json = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
+        let json = Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "");
         let protobuf = json.in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it");
         let object = test_config_map("broken", 7, "text");
         let text = std::str::from_utf8(object.tail()).expect("UTF-8").replace("\"text\"", "1");
         let object = model::test_object_with_tail(&object, &text);
         let why = "/registry/configmaps/default/broken cannot be encoded as protobuf: cannot read member data as its type";
         for revision in [7, 8] {
-            let event = |form: &Form| form.event(Kind::Deleted, &object, Revision(revision));
+            let event = |encoder: &Encoder| encoder.event(Kind::Deleted, &object, Revision(revision));
             assert!(event(&json).is_ok());
             assert_eq!(event(&protobuf).map_err(|why| why.to_string()), Err(why.to_owned()));
         }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::{collection, prelude::*};
 use serde_json::Value;
 
-use super::{Form, ListMeta, MetaVersion, ingest, object_meta};
+use super::{Encoder, ListMeta, MetaVersion, ingest, object_meta};
 use model::{Broken, FieldPath, Kind, Object, Revision, Shape, Storage};
 
 /// A recorded case: lines of `what apiVersion payload`.
@@ -46,7 +46,7 @@ fn widgets() -> Storage {
 }
 
 /// Ingests what was stored and compares every recorded answer with ours, byte for byte.
-fn check(text: &'static str, storage: &Storage, forms: &[(&str, Form)]) -> Object {
+fn check(text: &'static str, storage: &Storage, encoders: &[(&str, Encoder)]) -> Object {
     let case = Case::read(text);
     let key = case.one("key");
     let prefix = key.match_indices('/').map(|(at, _)| at + 1).rev().nth(usize::from(storage.namespaced)).expect("a key has slashes");
@@ -58,21 +58,21 @@ fn check(text: &'static str, storage: &Storage, forms: &[(&str, Form)]) -> Objec
         object.key().ends_with(object.name().as_bytes())
             && object.tail()[object.revision_at().start..].starts_with(revision.to_string().as_bytes())
     );
-    for (version, form) in forms {
+    for (version, encoder) in encoders {
         let of = |what: &str| case.all(what).filter(|(v, _)| v == version).map(|(_, payload)| payload).collect::<Vec<_>>();
         let mut body = Vec::new();
-        form.object_into(&object, &mut body);
+        encoder.object_into(&object, &mut body);
         assert_eq!(utf8(&body), of("get").concat());
-        assert_eq!(utf8(&form.event(Kind::Added, &object, revision).expect("JSON")), of("added").concat() + "\n");
+        assert_eq!(utf8(&encoder.event(Kind::Added, &object, revision).expect("JSON")), of("added").concat() + "\n");
         for list in [of("list"), of("page")] {
             let [list] = list[..] else { panic!("one list of each kind") };
-            assert_eq!(listed(form, &object, list), list);
+            assert_eq!(listed(encoder, &object, list), list);
         }
         for bookmark in of("bookmark") {
-            assert_eq!(utf8(&form.bookmark(shown_revision(bookmark), true).expect("JSON")), bookmark.to_owned() + "\n");
+            assert_eq!(utf8(&encoder.bookmark(shown_revision(bookmark), true).expect("JSON")), bookmark.to_owned() + "\n");
         }
         for deleted in of("deleted") {
-            assert_eq!(utf8(&form.event(Kind::Deleted, &object, shown_revision(deleted)).expect("JSON")), deleted.to_owned() + "\n");
+            assert_eq!(utf8(&encoder.event(Kind::Deleted, &object, shown_revision(deleted)).expect("JSON")), deleted.to_owned() + "\n");
         }
         assert!(!of("get").is_empty() && !of("added").is_empty() && !of("bookmark").is_empty(), "the case is whole");
     }
@@ -80,7 +80,7 @@ fn check(text: &'static str, storage: &Storage, forms: &[(&str, Form)]) -> Objec
 }
 
 /// Our list of this one object, with the recorded list's own metadata.
-fn listed(form: &Form, object: &Object, recorded: &str) -> String {
+fn listed(encoder: &Encoder, object: &Object, recorded: &str) -> String {
     let list: Value = serde_json::from_str(recorded).expect("JSON");
     let meta = ListMeta {
         revision: list_revision(recorded),
@@ -89,9 +89,9 @@ fn listed(form: &Form, object: &Object, recorded: &str) -> String {
         shard: None,
     };
     let mut out = Vec::new();
-    form.list_open_into(&meta, &mut out);
-    form.item_into(object, &mut out);
-    form.list_close_into(&meta, &mut out);
+    encoder.list_prologue_into(&meta, &mut out);
+    encoder.item_into(object, &mut out);
+    encoder.list_epilogue_into(&meta, &mut out);
     utf8(&out)
 }
 
@@ -117,7 +117,7 @@ macro_rules! case {
 
 #[test]
 fn core_objects() {
-    let config_map = [("v1", Form::built_in("v1", "ConfigMap", "ConfigMapList", ""))];
+    let config_map = [("v1", Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""))];
     for text in [case!("configmap"), case!("configmap_bare"), case!("configmap_generated"), case!("configmap_finalizer")] {
         check(text, &built_in("ConfigMap", "v1"), &config_map);
     }
@@ -127,14 +127,14 @@ fn core_objects() {
 
     let mut secrets = built_in("Secret", "v1");
     secrets.fields = vec![FieldPath::Scalar(vec!["type".to_owned()])];
-    let secret = check(case!("secret"), &secrets, &[("v1", Form::built_in("v1", "Secret", "SecretList", ""))]);
+    let secret = check(case!("secret"), &secrets, &[("v1", Encoder::built_in("v1", "Secret", "SecretList", ""))]);
     assert_eq!(secret.field(0), "ex.io/own");
 
     let mut nodes = built_in("Node", "v1");
     nodes.namespaced = false;
     nodes.fields = vec![FieldPath::Bool(vec!["spec".to_owned(), "unschedulable".to_owned()])];
     let zero = r#","spec":{},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}"#;
-    let node = check(case!("node"), &nodes, &[("v1", Form::built_in("v1", "Node", "NodeList", zero))]);
+    let node = check(case!("node"), &nodes, &[("v1", Encoder::built_in("v1", "Node", "NodeList", zero))]);
     assert_eq!((node.namespace(), node.name(), node.field(0)), ("", "node-1", "true"));
 }
 
@@ -150,31 +150,31 @@ fn workloads() {
         FieldPath::FirstElement(path("status.podIPs"), "ip".to_owned()),
     ];
     let zero = r#","spec":{"containers":null},"status":{}"#;
-    let pod = check(case!("pod"), &pods, &[("v1", Form::built_in("v1", "Pod", "PodList", zero))]);
+    let pod = check(case!("pod"), &pods, &[("v1", Encoder::built_in("v1", "Pod", "PodList", zero))]);
     assert_eq!([0, 1, 2, 3, 4].map(|index| pod.field(index)), ["Pending", "", "Always", "false", ""]);
 
     let mut services = built_in("Service", "v1");
     services.fields = vec![FieldPath::Scalar(path("spec.type"))];
     let zero = r#","spec":{},"status":{"loadBalancer":{}}"#;
-    let service = check(case!("service"), &services, &[("v1", Form::built_in("v1", "Service", "ServiceList", zero))]);
+    let service = check(case!("service"), &services, &[("v1", Encoder::built_in("v1", "Service", "ServiceList", zero))]);
     assert_eq!(service.field(0), "ClusterIP");
 
     let zero = r#","spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}"#;
     check(
         case!("deployment"),
         &built_in("Deployment", "apps/v1"),
-        &[("apps/v1", Form::built_in("apps/v1", "Deployment", "DeploymentList", zero))],
+        &[("apps/v1", Encoder::built_in("apps/v1", "Deployment", "DeploymentList", zero))],
     );
     let version = "coordination.k8s.io/v1";
-    check(case!("lease"), &built_in("Lease", version), &[(version, Form::built_in(version, "Lease", "LeaseList", r#","spec":{}"#))]);
+    check(case!("lease"), &built_in("Lease", version), &[(version, Encoder::built_in(version, "Lease", "LeaseList", r#","spec":{}"#))]);
 }
 
 #[test]
 fn events_in_both_groups() {
     let zero = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
-    let forms = [
-        ("v1", Form::built_in("v1", "Event", "EventList", zero)),
-        ("events.k8s.io/v1", Form::built_in("events.k8s.io/v1", "Event", "EventList", crate::event_v1::ZERO)),
+    let encoders = [
+        ("v1", Encoder::built_in("v1", "Event", "EventList", zero)),
+        ("events.k8s.io/v1", Encoder::built_in("events.k8s.io/v1", "Event", "EventList", crate::event_v1::ZERO)),
     ];
     let mut events = built_in("Event", "v1");
     let path = |dotted: &str| dotted.split('.').map(str::to_owned).collect::<Vec<_>>();
@@ -183,20 +183,20 @@ fn events_in_both_groups() {
         FieldPath::Scalar(path("involvedObject.fieldPath")),
         FieldPath::FirstOf(vec![FieldPath::Scalar(path("source.component")), FieldPath::Scalar(path("reportingComponent"))]),
     ];
-    let full = check(case!("event_core_full"), &events, &forms);
+    let full = check(case!("event_core_full"), &events, &encoders);
     assert_eq!((full.field(0), full.field(1), full.field(2)), ("u-1", "spec.containers{c}", "kubelet"));
-    check(case!("event_core_bare"), &events, &forms);
-    assert_eq!(check(case!("event_v1"), &events, &forms).field(2), "ex.io/c");
+    check(case!("event_core_bare"), &events, &encoders);
+    assert_eq!(check(case!("event_v1"), &events, &encoders).field(2), "ex.io/c");
 }
 
 #[test]
 fn definitions_are_kept_as_v1() {
     let version = "apiextensions.k8s.io/v1";
     let zero = r#","spec":{"group":"","names":{"plural":"","kind":""},"scope":"","versions":null},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":null}"#;
-    let forms = [(version, Form::built_in(version, "CustomResourceDefinition", "CustomResourceDefinitionList", zero))];
+    let encoders = [(version, Encoder::built_in(version, "CustomResourceDefinition", "CustomResourceDefinitionList", zero))];
     let definitions = storage(false, Shape::Definition, Vec::new());
     for text in [case!("crd_one"), case!("crd_same"), case!("crd_differ"), case!("crd_hook"), case!("crd_url"), case!("crd_rules")] {
-        let kept = check(text, &definitions, &forms);
+        let kept = check(text, &definitions, &encoders);
         assert_eq!(kept.labels().get("set"), Some("codec"));
         // Stored as v1 (a newer kube-apiserver): served as it is.
         let v1 = Case::read(text).one("get");
@@ -208,16 +208,16 @@ fn definitions_are_kept_as_v1() {
 #[test]
 fn metadata_alone() {
     let partial = |text: &'static str, storage: &Storage| {
-        let forms = [MetaVersion::V1, MetaVersion::V1Beta1].map(|v| (v.api_version(), Form::metadata_only(v, storage)));
-        let object = check(text, storage, &forms);
+        let encoders = [MetaVersion::V1, MetaVersion::V1Beta1].map(|v| (v.api_version(), Encoder::metadata_only(v, storage)));
+        let object = check(text, storage, &encoders);
         let case = Case::read(text);
-        for (version, form) in &forms {
+        for (version, encoder) in &encoders {
             let empty = case.all("empty").find(|(v, _)| v == version).map(|(_, list)| list).expect("the case has it");
             let meta = ListMeta { revision: list_revision(empty), ..ListMeta::default() };
             let mut out = Vec::new();
-            form.empty_list_into(&meta, &mut out);
+            encoder.empty_list_into(&meta, &mut out);
             assert_eq!(utf8(&out), empty);
-            let of = |kind| utf8(&form.event(kind, &object, object.revision).expect("JSON"));
+            let of = |kind| utf8(&encoder.event(kind, &object, object.revision).expect("JSON"));
             assert_eq!(of(Kind::Modified), of(Kind::Added).replacen("ADDED", "MODIFIED", 1));
         }
         object
@@ -236,11 +236,11 @@ fn metadata_alone() {
 
 #[test]
 fn custom_resources_in_two_versions() {
-    let forms = ["ex.io/v1", "ex.io/v2"].map(|version| (version, Form::custom(version, "Widget", "WidgetList")));
-    let full = check(case!("widget"), &widgets(), &forms);
+    let encoders = ["ex.io/v1", "ex.io/v2"].map(|version| (version, Encoder::custom(version, "Widget", "WidgetList")));
+    let full = check(case!("widget"), &widgets(), &encoders);
     assert_eq!([0, 1, 2].map(|index| full.field(index)), ["red", "5", "true"]);
     assert_eq!(full.labels().get("tier"), Some("front"));
-    let bare = check(case!("widget_bare"), &widgets(), &forms);
+    let bare = check(case!("widget_bare"), &widgets(), &encoders);
     assert_eq!(bare.field(0), "");
 }
 
@@ -366,10 +366,10 @@ proptest! {
 
     #[test]
     fn a_splice_adds_the_revision_and_nothing_else(metadata in any_metadata(), spec in corpus::any_json(), revision in any::<u64>(), pretty in any::<bool>(), custom in any::<bool>()) {
-        let (storage, head, form) = if custom {
-            (widgets(), r#"{"apiVersion":"ex.io/v1","kind":"Widget""#, Form::custom("ex.io/v1", "Widget", "WidgetList"))
+        let (storage, head, encoder) = if custom {
+            (widgets(), r#"{"apiVersion":"ex.io/v1","kind":"Widget""#, Encoder::custom("ex.io/v1", "Widget", "WidgetList"))
         } else {
-            (built_in("A", "v"), r#"{"kind":"A","apiVersion":"v""#, Form::built_in("v", "A", "AList", ""))
+            (built_in("A", "v"), r#"{"kind":"A","apiVersion":"v""#, Encoder::built_in("v", "A", "AList", ""))
         };
         let mut text = format!("{head},\"metadata\":{metadata},\"spec\":{spec}}}").into_bytes();
         let mut wanted: Value = serde_json::from_slice(&text).expect("valid");
@@ -383,11 +383,11 @@ proptest! {
         }
         let object = ingest(&storage, 1, Bytes::from_static(b"/a/b"), &text, Revision(revision)).expect("an object");
         let mut body = Vec::new();
-        form.object_into(&object, &mut body);
+        encoder.object_into(&object, &mut body);
         prop_assert_eq!(&serde_json::from_slice::<Value>(&body).expect("valid JSON"), &wanted);
         prop_assert_eq!(utf8(&object.tail()[object.revision_at()]), revision.to_string());
         prop_assert!(!object.tail().contains(&b'\n'));
-        let deleted = form.event(Kind::Deleted, &object, Revision(7)).expect("JSON");
+        let deleted = encoder.event(Kind::Deleted, &object, Revision(7)).expect("JSON");
         wanted["metadata"]["resourceVersion"] = Value::from("7");
         prop_assert_eq!(&serde_json::from_slice::<Value>(&deleted).expect("valid JSON")["object"], &wanted);
     }

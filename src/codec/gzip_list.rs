@@ -1,4 +1,4 @@
-//! A list as a gzip stream of shared blocks. Knows neither who reads it nor when.
+//! Writes a list as a gzip stream of shared chunks.
 
 use std::{mem, sync::Arc};
 
@@ -6,12 +6,12 @@ use flate2::Crc;
 
 use super::{
     append,
-    blocks::{Block, Blocks, Making, Stretch},
-    content::ListMeta,
-    encoding::Around,
-    form::Form,
+    chunk_cache::{Chunk, ChunkBoundary, ChunkCache, ChunkCompressor},
+    encoder::Encoder,
+    encoding::ListEnvelope,
+    list_manifest::{CachedList, ListKey, ListManifest},
     listing::Listing,
-    run::{Run, RunName, Track},
+    representation::ListMeta,
 };
 use model::Epoch;
 
@@ -28,28 +28,28 @@ pub struct GzipList {
     state: State,
 }
 
-/// What the items are made of.
+/// Where the items come from.
 enum Items {
-    Found(Box<Found>),
-    Kept(Kept),
+    FromObjects(Box<FromObjects>),
+    FromCache(FromCache),
 }
 
-/// Objects of which blocks are found or made.
-struct Found {
-    blocks: Arc<Blocks>,
+/// A list of objects, whose chunks are found in the cache or compressed.
+struct FromObjects {
+    cache: Arc<ChunkCache>,
     epoch: Epoch,
     list: Listing,
-    making: Option<(Stretch, Making)>,
-    /// What was written so far, and what it will be known by.
-    track: Track,
-    name: Option<RunName>,
+    compressor: Option<(ChunkBoundary, ChunkCompressor)>,
+    /// Of what was written so far, and its key.
+    manifest: ListManifest,
+    key: Option<ListKey>,
 }
 
-/// A run that was kept.
-struct Kept {
-    around: Around,
+/// A list all of whose chunks were cached.
+struct FromCache {
+    envelope: ListEnvelope,
     separator: &'static [u8],
-    run: Run,
+    list: CachedList,
 }
 
 #[derive(Clone, Copy)]
@@ -65,54 +65,56 @@ enum State {
 pub enum Wrote {
     /// The beginning.
     Open,
-    /// A block that was kept.
+    /// A chunk that was cached.
     Shared,
-    /// A block that had to be compressed, or a piece of one, which took a while; whether it is whole.
+    /// A chunk that had to be compressed, or a piece of one, which took a while; whether it is whole.
     Compressed(bool),
     /// The end, now or before.
     End,
 }
 
 impl GzipList {
-    /// A list of which nothing is written yet, in a form that [is steady](crate::Form::is_steady). `epoch`: of the cache that its objects are from; `name`: what
-    /// its run is to be kept by, if it is a whole one.
+    /// A list of which nothing is written yet, by an encoder that [is deterministic](crate::Encoder::is_deterministic). `epoch`: of the cache that its objects are from; `key`: what
+    /// its manifest is cached by, if it is a whole list.
     #[must_use]
-    pub fn new(list: Listing, epoch: Epoch, name: Option<RunName>, blocks: Arc<Blocks>) -> Self {
-        let found = Found { blocks, epoch, list, making: None, track: Track::default(), name };
-        Self { items: Items::Found(Box::new(found)), state: State::Open }
+    pub fn new(list: Listing, epoch: Epoch, key: Option<ListKey>, cache: Arc<ChunkCache>) -> Self {
+        let objects = FromObjects { cache, epoch, list, compressor: None, manifest: ListManifest::default(), key };
+        Self { items: Items::FromObjects(Box::new(objects)), state: State::Open }
     }
 
-    /// The same of a run that was kept by a name of this form.
+    /// The same of a cached list that this encoder has written.
     #[must_use]
-    pub fn of_run(form: &Form, meta: &ListMeta, run: Run) -> Self {
-        let kept = Kept { around: form.around_bytes(meta, run.len()), separator: form.separator(), run };
-        Self { items: Items::Kept(kept), state: State::Open }
+    pub fn of_cached(encoder: &Encoder, meta: &ListMeta, list: CachedList) -> Self {
+        let cached = FromCache { envelope: encoder.list_envelope_of(meta, list.len()), separator: encoder.separator(), list };
+        Self { items: Items::FromCache(cached), state: State::Open }
     }
 
     /// Bytes that are held for what is not written yet.
     #[must_use]
     pub fn held(&self) -> usize {
         match &self.items {
-            Items::Found(found) => found.list.held() + found.track.weight() + found.making.as_ref().map_or(0, |(_, making)| making.held()),
-            Items::Kept(kept) => kept.run.held(),
+            Items::FromObjects(objects) => {
+                objects.list.held() + objects.manifest.weight() + objects.compressor.as_ref().map_or(0, |(_, compressor)| compressor.held())
+            }
+            Items::FromCache(cached) => cached.list.held(),
         }
     }
 
-    /// Appends what comes next: the beginning, a block, or the end.
+    /// Appends what comes next: the beginning, a chunk, or the end.
     pub fn step(&mut self, out: &mut Vec<u8>) -> Wrote {
         let is_first = matches!(self.state, State::First);
         match self.state {
             State::Open => {
                 out.extend_from_slice(&HEAD);
-                stored_into(self.items.open(), out);
+                stored_into(self.items.prologue(), out);
                 self.state = State::First;
                 Wrote::Open
             }
             State::First | State::Others => {
                 self.state = State::Others;
                 let wrote = match &mut self.items {
-                    Items::Found(found) => found.step(is_first, out),
-                    Items::Kept(kept) => kept.step(is_first, out),
+                    Items::FromObjects(objects) => objects.step(is_first, out),
+                    Items::FromCache(cached) => cached.step(is_first, out),
                 };
                 if wrote == Wrote::End {
                     self.end_into(out);
@@ -125,95 +127,95 @@ impl GzipList {
     }
 
     fn end_into(&mut self, out: &mut Vec<u8>) {
-        stored_into(self.items.close(), out);
+        stored_into(self.items.epilogue(), out);
         out.extend_from_slice(&LAST);
         let mut crc = Crc::new();
-        crc.update(self.items.open());
+        crc.update(self.items.prologue());
         crc.combine(self.items.crc());
-        crc.update(self.items.close());
+        crc.update(self.items.epilogue());
         out.extend_from_slice(&crc.sum().to_le_bytes());
         out.extend_from_slice(&crc.amount().to_le_bytes());
-        if let Items::Found(found) = &mut self.items {
-            found.keep();
+        if let Items::FromObjects(objects) = &mut self.items {
+            objects.keep_manifest();
         }
     }
 }
 
 impl Items {
-    fn open(&self) -> &[u8] {
+    fn prologue(&self) -> &[u8] {
         match self {
-            Self::Found(found) => found.list.open(),
-            Self::Kept(kept) => &kept.around.open,
+            Self::FromObjects(objects) => objects.list.prologue(),
+            Self::FromCache(cached) => &cached.envelope.prologue,
         }
     }
 
-    fn close(&self) -> &[u8] {
+    fn epilogue(&self) -> &[u8] {
         match self {
-            Self::Found(found) => found.list.close(),
-            Self::Kept(kept) => &kept.around.close,
+            Self::FromObjects(objects) => objects.list.epilogue(),
+            Self::FromCache(cached) => &cached.envelope.epilogue,
         }
     }
 
     /// Of all items, when they are written.
     fn crc(&self) -> &Crc {
         match self {
-            Self::Found(found) => found.track.crc(),
-            Self::Kept(kept) => kept.run.crc(),
+            Self::FromObjects(objects) => objects.manifest.crc(),
+            Self::FromCache(cached) => cached.list.crc(),
         }
     }
 }
 
-impl Found {
+impl FromObjects {
     fn step(&mut self, is_first: bool, out: &mut Vec<u8>) -> Wrote {
-        if self.making.is_some() {
+        if self.compressor.is_some() {
             return self.piece_into(out);
         }
-        let Some(stretch) = self.list.stretch(self.epoch) else { return Wrote::End };
+        let Some(boundary) = self.list.next_boundary(self.epoch) else { return Wrote::End };
         if !is_first {
             stored_into(self.list.separator(), out);
-            self.track.separated(self.list.separator());
+            self.manifest.push_separator(self.list.separator());
         }
-        if let Some(block) = self.blocks.find(&stretch) {
-            self.append(&stretch, &block, out);
-            self.list.skip(stretch.objects);
+        if let Some(chunk) = self.cache.find(&boundary) {
+            self.append(&boundary, &chunk, out);
+            self.list.skip(boundary.objects);
             return Wrote::Shared;
         }
-        let mut text = Vec::with_capacity(self.list.weight(stretch.objects));
-        self.list.items_into(stretch.objects, &mut text).expect("what is in a list can be made again");
-        let making = Making::new(&stretch, text);
-        self.making = Some((stretch, making));
+        let mut text = Vec::with_capacity(self.list.weight(boundary.objects));
+        self.list.items_into(boundary.objects, &mut text).expect("what is in a list can be made again");
+        let compressor = ChunkCompressor::new(&boundary, text);
+        self.compressor = Some((boundary, compressor));
         self.piece_into(out)
     }
 
     fn piece_into(&mut self, out: &mut Vec<u8>) -> Wrote {
-        let is_whole = self.making.as_mut().is_some_and(|(_, making)| making.piece());
-        if let Some((stretch, made)) = self.making.take_if(|_| is_whole) {
-            let block = self.blocks.keep(made);
-            self.append(&stretch, &block, out);
+        let is_whole = self.compressor.as_mut().is_some_and(|(_, compressor)| compressor.compress_piece());
+        if let Some((boundary, made)) = self.compressor.take_if(|_| is_whole) {
+            let chunk = self.cache.insert(made);
+            self.append(&boundary, &chunk, out);
         }
         Wrote::Compressed(is_whole)
     }
 
-    fn append(&mut self, stretch: &Stretch, block: &Block, out: &mut Vec<u8>) {
-        append(&block.deflate, out);
-        self.track.goes_on(self.name.map(|_| stretch.name), stretch.objects, block);
+    fn append(&mut self, boundary: &ChunkBoundary, chunk: &Chunk, out: &mut Vec<u8>) {
+        append(&chunk.deflate, out);
+        self.manifest.push(self.key.map(|_| boundary.key), boundary.objects, chunk);
     }
 
-    /// Keeps the run, now that all is written.
-    fn keep(&mut self) {
-        if let Some(name) = self.name.take().filter(|_| self.track.is_worth_it()) {
-            self.blocks.keep_run(name, mem::take(&mut self.track).at(name.revision));
+    /// Caches the manifest, now that all is written.
+    fn keep_manifest(&mut self) {
+        if let Some(key) = self.key.take().filter(|_| self.manifest.is_worth_caching()) {
+            self.cache.insert_manifest(key, mem::take(&mut self.manifest).at(key.revision));
         }
     }
 }
 
-impl Kept {
+impl FromCache {
     fn step(&mut self, is_first: bool, out: &mut Vec<u8>) -> Wrote {
-        let Some(block) = self.run.next() else { return Wrote::End };
+        let Some(chunk) = self.list.next() else { return Wrote::End };
         if !is_first {
             stored_into(self.separator, out);
         }
-        append(&block.deflate, out);
+        append(&chunk.deflate, out);
         Wrote::Shared
     }
 }
@@ -237,7 +239,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Form, ListMeta, MetaVersion, ingest::test_config_map, listing::tests::whole};
+    use crate::{Encoder, ListMeta, MetaVersion, ingest::test_config_map, listing::tests::whole};
     use model::{Object, Revision, Storage};
 
     const EPOCH: Epoch = Epoch(1);
@@ -247,15 +249,15 @@ pub(super) mod tests {
         test_config_map(name, revision, &format!("{revision} {}", "data ".repeat(bytes / 5)))
     }
 
-    fn form() -> Arc<Form> {
-        Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""))
+    fn encoder() -> Arc<Encoder> {
+        Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""))
     }
 
     fn meta(continue_token: Option<&str>) -> ListMeta {
         ListMeta { revision: Revision(9), continue_token: continue_token.map(str::to_owned), ..ListMeta::default() }
     }
 
-    /// The stream, and how many blocks were compressed for it.
+    /// The stream, and how many chunks were compressed for it.
     fn written(mut list: GzipList) -> (Vec<u8>, usize) {
         let (mut out, mut compressed) = (Vec::new(), 0);
         loop {
@@ -277,9 +279,9 @@ pub(super) mod tests {
         text
     }
 
-    fn gzip(form: &Arc<Form>, meta: &ListMeta, objects: &[Arc<Object>], epoch: Epoch, blocks: &Arc<Blocks>) -> GzipList {
-        let list = Listing::new(form.clone(), meta, objects.to_vec()).expect("objects that can be encoded");
-        GzipList::new(list, epoch, None, blocks.clone())
+    fn gzip(encoder: &Arc<Encoder>, meta: &ListMeta, objects: &[Arc<Object>], epoch: Epoch, cache: &Arc<ChunkCache>) -> GzipList {
+        let list = Listing::new(encoder.clone(), meta, objects.to_vec()).expect("objects that can be encoded");
+        GzipList::new(list, epoch, None, cache.clone())
     }
 
     proptest! {
@@ -288,13 +290,13 @@ pub(super) mod tests {
         fn a_list_is_what_it_would_be_without_blocks(
             rounds in prop::collection::vec((prop::collection::btree_map(0_usize..400, 1_u64..4, 1..300), any::<bool>(), prop::option::of("[a-z]{1,9}")), 1..5),
         ) {
-            let blocks = Arc::new(Blocks::new(1 << 20));
-            let forms = [form(), Arc::new(Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()))];
+            let cache = Arc::new(ChunkCache::new(1 << 20));
+            let encoders = [encoder(), Arc::new(Encoder::metadata_only(MetaVersion::V1, &Storage::test_config_maps()))];
             for (names, which, token) in rounds {
                 let objects: Vec<_> = names.iter().map(|(name, revision)| object(&format!("o-{name:04}"), *revision, 40)).collect();
-                let (form, meta) = (&forms[usize::from(which)], meta(token.as_deref()));
-                let list = || gzip(form, &meta, &objects, EPOCH, &blocks);
-                prop_assert_eq!(inflated(&written(list()).0), whole(form, &meta, &objects));
+                let (encoder, meta) = (&encoders[usize::from(which)], meta(token.as_deref()));
+                let list = || gzip(encoder, &meta, &objects, EPOCH, &cache);
+                prop_assert_eq!(inflated(&written(list()).0), whole(encoder, &meta, &objects));
                 prop_assert_eq!(written(list()).1, 0, "all is kept now");
             }
         }
@@ -302,15 +304,15 @@ pub(super) mod tests {
 
     #[test]
     fn a_change_costs_one_block() {
-        let blocks = Arc::new(Blocks::new(1 << 20));
-        let (form, meta) = (form(), meta(None));
+        let cache = Arc::new(ChunkCache::new(1 << 20));
+        let (encoder, meta) = (encoder(), meta(None));
         let mut objects: Vec<_> = (0..1_000).map(|at| object(&format!("o-{at:04}"), 1, 100)).collect();
-        let list = |objects: &[Arc<Object>], epoch| written(gzip(&form, &meta, objects, epoch, &blocks));
+        let list = |objects: &[Arc<Object>], epoch| written(gzip(&encoder, &meta, objects, epoch, &cache));
         let all = list(&objects, EPOCH).1;
         assert!(all > 5, "{all} blocks");
         objects[500] = object("o-0500", 2, 100);
         let (stream, compressed) = list(&objects, EPOCH);
-        assert_eq!((compressed, inflated(&stream)), (1, whole(&form, &meta, &objects)));
+        assert_eq!((compressed, inflated(&stream)), (1, whole(&encoder, &meta, &objects)));
         objects.remove(300);
         assert_eq!(list(&objects, EPOCH).1, 1);
         assert_eq!(list(&objects[400..], EPOCH).1, 1, "its first stretch begins where no block does");
@@ -319,12 +321,12 @@ pub(super) mod tests {
 
     #[test]
     fn protobuf_is_the_same() {
-        let blocks = Arc::new(Blocks::new(1 << 20));
-        let form = Arc::new(form().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in"));
+        let cache = Arc::new(ChunkCache::new(1 << 20));
+        let encoder = Arc::new(encoder().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("a built-in"));
         let (meta, objects) = (meta(Some("token")), (0..300).map(|at| object(&format!("o-{at:04}"), at, 100)).collect::<Vec<_>>());
-        let list = || written(gzip(&form, &meta, &objects, EPOCH, &blocks));
+        let list = || written(gzip(&encoder, &meta, &objects, EPOCH, &cache));
         let (first, compressed) = list();
-        assert!(compressed > 0 && inflated(&first) == whole(&form, &meta, &objects));
+        assert!(compressed > 0 && inflated(&first) == whole(&encoder, &meta, &objects));
         assert_eq!(list(), (first, 0));
     }
 
@@ -332,24 +334,24 @@ pub(super) mod tests {
     #[test]
     fn large_objects_are_compressed_in_pieces() {
         let objects: Vec<_> = (0..20).map(|at| object(&format!("o-{at}"), at, 200_000)).collect();
-        let steps = |form: &Arc<Form>| {
-            let mut list = gzip(form, &meta(None), &objects, EPOCH, &Arc::new(Blocks::new(0)));
+        let steps = |encoder: &Arc<Encoder>| {
+            let mut list = gzip(encoder, &meta(None), &objects, EPOCH, &Arc::new(ChunkCache::new(0)));
             let (mut out, mut steps) = (Vec::new(), Vec::new());
             while steps.last() != Some(&Wrote::End) {
                 steps.push(list.step(&mut out));
             }
-            assert!(inflated(&out) == whole(form, &meta(None), &objects));
+            assert!(inflated(&out) == whole(encoder, &meta(None), &objects));
             steps.iter().filter(|step| matches!(step, Wrote::Compressed(_))).count()
         };
-        assert_eq!(steps(&form()), 20 * 4);
-        assert!(steps(&Arc::new(Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()))) < 10);
+        assert_eq!(steps(&encoder()), 20 * 4);
+        assert!(steps(&Arc::new(Encoder::metadata_only(MetaVersion::V1, &Storage::test_config_maps()))) < 10);
     }
 
     #[test]
     fn a_head_may_be_longer_than_a_stored_block() {
         let token = "t".repeat(200_000);
-        let (form, meta, objects) = (form(), meta(Some(&token)), [object("a", 1, 10)]);
-        let list = gzip(&form, &meta, &objects, EPOCH, &Arc::new(Blocks::new(0)));
-        assert!(inflated(&written(list).0) == whole(&form, &meta, &objects));
+        let (encoder, meta, objects) = (encoder(), meta(Some(&token)), [object("a", 1, 10)]);
+        let list = gzip(&encoder, &meta, &objects, EPOCH, &Arc::new(ChunkCache::new(0)));
+        assert!(inflated(&written(list).0) == whole(&encoder, &meta, &objects));
     }
 }

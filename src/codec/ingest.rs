@@ -62,8 +62,8 @@ fn place(namespaced: bool, prefix_len: usize, key: &[u8]) -> Result<Key<'_>, Str
 
 /// The object, and why it is not the whole one, if so.
 fn made(storage: &Storage, key: Key<'_>, value: &[u8], revision: Revision) -> Result<(Object, Option<String>), String> {
-    let (text, left_out) = readable(value)?;
-    object(storage, key, text.as_ref(), revision).map(|object| (object, left_out))
+    let (text, unknown_fields) = readable(value)?;
+    object(storage, key, text.as_ref(), revision).map(|object| (object, unknown_fields))
 }
 
 fn object(storage: &Storage, key: Key<'_>, text: &str, revision: Revision) -> Result<Object, String> {
@@ -104,7 +104,7 @@ fn fitted(text: &str, schema: &Structural) -> Option<String> {
 /// The value as JSON, unless it is of a form we do not serve; and what of it is not in the JSON.
 fn readable(value: &[u8]) -> Result<(Cow<'_, str>, Option<String>), String> {
     if value.starts_with(proto::PREFIX) {
-        return from_protobuf(value).map(|(text, left_out)| (Cow::Owned(text), left_out));
+        return from_protobuf(value).map(|(text, unknown_fields)| (Cow::Owned(text), unknown_fields));
     }
     if value.starts_with(b"k8s:enc:") {
         let provider = value.split(|b| *b == b':').nth(2).map(String::from_utf8_lossy).unwrap_or_default();
@@ -127,14 +127,14 @@ fn from_protobuf(value: &[u8]) -> Result<(String, Option<String>), String> {
     let message = proto::message(unknown.api_version, unknown.kind)
         .ok_or_else(|| format!("a protobuf value of a kind that is not known: {} {}", unknown.api_version, quoted(unknown.kind)))?;
     let mut json = Vec::with_capacity(value.len() * 2);
-    let mut left_out = message.stored_to_json(unknown.raw, &mut json).map_err(failed)?;
+    let mut unknown_fields = message.stored_to_json(unknown.raw, &mut json).map_err(failed)?;
     if unknown.says_more {
-        left_out.add_envelope();
+        unknown_fields.add_envelope();
     }
     let json = String::from_utf8(json).map_err(|_| "a protobuf value whose text is not UTF-8".to_owned())?;
-    let why = (!left_out.is_empty()).then(|| {
+    let why = (!unknown_fields.is_empty()).then(|| {
         format!(
-            "{} {}: {left_out}: fields that this release of watchcache does not know: take a newer one, or serve the objects without these fields \
+            "{} {}: {unknown_fields}: fields that this release of watchcache does not know: take a newer one, or serve the objects without these fields \
              (--serve-unknown-fields)",
             unknown.api_version, unknown.kind
         )
@@ -351,7 +351,7 @@ pub fn test_config_map(name: &str, revision: u64, data: &str) -> std::sync::Arc<
 #[cfg(test)]
 mod early_tests {
     use super::*;
-    use crate::Form;
+    use crate::Encoder;
 
     #[test]
     fn members_before_api_version_come_first() {
@@ -360,7 +360,7 @@ mod early_tests {
         let key = Bytes::from_static(b"/registry/ex.io/things/t");
         let object = ingest(&storage, "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
         let mut body = Vec::new();
-        Form::custom("ex.io/v2", "Thing", "ThingList").object_into(&object, &mut body);
+        Encoder::custom("ex.io/v2", "Thing", "ThingList").object_into(&object, &mut body);
         let want =
             r#"{"Z":1,"aa":{"b":"c"},"apiVersion":"ex.io/v2","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"}}"#;
         assert_eq!(String::from_utf8_lossy(&body), want);
@@ -391,7 +391,7 @@ mod early_tests {
         let key = Bytes::from_static(b"/registry/ex.io/things/t");
         let object = ingest(&things(), "/registry/ex.io/things/".len(), key, stored, Revision(7)).expect("a custom resource");
         let mut body = Vec::new();
-        Form::custom("ex.io/v1", "Thing", "ThingList").object_into(&object, &mut body);
+        Encoder::custom("ex.io/v1", "Thing", "ThingList").object_into(&object, &mut body);
         let want = r#"{"apiVersion":"ex.io/v1","kind":"Thing","metadata":{"name":"t","resourceVersion":"7","uid":"u"},"spec":{"x":1}}"#;
         assert_eq!(String::from_utf8_lossy(&body), want);
         assert_eq!(object.labels().len(), 0);

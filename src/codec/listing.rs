@@ -7,11 +7,11 @@ use std::{sync::Arc, vec::IntoIter};
 use bytes::Bytes;
 
 use super::{
-    ahead::{self, AHEAD},
-    blocks::Stretch,
-    content::ListMeta,
-    encoding::Around,
-    form::Form,
+    chunk_cache::ChunkBoundary,
+    encoder::Encoder,
+    encoding::ListEnvelope,
+    prefetch::{self, OBJECTS},
+    representation::ListMeta,
     unencodable::Unencodable,
 };
 use model::{Epoch, Object};
@@ -19,11 +19,11 @@ use model::{Epoch, Object};
 /// See the module.
 #[derive(Debug)]
 pub struct Listing {
-    form: Arc<Form>,
+    encoder: Arc<Encoder>,
     /// What stands before the items, and after them; empty when it is written.
-    open: Vec<u8>,
-    close: Vec<u8>,
-    /// Those that are not written yet. Written ones are let go of: they may be gone from the cache, and a slow client would keep them.
+    prologue: Vec<u8>,
+    epilogue: Vec<u8>,
+    /// Those that are not written yet. Written ones are dropped: they may be gone from the cache, and a slow client would keep them.
     objects: IntoIter<Arc<Object>>,
     /// Bytes of their pointers, which stay until the end.
     pointers: usize,
@@ -34,20 +34,20 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// A list of these objects. That takes a while where the form [tells its length](Form::tells_length).
+    /// A list of these objects. That takes a while where the encoder [needs the length](Encoder::needs_length).
     ///
     /// # Errors
     /// The first object that is not as its message wants it.
-    pub fn new(form: Arc<Form>, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Result<Self, Unencodable> {
-        let Around { open, close, messages } = form.around(meta, &objects)?;
+    pub fn new(encoder: Arc<Encoder>, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Result<Self, Unencodable> {
+        let ListEnvelope { prologue, epilogue, messages } = encoder.list_envelope(meta, &objects)?;
         let pointers = objects.capacity() * size_of::<Arc<Object>>();
-        Ok(Self { form, open, close, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false })
+        Ok(Self { encoder, prologue, epilogue, objects: objects.into_iter(), pointers, messages: messages.into_iter(), begun: false })
     }
 
     /// Whether everything is written.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.close.is_empty()
+        self.epilogue.is_empty()
     }
 
     /// Bytes that are held for what is not written yet.
@@ -61,17 +61,17 @@ impl Listing {
     /// # Errors
     /// As in [`Listing::fill`].
     pub fn within(&self, limit: usize) -> Result<Option<Vec<u8>>, Unencodable> {
-        let mut out = self.open.clone();
+        let mut out = self.prologue.clone();
         for (nth, object) in self.objects.as_slice().iter().enumerate() {
             if nth > 0 {
-                out.extend_from_slice(self.form.separator());
+                out.extend_from_slice(self.encoder.separator());
             }
-            self.form.encoded_item_into(object, self.messages.as_slice().get(nth).cloned(), &mut out)?;
+            self.encoder.encode_item_into(object, self.messages.as_slice().get(nth).cloned(), &mut out)?;
             if out.len() > limit {
                 return Ok(None);
             }
         }
-        out.extend_from_slice(&self.close);
+        out.extend_from_slice(&self.epilogue);
         Ok((out.len() <= limit).then_some(out))
     }
 
@@ -80,15 +80,15 @@ impl Listing {
     /// # Errors
     /// A message that cannot be made; it was made once before.
     pub fn fill(&mut self, out: &mut Vec<u8>, limit: usize) -> Result<(), Unencodable> {
-        out.append(&mut self.open);
+        out.append(&mut self.prologue);
         while out.len() < limit && !self.objects.as_slice().is_empty() {
             if std::mem::replace(&mut self.begun, true) {
-                out.extend_from_slice(self.form.separator());
+                out.extend_from_slice(self.encoder.separator());
             }
             self.items_into(1, out)?;
         }
         if self.objects.as_slice().is_empty() {
-            out.append(&mut self.close);
+            out.append(&mut self.epilogue);
         }
         Ok(())
     }
@@ -96,47 +96,47 @@ impl Listing {
     /// Appends the next so many items, with what stands between them.
     pub(crate) fn items_into(&mut self, count: usize, out: &mut Vec<u8>) -> Result<(), Unencodable> {
         for nth in 0..count {
-            self.ask_ahead();
+            self.prefetch();
             let Some(object) = self.objects.next() else { break };
             if nth > 0 {
-                out.extend_from_slice(self.form.separator());
+                out.extend_from_slice(self.encoder.separator());
             }
-            self.form.encoded_item_into(&object, self.messages.next(), out)?;
+            self.encoder.encode_item_into(&object, self.messages.next(), out)?;
         }
         Ok(())
     }
 
-    fn ask_ahead(&self) {
+    fn prefetch(&self) {
         let left = self.objects.as_slice();
-        if left.len().is_multiple_of(AHEAD) && self.form.reads_text() {
-            ahead::ask(left.iter());
+        if left.len().is_multiple_of(OBJECTS) && self.encoder.reads_text() {
+            prefetch::prefetch(left.iter());
         }
     }
 }
 
-/// What a stream of blocks asks for.
+/// What a stream of chunks asks for.
 impl Listing {
-    pub(crate) fn open(&self) -> &[u8] {
-        &self.open
+    pub(crate) fn prologue(&self) -> &[u8] {
+        &self.prologue
     }
 
-    pub(crate) fn close(&self) -> &[u8] {
-        &self.close
+    pub(crate) fn epilogue(&self) -> &[u8] {
+        &self.epilogue
     }
 
     pub(crate) fn separator(&self) -> &'static [u8] {
-        self.form.separator()
+        self.encoder.separator()
     }
 
-    /// The items of the next block, of the cache in this epoch; `None` when there is none left.
-    pub(crate) fn stretch(&self, epoch: Epoch) -> Option<Stretch> {
+    /// Returns the end of the next chunk, of the cache in this epoch; `None` when no item is left.
+    pub(crate) fn next_boundary(&self, epoch: Epoch) -> Option<ChunkBoundary> {
         let objects = self.objects.as_slice();
-        (!objects.is_empty()).then(|| self.form.salt().stretch(epoch, objects, |object| self.form.weight(object)))
+        (!objects.is_empty()).then(|| self.encoder.hash_seed().next_boundary(epoch, objects, |object| self.encoder.weight(object)))
     }
 
     /// About how many bytes the next so many items are written with.
     pub(crate) fn weight(&self, count: usize) -> usize {
-        self.objects.as_slice()[..count].iter().map(|object| self.form.weight(object) + 64).sum()
+        self.objects.as_slice()[..count].iter().map(|object| self.encoder.weight(object) + 64).sum()
     }
 
     /// Passes over the next so many items.
@@ -149,37 +149,37 @@ impl Listing {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Media, MetaVersion, ingest::test_config_map, wire::KEPT_BYTES};
+    use crate::{Media, MetaVersion, ingest::test_config_map, protobuf_encoder::KEPT_BYTES};
     use model::{Revision, Storage};
 
-    fn config_maps() -> Form {
-        Form::built_in("v1", "ConfigMap", "ConfigMapList", "")
+    fn config_maps() -> Encoder {
+        Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")
     }
 
-    fn metadata() -> Form {
-        Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps())
+    fn metadata() -> Encoder {
+        Encoder::metadata_only(MetaVersion::V1, &Storage::test_config_maps())
     }
 
-    fn in_protobuf(form: &Form, kind: (&str, &str), kept: bool) -> Arc<Form> {
-        Arc::new(form.in_protobuf(kind.0, kind.1, &format!("{}List", kind.1), kept).expect("protobuf knows it"))
+    fn in_protobuf(encoder: &Encoder, kind: (&str, &str), kept: bool) -> Arc<Encoder> {
+        Arc::new(encoder.in_protobuf(kind.0, kind.1, &format!("{}List", kind.1), kept).expect("protobuf knows it"))
     }
 
     /// All of a list.
-    pub(crate) fn whole(form: &Arc<Form>, meta: &ListMeta, objects: &[Arc<Object>]) -> Vec<u8> {
-        let mut list = Listing::new(form.clone(), meta, objects.to_vec()).expect("objects that can be encoded");
+    pub(crate) fn whole(encoder: &Arc<Encoder>, meta: &ListMeta, objects: &[Arc<Object>]) -> Vec<u8> {
+        let mut list = Listing::new(encoder.clone(), meta, objects.to_vec()).expect("objects that can be encoded");
         let mut out = Vec::new();
         list.fill(&mut out, usize::MAX).expect("as before");
         assert!(list.is_done());
         out
     }
 
-    fn check(form: &Arc<Form>) {
+    fn check(encoder: &Arc<Encoder>) {
         // Of the metadata alone more than is kept.
         let (name, meta) = ("n".repeat(2_000), ListMeta::default());
         for count in [0, 1, 10, 3_000] {
             let objects: Vec<_> = (0..count).map(|at| test_config_map(&format!("{name}-{at:04}"), at, "text")).collect();
-            let list = || Listing::new(form.clone(), &meta, objects.clone()).expect("objects that can be encoded");
-            let (whole, mut pieces) = (whole(form, &meta, &objects), Vec::new());
+            let list = || Listing::new(encoder.clone(), &meta, objects.clone()).expect("objects that can be encoded");
+            let (whole, mut pieces) = (whole(encoder, &meta, &objects), Vec::new());
             let mut list_of_pieces = list();
             assert!(list_of_pieces.held() <= KEPT_BYTES + 8 * objects.capacity());
             while !list_of_pieces.is_done() {
@@ -198,7 +198,7 @@ pub(crate) mod tests {
     fn pieces_are_the_whole() {
         check(&Arc::new(config_maps()));
         check(&Arc::new(metadata()));
-        check(&Arc::new(Form::custom("v1", "ConfigMap", "ConfigMapList")));
+        check(&Arc::new(Encoder::custom("v1", "ConfigMap", "ConfigMapList")));
         check(&in_protobuf(&config_maps(), ("v1", "ConfigMap"), true));
         check(&in_protobuf(&metadata(), ("meta.k8s.io/v1", "PartialObjectMetadata"), false));
     }
@@ -218,22 +218,22 @@ pub(crate) mod tests {
 
     #[test]
     fn large_objects_keep_no_message() {
-        let form = in_protobuf(&config_maps(), ("v1", "ConfigMap"), true);
+        let encoder = in_protobuf(&config_maps(), ("v1", "ConfigMap"), true);
         let (small, large) = (test_config_map("small", 1, "text"), test_config_map("large", 2, &"text ".repeat(20_000)));
-        Listing::new(form, &ListMeta::default(), vec![small.clone(), large.clone()]).expect("objects that can be encoded");
+        Listing::new(encoder, &ListMeta::default(), vec![small.clone(), large.clone()]).expect("objects that can be encoded");
         assert!(small.message().is_some() && large.message().is_none());
     }
 
     /// A GET made it anew each time.
     #[test]
     fn a_get_takes_the_message_that_is_kept() {
-        let form = in_protobuf(&config_maps(), ("v1", "ConfigMap"), true);
+        let encoder = in_protobuf(&config_maps(), ("v1", "ConfigMap"), true);
         let object = test_config_map("a", 1, "text");
         let mut text = Vec::new();
-        form.object_into(&object, &mut text);
+        encoder.object_into(&object, &mut text);
         let told = Media::Protobuf.encode(text, false).expect("a ConfigMap");
-        assert_eq!(form.body(&object).expect("a ConfigMap"), told);
+        assert_eq!(encoder.body(&object).expect("a ConfigMap"), told);
         assert!(object.message().is_some());
-        assert_eq!(form.body(&object).expect("a ConfigMap"), told);
+        assert_eq!(encoder.body(&object).expect("a ConfigMap"), told);
     }
 }

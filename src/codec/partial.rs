@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::{
     encode::{self, OBJECT_META},
     members::{Members, Writer},
-    skim,
+    skip,
 };
 use model::{Object, Revision, Shape, Storage};
 
@@ -93,13 +93,13 @@ fn span(tail: &[u8]) -> Option<Range<usize>> {
 
 /// The first JSON value from `at` on.
 fn value_at(tail: &[u8], at: usize) -> Option<Range<usize>> {
-    let start = skim::blank(tail, at);
-    Some(start..skim::end(tail, start)?)
+    let start = skip::blank(tail, at);
+    Some(start..skip::end(tail, start)?)
 }
 
 /// The place after the separator that is next.
 fn past(tail: &[u8], at: usize, separator: u8) -> Option<usize> {
-    let at = skim::blank(tail, at);
+    let at = skip::blank(tail, at);
     (*tail.get(at)? == separator).then_some(at + 1)
 }
 
@@ -211,7 +211,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::{Form, ingest};
+    use crate::{Encoder, ingest};
 
     /// Shows the metadata of a value that was stored by somebody else than kube-apiserver.
     fn shown(shape: Shape, value: &Value) -> String {
@@ -223,7 +223,7 @@ mod tests {
             Storage { id: "x".into(), group: String::new(), resource: "x".to_owned(), namespaced: false, shape, fields: Vec::new() };
         let object = ingest(&storage, 3, Bytes::from_static(b"/x/n"), text.as_bytes(), Revision(7)).expect("an object");
         let mut out = Vec::new();
-        Form::metadata_only(MetaVersion::V1, &storage).object_into(&object, &mut out);
+        Encoder::metadata_only(MetaVersion::V1, &storage).object_into(&object, &mut out);
         let text = String::from_utf8(out).expect("UTF-8");
         let inner = text.strip_prefix(r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#);
         inner.and_then(|text| text.strip_suffix('}')).expect("nothing but the metadata").to_owned()

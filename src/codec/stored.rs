@@ -1,14 +1,14 @@
-//! A tree that was written becomes the bytes that etcd keeps, and the bytes that the writer is shown (spec api-surface §10.2, §10.4).
+//! Encodes a tree that was written: for etcd, and for the answer to the writer (spec api-surface §10.2, §10.4).
 
 use serde_json::{Map, Value, json};
 
-use super::{definition, encode, partial::MetaVersion, printed::built_in};
+use super::{definition, encode, normalize::built_in, partial::MetaVersion};
 use model::{Shape, Storage};
 
 /// The stored value of an object: another `apiVersion` where the storage has one, no `resourceVersion` and no `selfLink`, the member order of its kind
 /// and a newline, as kube-apiserver ends its JSON values. `stored_as` is the apiVersion of new values: the tree has the members of that version.
 #[must_use]
-pub fn stored(storage: &Storage, stored_as: &str, object: &Map<String, Value>) -> Vec<u8> {
+pub fn encode(storage: &Storage, stored_as: &str, object: &Map<String, Value>) -> Vec<u8> {
     let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("resourceVersion");
@@ -31,9 +31,9 @@ pub fn stored(storage: &Storage, stored_as: &str, object: &Map<String, Value>) -
     bytes
 }
 
-/// The object as the answer to its writer shows it, compact, without a newline.
+/// Encodes the object for the answer to its writer, compact, without a newline.
 #[must_use]
-pub fn shown(custom: bool, object: &Value) -> Vec<u8> {
+pub fn render(custom: bool, object: &Value) -> Vec<u8> {
     match object {
         Value::Object(members) if !custom => built_in(members),
         value => {
@@ -70,7 +70,7 @@ mod tests {
     fn a_built_in_keeps_no_revision_and_reads_back() {
         let shape = Shape::BuiltIn { kind: "Thing".into(), api_version: "v1".into() };
         let object = json!({"apiVersion": "v1", "kind": "Thing", "data": {"b": "<1>"}, "metadata": {"resourceVersion": "7", "namespace": "n", "uid": "u", "name": "a"}});
-        let bytes = stored(&storage(shape.clone()), "v1", &members(object));
+        let bytes = encode(&storage(shape.clone()), "v1", &members(object));
         let text = "{\"kind\":\"Thing\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"n\",\"uid\":\"u\"},\"data\":{\"b\":\"\\u003c1\\u003e\"}}\n";
         assert_eq!(String::from_utf8(bytes.clone()).expect("UTF-8"), text);
         let read = ingest(&storage(shape), "/registry/things/".len(), Bytes::from_static(b"/registry/things/n/a"), &bytes, Revision(9));
@@ -81,7 +81,7 @@ mod tests {
     fn a_custom_resource_is_sorted_and_stored_under_the_storage_version() {
         let shape = Shape::Custom { kind: "Foo".into(), api_versions: vec!["ex.io/v1".into(), "ex.io/v2".into()], schema: None };
         let object = json!({"kind": "Foo", "apiVersion": "ex.io/v1", "spec": {"b": 1, "a": 2}, "metadata": {"uid": "u", "name": "a"}});
-        let bytes = stored(&storage(shape), "ex.io/v2", &members(object));
+        let bytes = encode(&storage(shape), "ex.io/v2", &members(object));
         let text =
             "{\"apiVersion\":\"ex.io/v2\",\"kind\":\"Foo\",\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"spec\":{\"a\":2,\"b\":1}}\n";
         assert_eq!(String::from_utf8(bytes).expect("UTF-8"), text);
@@ -94,7 +94,7 @@ mod tests {
             "note": "hello", "reportingController": "c", "deprecatedCount": 2, "eventTime": "2026-01-01T00:00:00.000000Z", "reason": "R"});
         let version = Version::of("events.k8s.io/v1", "Event").expect("a row");
         let event = version.stored(&members(event), usize::MAX).expect("no limit");
-        let bytes = stored(&storage(shape), "v1", &members(event));
+        let bytes = encode(&storage(shape), "v1", &members(event));
         let text = "{\"kind\":\"Event\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"e\"},\"involvedObject\":{\"kind\":\"Pod\"},\"reason\":\"R\",\"message\":\"hello\",\
             \"source\":{},\"firstTimestamp\":null,\"lastTimestamp\":null,\"count\":2,\"eventTime\":\"2026-01-01T00:00:00.000000Z\",\
             \"reportingComponent\":\"c\",\"reportingInstance\":\"\"}\n";

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{autoscaler_v1, encode, event_v1, printed};
+use super::{autoscaler_v1, encode, event_v1, normalize};
 
 /// A version of a kind that is served but not stored.
 #[derive(Debug)]
@@ -65,14 +65,14 @@ impl Version {
         let mut stored = (self.stored_of)(sent)?;
         stored.insert("apiVersion".into(), self.stored.into());
         let mut stored = Value::Object(stored);
-        printed::normalize(&mut stored, bytes_max).map_err(|bytes| TooLong { bytes, limit: bytes_max })?;
+        normalize::normalize(&mut stored, bytes_max).map_err(|bytes| TooLong { bytes, limit: bytes_max })?;
         Ok(stored)
     }
 
     /// The served object of a stored one, whole.
     #[must_use]
     pub fn shown(&self, stored: &Map<String, Value>) -> Vec<u8> {
-        let stored = printed::built_in(stored);
+        let stored = normalize::built_in(stored);
         let mut out = type_head(self.served, self.kind);
         self.tail(&stored, &mut out);
         out

@@ -76,9 +76,7 @@ pub(super) fn check(args: &ServeArgs, auth: &authn::Config, warnings: &mut Vec<S
         (_, None) if args.write_admin_kubeconfig.is_none() => {
             Err("--secure-port needs --tls-cert-file and --tls-private-key-file, or --write-admin-kubeconfig".to_owned())
         }
-        (_, Some(_))
-            if auth.client_ca_file.is_none() && auth.token_file.is_none() && auth.own_ca_file.is_none() && !auth.asks_elsewhere =>
-        {
+        (_, Some(_)) if auth.client_ca_file.is_none() && auth.token_file.is_none() && auth.own_ca_file.is_none() && !auth.asks_remote => {
             Err("--secure-port needs an authenticator: --client-ca-file, --token-auth-file or --write-admin-kubeconfig".to_owned())
         }
         (Some(port), files) => {

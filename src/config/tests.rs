@@ -319,7 +319,7 @@ fn others_who_know_tokens_are_named_as_in_kube_apiserver() {
         Err(Stop::Wrong(line)) => line,
         other => panic!("{other:?}"),
     };
-    assert!(!all(&[]).expect("valid").auth.asks_elsewhere);
+    assert!(!all(&[]).expect("valid").auth.asks_remote);
     let together = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
     let issuer = ["--oidc-issuer-url=https://a", "--oidc-client-id=b"];
     for flags in [&issuer[..1], &issuer[1..], &["--oidc-groups-claim=c"], &["--oidc-signing-algs=RS256"]] {
@@ -332,7 +332,7 @@ fn others_who_know_tokens_are_named_as_in_kube_apiserver() {
     let config = all(&with("--oidc-required-claim=a=b=c")).expect("valid");
     let Some(Oidc::Flags { flags, algorithms, .. }) = config.providers.oidc else { panic!("a provider") };
     assert_eq!((flags.username_claim.as_str(), &flags.required_claims[..]), ("sub", &[("a".to_owned(), "b=c".to_owned())][..]));
-    assert_eq!((algorithms.len(), config.auth.asks_elsewhere), (1, true));
+    assert_eq!((algorithms.len(), config.auth.asks_remote), (1, true));
     let webhook = ["--authentication-token-webhook-config-file=w", "--authentication-token-webhook-version=v2"];
     assert_eq!(why(&webhook), "unsupported authentication webhook version \"v2\", supported versions are \"v1\", \"v1beta1\"");
     let Some(webhook) = all(&webhook[..1]).expect("valid").providers.webhook else { panic!("a webhook") };

@@ -51,7 +51,7 @@ pub(super) fn authenticators(args: &ServeArgs, authorization: &Authorization, pr
         audiences: audiences(args),
         anonymous: if authorization.anonymous { Anonymous::Yes } else { Anonymous::No },
         host_kubeconfig: providers.cluster.as_ref().map(|cluster| cluster.kubeconfig.clone()),
-        asks_elsewhere: providers.any(),
+        asks_remote: providers.any(),
     }
 }
 

@@ -9,7 +9,9 @@ use std::{
 use serde_json::{Value, json};
 
 use super::Controllers;
-use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
+use storage::write::{
+    Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions, write_gate::Permission,
+};
 
 /// Where it is, and what it is called.
 const NAMESPACE: &str = "kube-system";
@@ -23,7 +25,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(controllers: &Controllers) {
     // A kube-apiserver that comes later keeps its own.
-    while controllers.permit.now() == Permission::Granted {
+    while controllers.write_gate.now() == Permission::Granted {
         let wait = match keep(controllers).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
@@ -42,13 +44,13 @@ async fn keep(controllers: &Controllers) -> Result<(), WriteError> {
     if !known.is_ready() {
         return Err(WriteError::NotYet("configmaps are not loaded yet".to_owned()));
     }
-    let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
-    let ask = |name: &str| Ask {
-        place: place(name),
+    let place = |name: &str| ObjectRef { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
+    let ask = |name: &str| WriteRequest {
+        target: place(name),
         part: Part::Main,
         options: WriteOptions::default(),
         approval: None,
-        seen: None,
+        audit_hook: None,
         requester: None,
     };
     let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());

@@ -20,7 +20,7 @@ use etcd::RangeRequest;
 use model::Object;
 use queue::{After, Queue};
 use registry::Resource;
-use storage::write::{failure::WriteError, options::DeleteOptions, place::Place};
+use storage::write::{failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
 
 /// How long is waited for the definitions to be loaded before that is asked anew.
 const READY_LOOK: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub(super) async fn run(controllers: &Controllers) {
         queue.follow(&published.known(), Instant::now());
         // All names are known before any is given away.
         for object in queue.unread() {
-            let (group, names) = controllers.writer.turn(object.tail().len(), || Names::read(&json(&object))).await;
+            let (group, names) = controllers.writer.run_offloaded(object.tail().len(), || Names::read(&json(&object))).await;
             queue.read(&object, group, names, Instant::now());
         }
         let Some((at, object)) = queue.first() else {
@@ -79,7 +79,7 @@ fn json(object: &Object) -> Vec<u8> {
 async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &Taken) -> Result<After, WriteError> {
     let size = object.tail().len();
     // One that is too deep for a tree is not served either: the registry says so.
-    let Some(definition) = controllers.writer.turn(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
+    let Some(definition) = controllers.writer.run_offloaded(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
         return Ok(After::Rest);
     };
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
@@ -89,7 +89,7 @@ async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Obje
         None => None,
     };
     let now = controllers.writer.now();
-    match controllers.writer.turn(size, || next(&definition, taken, instances, &now)).await {
+    match controllers.writer.run_offloaded(size, || next(&definition, taken, instances, &now)).await {
         None if is_refused(&definition) => Ok(After::Refused),
         None => Ok(After::Rest),
         Some(Step::DeleteInstances) => {
@@ -98,7 +98,7 @@ async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Obje
         }
         // Decided again on what etcd has: the snapshot may be behind. What was written comes back as a change.
         Some(Step::UpdateStatus(_) | Step::Finish(_)) => {
-            let place = Place { resource: resource.clone(), namespace: None, name: object.name().to_owned() };
+            let place = ObjectRef { resource: resource.clone(), namespace: None, name: object.name().to_owned() };
             let whole = |object: &Value| match next(object, taken, instances, &now)? {
                 Step::UpdateStatus(whole) | Step::Finish(whole) => Some(whole),
                 Step::DeleteInstances => None,

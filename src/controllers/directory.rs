@@ -18,7 +18,7 @@ use cache::state::snapshot::Known;
 use go::yaml::reader;
 use model::Object;
 use registry::Resource;
-use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
+use storage::write::{Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions};
 
 /// Between two looks at the directory.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -260,14 +260,21 @@ async fn change(
 ) -> Result<bool, WriteError> {
     let mut tries = 0;
     loop {
-        let place = Place { resource: resource.clone(), namespace: None, name: name.to_owned() };
+        let place = ObjectRef { resource: resource.clone(), namespace: None, name: name.to_owned() };
         let known = resource.handle.published.known();
         let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).cloned();
         let before = stored.as_ref().and_then(|object| tree(resource, object));
         let Some(object) = to(before.clone()) else { return Ok(false) };
         let is_new = before.is_none();
-        let place = if is_new { Place { name: String::new(), ..place } } else { place };
-        let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None, requester: None, seen: None };
+        let place = if is_new { ObjectRef { name: String::new(), ..place } } else { place };
+        let ask = WriteRequest {
+            target: place,
+            part: Part::Main,
+            options: WriteOptions::default(),
+            approval: None,
+            requester: None,
+            audit_hook: None,
+        };
         let body = object.to_string();
         let outcome = if is_new {
             controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await
@@ -288,7 +295,7 @@ async fn change(
 
 fn tree(resource: &Resource, object: &Object) -> Option<Value> {
     let mut json = Vec::new();
-    resource.forms.whole().form.object_into(object, &mut json);
+    resource.encoders.whole().encoder.object_into(object, &mut json);
     serde_json::from_slice(&json).ok()
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Controllers;
 use etcd::{Etcd, EtcdError, RangeRequest};
-use storage::write::permit::Permission;
+use storage::write::write_gate::Permission;
 
 /// How often we look whether a kube-apiserver has come. Its lease lives 15 s, so it is seen before it has served for long.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(super) async fn watch(controllers: &Controllers) {
         tokio::time::sleep(LOOK_EVERY).await;
         if look(&controllers.etcd, &controllers.prefix).await == Ok(Neighbour::KubeApiserver) {
             tracing::error!("a kube-apiserver has begun to use this etcd: no more writes from here, until a restart with --allow-writes");
-            controllers.permit.set(Permission::Denied);
+            controllers.write_gate.set(Permission::Denied);
             return;
         }
     }

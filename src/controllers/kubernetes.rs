@@ -7,7 +7,9 @@ use std::{net::IpAddr, time::Duration};
 use serde_json::{Value, json};
 
 use super::{Advertised, Controllers};
-use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, permit::Permission, place::Place};
+use storage::write::{
+    Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions, write_gate::Permission,
+};
 
 /// How often we look whether they are as they should be, as kube-apiserver does.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -35,7 +37,7 @@ pub(super) async fn run(controllers: &Controllers) {
     let Some(advertised) = &controllers.advertised else { return };
     let all = wanted(advertised);
     // A kube-apiserver that comes later keeps its own.
-    while controllers.permit.now() == Permission::Granted {
+    while controllers.write_gate.now() == Permission::Granted {
         let wait = match keep(controllers, &all).await {
             Ok(()) => LOOK_EVERY,
             Err(error) => {
@@ -54,15 +56,15 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
         if !known.is_ready() {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
-        let place = |name: &str| Place { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
+        let place = |name: &str| ObjectRef { resource: resource.clone(), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned() };
         let found = known.snapshot.store.find(&place(NAME).key(&controllers.prefix)).map(|found| [b"{", found.tail()].concat());
-        let ask = |name: &str| Ask {
-            place: place(name),
+        let ask = |name: &str| WriteRequest {
+            target: place(name),
             part: Part::Main,
             options: WriteOptions::default(),
             approval: None,
             requester: None,
-            seen: None,
+            audit_hook: None,
         };
         let body = || object.to_string();
         let written = match found {

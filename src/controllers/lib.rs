@@ -34,7 +34,7 @@ use etcd::Etcd;
 use registry::ServedResources;
 use storage::write::{
     Writer,
-    permit::{Permission, Permit},
+    write_gate::{Permission, WriteGate},
 };
 
 /// What the controllers work with.
@@ -54,7 +54,7 @@ pub struct Controllers {
     /// Whether the default roles and bindings are there; becomes true once.
     pub has_roles: Arc<AtomicBool>,
     /// Told when a kube-apiserver appears.
-    pub permit: Arc<Permit>,
+    pub write_gate: Arc<WriteGate>,
     /// How often etcd is compacted; zero never.
     pub compaction_interval: Duration,
     /// Writes are allowed whoever else is there.
@@ -92,7 +92,7 @@ impl Controllers {
         // A replica need not see its kube-apiserver to know of it.
         let neighbour = if self.is_replica { Neighbour::KubeApiserver } else { guard::learn(&self.etcd, &self.prefix).await };
         let permission = guard::permission(neighbour, self.allow_writes);
-        self.permit.set(permission);
+        self.write_gate.set(permission);
         // Nobody waits for it when the process is stopping.
         let _ = told.send(permission);
         if neighbour == Neighbour::KubeApiserver {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Controllers;
-use storage::write::{Ask, Part, Syntax, failure::WriteError, options::WriteOptions, place::Place};
+use storage::write::{Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions};
 
 /// `start-system-namespaces-controller` of kube-apiserver makes these.
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -37,8 +37,15 @@ async fn make(controllers: &Controllers) -> Result<(), WriteError> {
         if known.is_ready() && known.snapshot.store.find(format!("{prefix}{name}").as_bytes()).is_some() {
             continue;
         }
-        let place = Place { resource: resource.clone(), namespace: None, name: String::new() };
-        let ask = Ask { place, part: Part::Main, options: WriteOptions::default(), approval: None, requester: None, seen: None };
+        let place = ObjectRef { resource: resource.clone(), namespace: None, name: String::new() };
+        let ask = WriteRequest {
+            target: place,
+            part: Part::Main,
+            options: WriteOptions::default(),
+            approval: None,
+            requester: None,
+            audit_hook: None,
+        };
         let body = json!({"metadata": {"name": name}}).to_string();
         match controllers.writer.create(&ask, Syntax::Json, body.as_bytes(), &mut Vec::new()).await {
             Ok(_) => tracing::info!(namespace = name, "created a default namespace"),

@@ -15,11 +15,11 @@ use auth::authz::rbac::GROUP;
 use cache::state::snapshot::Known;
 use registry::Resource;
 use storage::write::{
-    Ask, Part, Syntax,
+    Part, Syntax, WriteRequest,
     failure::WriteError,
+    object_ref::ObjectRef,
     options::{DeleteOptions, WriteOptions},
-    permit::Permission,
-    place::Place,
+    write_gate::Permission,
 };
 
 /// Wait before another try when one has failed, and between looks at roles that change all the time.
@@ -40,7 +40,7 @@ pub(super) async fn run(controllers: &Controllers) {
     controllers.has_roles.store(true, Ordering::Relaxed);
     let Some(roles) = controllers.resources.load().find(GROUP, "v1", "clusterroles").cloned() else { return };
     // A kube-apiserver that comes later has a controller manager.
-    while controllers.permit.now() == Permission::Granted {
+    while controllers.write_gate.now() == Permission::Granted {
         let changed = roles.handle.published.changed();
         if let Err(error) = aggregate(controllers, &roles).await {
             tracing::warn!(%error, "cannot update the rules of aggregated ClusterRoles");
@@ -62,7 +62,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
         let place = place(&resource, &wanted);
         let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).and_then(|found| {
             let mut json = Vec::new();
-            resource.forms.whole().form.object_into(found, &mut json);
+            resource.encoders.whole().encoder.object_into(found, &mut json);
             serde_json::from_slice::<Value>(&json).ok()
         });
         match reconcile(&wanted, stored.as_ref()) {
@@ -82,13 +82,13 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
                 changed += 1;
             }
         }
-        let ask = Ask {
-            place: Place { name: String::new(), ..place },
+        let ask = WriteRequest {
+            target: ObjectRef { name: String::new(), ..place },
             part: Part::Main,
             options: WriteOptions::default(),
             approval: None,
             requester: None,
-            seen: None,
+            audit_hook: None,
         };
         match controllers.writer.create(&ask, Syntax::Json, wanted.value.to_string().as_bytes(), &mut Vec::new()).await {
             // The cache is behind.
@@ -106,7 +106,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
 async fn aggregate(controllers: &Controllers, roles: &Arc<Resource>) -> Result<(), WriteError> {
     for aggregated in controllers.access.aggregated() {
         let rules = serde_json::to_value(&aggregated.rules).unwrap_or_default();
-        let place = Place { resource: roles.clone(), namespace: None, name: aggregated.name.to_string() };
+        let place = ObjectRef { resource: roles.clone(), namespace: None, name: aggregated.name.to_string() };
         let change = |current: &Value| {
             let mut new = current.clone();
             new["rules"] = rules.clone();
@@ -119,7 +119,7 @@ async fn aggregate(controllers: &Controllers, roles: &Arc<Resource>) -> Result<(
     Ok(())
 }
 
-fn place(resource: &Arc<Resource>, wanted: &Object) -> Place {
+fn place(resource: &Arc<Resource>, wanted: &Object) -> ObjectRef {
     let namespace = Some(wanted.namespace.clone()).filter(|namespace| !namespace.is_empty());
-    Place { resource: resource.clone(), namespace, name: wanted.name.clone() }
+    ObjectRef { resource: resource.clone(), namespace, name: wanted.name.clone() }
 }

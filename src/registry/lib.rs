@@ -25,11 +25,11 @@ use tokio::{
 use cache::cacher::{Handle, cacher};
 use cache::source::{driver::Command, load::load};
 use catalogue::{Catalogue, Offer, Served};
-use codec::Form;
+use codec::Encoder;
 use definitions::Definitions;
 use etcd::Etcd;
 use model::{ByResource, GivenUp, Included, ResourceId, Storage};
-use representation::Forms;
+use representation::Encoders;
 use telemetry::{Metrics, ResourceMetrics};
 
 use cache::dispatch::GroupLimits;
@@ -269,7 +269,7 @@ impl Registry {
         let _ = self.parts.feeds.of(id).commands.send(command).await;
     }
 
-    /// A served resource over its cacher; one that did not change keeps its form, so that its watchers keep their groups.
+    /// A served resource over its cacher; one that did not change keeps its encoders, so that its watchers keep their groups.
     fn resource(&self, served: &Arc<Served>, before: &ServedResources) -> Option<Arc<Resource>> {
         let (handle, metrics) = self.cachers.get(&served.storage.id)?;
         let Served { group, version, resource, .. } = &**served;
@@ -280,7 +280,7 @@ impl Registry {
             return Some(same.clone());
         }
         Some(Arc::new(Resource {
-            forms: Forms::new(form(served), served.clone(), since_epoch),
+            encoders: Encoders::new(encoder(served), served.clone(), since_epoch),
             handle: handle.clone(),
             metrics: metrics.clone(),
             requests: Arc::new(self.parts.metrics.served(group, version, resource)),
@@ -295,10 +295,10 @@ fn since_epoch() -> Duration {
 }
 
 /// How a served resource is written.
-fn form(served: &Served) -> Form {
+fn encoder(served: &Served) -> Encoder {
     let api_version = served.api_version();
     if served.custom {
-        return Form::custom(&api_version, &served.kind, &served.list_kind);
+        return Encoder::custom(&api_version, &served.kind, &served.list_kind);
     }
-    Form::built_in_annotated(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero, &served.bookmark_annotations)
+    Encoder::built_in_annotated(&api_version, &served.kind, &served.list_kind, &served.bookmark_zero, &served.bookmark_annotations)
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use catalogue::Served;
-use codec::{Clock, Form, Include, MetaVersion, Table, Unencodable};
+use codec::{Clock, Encoder, Include, MetaVersion, Table, Unencodable};
 
 /// As what the objects of a request are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,53 +29,53 @@ pub enum Shape {
     Table(MetaVersion, Include),
 }
 
-/// A form with the name that groups of watchers have it by.
+/// An encoder, and the name by which groups of watchers share what it writes.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedEncoder {
     /// How it is written.
-    pub form: Arc<Form>,
+    pub encoder: Arc<Encoder>,
     /// The same for versions of a stored resource that have the same bytes: `apps/v1/deployments`, `meta.k8s.io/v1`.
     pub name: Arc<str>,
 }
 
-/// All forms of one served resource.
-pub struct Forms {
-    whole: Named,
+/// The encoders of one served resource, one for each representation.
+pub struct Encoders {
+    whole: NamedEncoder,
     served: Arc<Served>,
     /// Made with the first Table that is asked for.
     table: OnceLock<Arc<Table>>,
-    /// Ages in a Table are told as of now.
+    /// The time from which the ages in a Table are counted.
     now: Clock,
     /// Few, and looked for once a request.
-    others: Mutex<Vec<(Representation, Named)>>,
-    /// Whether the log says that something could not be encoded.
-    has_told: AtomicBool,
+    others: Mutex<Vec<(Representation, NamedEncoder)>>,
+    /// Whether the log has the first object that could not be encoded.
+    is_logged: AtomicBool,
 }
 
-impl Forms {
+impl Encoders {
     /// Those of a resource whose whole objects are written like this.
     #[must_use]
-    pub fn new(whole: Form, served: Arc<Served>, now: Clock) -> Self {
+    pub fn new(whole: Encoder, served: Arc<Served>, now: Clock) -> Self {
         let name = format!("{}/{}", served.api_version(), served.resource).into();
         Self {
-            whole: Named { form: Arc::new(whole), name },
+            whole: NamedEncoder { encoder: Arc::new(whole), name },
             served,
             table: OnceLock::new(),
             now,
             others: Mutex::default(),
-            has_told: AtomicBool::new(false),
+            is_logged: AtomicBool::new(false),
         }
     }
 
     /// Whole objects in JSON.
     #[must_use]
-    pub fn whole(&self) -> &Named {
+    pub fn whole(&self) -> &NamedEncoder {
         &self.whole
     }
 
-    /// The form for what is asked. What protobuf does not know is written as JSON: negotiation does not let it come to that.
+    /// Returns the encoder of a representation. What protobuf does not know is written as JSON: negotiation does not let it come to that.
     #[must_use]
-    pub fn get(&self, representation: Representation) -> Named {
+    pub fn get(&self, representation: Representation) -> NamedEncoder {
         if representation == Representation::default() {
             return self.whole.clone();
         }
@@ -88,51 +88,53 @@ impl Forms {
         named
     }
 
-    /// Tells the log why a watch ends at something that cannot be encoded: once for a resource, as each watch in that encoding meets the same.
-    pub fn tell(&self, why: &Unencodable) {
-        if !self.has_told.swap(true, Ordering::Relaxed) {
+    /// Logs why a watch ends at something that cannot be encoded: once for a resource, as each watch in that encoding meets the same.
+    pub fn log_unencodable(&self, why: &Unencodable) {
+        if !self.is_logged.swap(true, Ordering::Relaxed) {
             tracing::error!(resource = %self.whole.name, %why, "watches in this encoding end: an event cannot be encoded");
         }
     }
 
-    /// How the `/scale` of an object is written, by [`Form::written`].
+    /// How the `/scale` of an object is written, by [`Encoder::render`].
     #[must_use]
-    pub fn scale(&self, representation: Representation) -> Form {
+    pub fn scale(&self, representation: Representation) -> Encoder {
         match representation.shape {
             Shape::Table(version, include) => {
                 let table = Arc::new(Table::of_scale(self.served.custom));
-                Form::table(version, table, include, &self.whole.form, self.now)
+                Encoder::table(version, table, include, &self.whole.encoder, self.now)
             }
-            Shape::Whole | Shape::Metadata(_) => (*self.whole.form).clone(),
+            Shape::Whole | Shape::Metadata(_) => (*self.whole.encoder).clone(),
         }
     }
 
-    fn make(&self, representation: Representation) -> Named {
+    fn make(&self, representation: Representation) -> NamedEncoder {
         let served = &self.served;
-        let (form, name, kind) = match representation.shape {
-            Shape::Whole => {
-                ((*self.whole.form).clone(), self.whole.name.clone(), (served.api_version(), served.kind.clone(), served.list_kind.clone()))
-            }
+        let (encoder, name, kind) = match representation.shape {
+            Shape::Whole => (
+                (*self.whole.encoder).clone(),
+                self.whole.name.clone(),
+                (served.api_version(), served.kind.clone(), served.list_kind.clone()),
+            ),
             Shape::Metadata(version) => {
                 let api_version = version.api_version();
                 let kind = (api_version.to_owned(), "PartialObjectMetadata".to_owned(), "PartialObjectMetadataList".to_owned());
-                (Form::metadata_only(version, &served.storage), api_version.into(), kind)
+                (Encoder::metadata_only(version, &served.storage), api_version.into(), kind)
             }
             Shape::Table(version, include) => {
                 let table = self.table.get_or_init(|| Arc::new(Table::of(&served.storage, &served.printer_columns)));
-                let form = Form::table(version, table.clone(), include, &self.whole.form, self.now);
+                let encoder = Encoder::table(version, table.clone(), include, &self.whole.encoder, self.now);
                 let name = format!("{} {version:?} {include:?}", self.whole.name).into();
-                return Named { form: Arc::new(form), name };
+                return NamedEncoder { encoder: Arc::new(encoder), name };
             }
         };
         if !representation.protobuf {
-            return Named { form: Arc::new(form), name };
+            return NamedEncoder { encoder: Arc::new(encoder), name };
         }
         let (api_version, kind, list_kind) = kind;
         let stored = matches!(&served.storage.shape, model::Shape::BuiltIn { api_version: stored, .. } if *stored == api_version);
-        match form.in_protobuf(&api_version, &kind, &list_kind, stored && representation.shape == Shape::Whole) {
-            Some(form) => Named { form: Arc::new(form), name: format!("{name} protobuf").into() },
-            None => Named { form: Arc::new(form), name },
+        match encoder.in_protobuf(&api_version, &kind, &list_kind, stored && representation.shape == Shape::Whole) {
+            Some(encoder) => NamedEncoder { encoder: Arc::new(encoder), name: format!("{name} protobuf").into() },
+            None => NamedEncoder { encoder: Arc::new(encoder), name },
         }
     }
 }
@@ -147,9 +149,9 @@ mod tests {
     #[test]
     fn the_log_has_the_reason_once() {
         let (log, writer) = std::io::pipe().expect("a pipe");
-        let (forms, why) = (test_resource("", "configmaps").forms, Unencodable::NoKind("the reason".to_owned()));
+        let (encoders, why) = (test_resource("", "configmaps").encoders, Unencodable::NoKind("the reason".to_owned()));
         let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(writer)).finish();
-        with_default(subscriber, || [(); 3].iter().for_each(|()| forms.tell(&why)));
+        with_default(subscriber, || [(); 3].iter().for_each(|()| encoders.log_unencodable(&why)));
         let text = std::io::read_to_string(log).expect("text");
         assert!(text.lines().count() == 1 && text.contains("the reason") && text.contains("v1/configmaps"), "{text}");
     }

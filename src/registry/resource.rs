@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::representation::Forms;
+use super::representation::Encoders;
 use cache::cacher::Handle;
 use catalogue::Served;
 use telemetry::{ResourceMetrics, ServedMetrics};
@@ -12,7 +12,7 @@ pub struct Resource {
     /// What clients see.
     pub served: Arc<Served>,
     /// How it is written.
-    pub forms: Forms,
+    pub encoders: Encoders,
     /// Its cacher.
     pub handle: Handle,
     /// Figures of the stored resource.
@@ -32,7 +32,7 @@ pub fn test_resource(group: &str, resource: &str) -> Resource {
     use cache::dispatch::GroupLimits;
     use cache::state::{ring::RingLimits, snapshot::Fed};
     use catalogue::Catalogue;
-    use codec::Form;
+    use codec::Encoder;
     use telemetry::Metrics;
     let served = Catalogue::new(&[]).served(group, "v1", resource).expect("a built-in").clone();
     let metrics = Metrics::new();
@@ -42,8 +42,8 @@ pub fn test_resource(group: &str, resource: &str) -> Resource {
     let (_, handle, _) =
         cacher(served.storage.clone(), limits, GroupLimits::default(), Arc::new(Fed::default()), given_up, figures.clone());
     Resource {
-        forms: Forms::new(
-            Form::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),
+        encoders: Encoders::new(
+            Encoder::built_in(&served.api_version(), &served.kind, &served.list_kind, ""),
             served.clone(),
             std::time::Duration::default,
         ),

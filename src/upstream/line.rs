@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use client::{Connector, deepest};
+use client::{Connector, root_cause};
 use fair::Share;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
@@ -158,7 +158,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let made = connector.connect(server).await.map_err(|error| deepest(&*error))?;
+    let made = connector.connect(server).await.map_err(|error| root_cause(&*error))?;
     if !made.is_http2 {
         return Ok(Connection::Http1(Instant::now()));
     }
@@ -171,7 +171,7 @@ where
         .keep_alive_timeout(PING_TIMEOUT)
         .handshake(made.stream)
         .await
-        .map_err(|error| deepest(&error))?;
+        .map_err(|error| root_cause(&error))?;
     // Its end is told to each of its requests.
     tokio::spawn(connection);
     Ok(Connection::Http2(sender))

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use client::{Authorization, Connector, Kubeconfig, Versions, deepest};
+use client::{Authorization, Connector, Kubeconfig, Versions, root_cause};
 use fair::{Leaves, Share, Shares};
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode, Uri};
@@ -264,7 +264,7 @@ where
                 Connection::Http2(mut sender) => {
                     let sent = async move {
                         sender.try_send_request(request).await.map_err(|mut failed| Unanswered {
-                            error: UpstreamError::Broken(deepest(failed.error())),
+                            error: UpstreamError::Broken(root_cause(failed.error())),
                             is_unread: failed.take_message().is_some() || is_unread(failed.error()),
                         })
                     };
@@ -275,7 +275,7 @@ where
         let sent = self.single.request(request);
         let sent = async move {
             sent.await.map_err(|failed| {
-                let why = deepest(&failed);
+                let why = root_cause(&failed);
                 lost(if failed.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) })
             })
         };

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use bytes::Bytes;
-use client::{Connector, deepest};
+use client::{Connector, root_cause};
 use futures_util::future::poll_fn;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
@@ -65,10 +65,10 @@ impl Visit {
         if let Some(ours) = &self.ours {
             request.headers_mut().insert(AUTHORIZATION, ours.clone());
         }
-        let (head, mut body) = self.client.request(request).await.map_err(|error| deepest(&error))?.into_parts();
+        let (head, mut body) = self.client.request(request).await.map_err(|error| root_cause(&error))?.into_parts();
         let mut whole = Vec::new();
         while let Some(frame) = poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await {
-            let frame = frame.map_err(|error| deepest(&error))?;
+            let frame = frame.map_err(|error| root_cause(&error))?;
             whole.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
             if whole.len() > BODY_BYTES_MAX {
                 return Err(format!("its answer to {path} has more than {BODY_BYTES_MAX} bytes"));

@@ -13,7 +13,7 @@ use cache::state::{
     ring::RingLimits,
     snapshot::{Fed, Published},
 };
-use codec::{Form, ingest};
+use codec::{Encoder, ingest};
 use model::{
     Broken, Feed, Filter, GivenUp, KeyChange, Object, Revision, Shape, Storage,
     selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
@@ -36,7 +36,7 @@ pub(crate) struct World {
     machine: Machine,
     fed: Arc<Fed>,
     cachers: Vec<Cacher>,
-    form: Arc<Form>,
+    encoder: Arc<Encoder>,
     watches: Vec<Sent>,
     loads: Vec<(usize, Generation, LoadAt)>,
     clients: Vec<Client>,
@@ -102,7 +102,7 @@ impl World {
             compacted: 0,
             fed,
             cachers,
-            form: Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", "")),
+            encoder: Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")),
             loads: Vec::new(),
             clients: Vec::new(),
             now_ms: 0,
@@ -428,8 +428,8 @@ impl World {
             return;
         }
         let cacher = &mut self.cachers[wish.resource];
-        let key = GroupKey { form: "v1/configmaps".into(), filter: filter(&wish).into() };
-        let group = cacher.state.subscribe(key, self.form.clone());
+        let key = GroupKey { representation: "v1/configmaps".into(), filter: filter(&wish).into() };
+        let group = cacher.state.subscribe(key, self.encoder.clone());
         let epoch = cacher.published.known().snapshot.epoch;
         if self.random.below(3) == 0 {
             // Things happen between the group and the snapshot.

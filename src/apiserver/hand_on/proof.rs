@@ -349,7 +349,7 @@ impl Replica {
 
     async fn whose_by(&self, api: &Api, upstream: &Upstream<Body>, namespaces: &Resource) -> Result<Cluster, Failed> {
         let storage = &namespaces.served.storage;
-        let newest = async || api.reader.newest_of(&storage.id).await.map_err(|_| Failed::Now("etcd does not answer".to_owned()));
+        let newest = async || api.reader.latest_revision_of(&storage.id).await.map_err(|_| Failed::Now("etcd does not answer".to_owned()));
         let before = newest().await?;
         let path = format!("/api/v1/namespaces?fieldSelector=metadata.name%3D{NAMESPACE}");
         let (status, body) = self.ask(upstream, &path).await?;
@@ -408,7 +408,8 @@ impl Replica {
         namespace: Option<&str>,
     ) -> Result<Verdict, Failed> {
         let (served, published) = (&resource.served, &resource.handle.published);
-        let newest = async || api.reader.newest_of(&served.storage.id).await.map_err(|_| Failed::Now("etcd does not answer".to_owned()));
+        let newest =
+            async || api.reader.latest_revision_of(&served.storage.id).await.map_err(|_| Failed::Now("etcd does not answer".to_owned()));
         let root = if served.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", served.group) };
         let of = namespace.map(|name| format!("/namespaces/{name}")).unwrap_or_default();
         let path = format!("{root}/{}{of}/{}?limit=1", served.version, served.resource);

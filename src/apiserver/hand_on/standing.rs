@@ -73,7 +73,7 @@ impl Replica {
         let mut others = HashMap::new();
         let is_answered = |resource: &Resource| self.is_ours(resource, None) && self.proof.holds(resource) && self.shows(resource, false);
         for resource in resources.iter().filter(|resource| !is_answered(resource)) {
-            let name = &resource.forms.whole().name;
+            let name = &resource.encoders.whole().name;
             let times = ended.get(name).copied().unwrap_or(0);
             if times < 2 {
                 resource.handle.end_watches();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use codec::{Form, MetaVersion, ingest, object_meta};
+use codec::{Encoder, MetaVersion, ingest, object_meta};
 use corpus::Subject;
 use model::{FieldPath, Kind, Object, Revision, Shape, Storage};
 
@@ -21,18 +21,18 @@ fn stored() {
             let built_in = |kind: &str, version: &str| Shape::BuiltIn { kind: kind.to_owned(), api_version: version.to_owned() };
             let custom =
                 Shape::Custom { kind: "Widget".to_owned(), api_versions: vec!["ex.io/v1".to_owned(), "ex.io/v2".to_owned()], schema: None };
-            let config_map = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
-            let widget = Form::custom("ex.io/v2", "Widget", "WidgetList");
+            let config_map = Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "");
+            let widget = Encoder::custom("ex.io/v2", "Widget", "WidgetList");
             let mut any = served(input, built_in("ConfigMap", "v1"), &config_map, Some("v1"));
             any |= served(input, custom, &widget, Some("ex.io/v2"));
             // These are shown with defaults, or in another version: only their form is looked at.
-            any |= served(input, built_in("Job", "batch/v1"), &Form::built_in("batch/v1", "Job", "JobList", ""), None);
-            let claims = Form::built_in("v1", "PersistentVolumeClaim", "PersistentVolumeClaimList", "");
+            any |= served(input, built_in("Job", "batch/v1"), &Encoder::built_in("batch/v1", "Job", "JobList", ""), None);
+            let claims = Encoder::built_in("v1", "PersistentVolumeClaim", "PersistentVolumeClaimList", "");
             any |= served(input, built_in("PersistentVolumeClaim", "v1"), &claims, None);
-            any |= served(input, built_in("Event", "v1"), &Form::built_in("events.k8s.io/v1", "Event", "EventList", ""), None);
-            let autoscaler = Form::built_in("autoscaling/v1", "HorizontalPodAutoscaler", "HorizontalPodAutoscalerList", "");
+            any |= served(input, built_in("Event", "v1"), &Encoder::built_in("events.k8s.io/v1", "Event", "EventList", ""), None);
+            let autoscaler = Encoder::built_in("autoscaling/v1", "HorizontalPodAutoscaler", "HorizontalPodAutoscalerList", "");
             any |= served(input, built_in("HorizontalPodAutoscaler", "autoscaling/v2"), &autoscaler, None);
-            let definitions = Form::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "");
+            let definitions = Encoder::built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList", "");
             any | served(input, Shape::Definition, &definitions, None)
         },
         words: &[
@@ -74,7 +74,7 @@ fn stored() {
 }
 
 /// Whether the value is one of this shape; `version`: it is shown as it is, in this version.
-fn served(value: &[u8], shape: Shape, form: &Form, version: Option<&str>) -> bool {
+fn served(value: &[u8], shape: Shape, form: &Encoder, version: Option<&str>) -> bool {
     let defined = shape == Shape::Definition;
     let path = |path: &[&str]| path.iter().map(|&name| name.to_owned()).collect();
     let fields = vec![
@@ -101,7 +101,7 @@ fn served(value: &[u8], shape: Shape, form: &Form, version: Option<&str>) -> boo
         is_the_value(value, &object, &shown, version);
     }
     let mut metadata = Vec::new();
-    Form::metadata_only(MetaVersion::V1, &storage).object_into(&object, &mut metadata);
+    Encoder::metadata_only(MetaVersion::V1, &storage).object_into(&object, &mut metadata);
     let metadata = one_line(&metadata);
     assert!(metadata.is_null() || metadata["kind"] == "PartialObjectMetadata", "{metadata}");
     let event = form.event(Kind::Deleted, &object, Revision(8)).expect("JSON");

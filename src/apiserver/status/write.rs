@@ -2,7 +2,7 @@
 
 use super::{Cause, Details, Members, Reason, Status, qualified};
 use go::quote::quoted;
-use storage::write::failure::{Named, WriteError};
+use storage::write::failure::{StatusSubject, WriteError};
 
 impl Status {
     /// 413 `Request entity too large: why`.
@@ -58,7 +58,7 @@ impl Status {
         out.into_bytes()
     }
 
-    fn about(code: u16, reason: Reason, message: String, of: Named, causes: Vec<Cause>) -> Status {
+    fn about(code: u16, reason: Reason, message: String, of: StatusSubject, causes: Vec<Cause>) -> Status {
         Status::new(code, Some(reason), message).with(Details {
             name: of.name,
             group: of.group,
@@ -70,7 +70,7 @@ impl Status {
 }
 
 /// `pods "a"`, `deployments.apps "b"`.
-fn named(of: &Named) -> String {
+fn named(of: &StatusSubject) -> String {
     format!("{} {}", qualified(&of.group, &of.kind), quoted(&of.name))
 }
 
@@ -115,7 +115,7 @@ impl From<WriteError> for Status {
     }
 }
 
-fn already_exists(of: Named, deleting: bool, generated: bool) -> Status {
+fn already_exists(of: StatusSubject, deleting: bool, generated: bool) -> Status {
     let prefix = if deleting { "object is being deleted: " } else { "" };
     let suffix = if generated { ", the server was not able to generate a unique name for the object" } else { "" };
     let mut status = Status::about(409, Reason::AlreadyExists, format!("{prefix}{} already exists{suffix}", named(&of)), of, Vec::new());
@@ -129,8 +129,8 @@ fn already_exists(of: Named, deleting: bool, generated: bool) -> Status {
 mod tests {
     use super::*;
 
-    fn of(group: &str, kind: &str, name: &str) -> Named {
-        Named { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
+    fn of(group: &str, kind: &str, name: &str) -> StatusSubject {
+        StatusSubject { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ fn errors() -> IntCounterVec {
 
 fn queue(mode: Mode, truncation: Option<Truncation>) -> (Queue, Batches, IntCounterVec) {
     let errors = errors();
-    let (queue, batches) = Queue::new("log", Form::JsonLine, mode, truncation, errors.clone());
+    let (queue, batches) = Queue::new("log", Encoding::JsonLine, mode, truncation, errors.clone());
     (queue, batches, errors)
 }
 

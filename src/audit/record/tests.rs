@@ -18,8 +18,8 @@ fn jane() -> Arc<User> {
     Arc::new(User { name: "jane".to_owned(), uid: "2".to_owned(), groups, ..User::default() })
 }
 
-fn met() -> Met {
-    Met {
+fn meta() -> RequestMeta {
+    RequestMeta {
         id: "play-11".to_owned(),
         uri: "/api/v1/namespaces/default/configmaps/c1?a=<b>".to_owned(),
         user_agent: "curl/7.88.1".to_owned(),
@@ -41,7 +41,7 @@ fn info(verb: &str, name: &str) -> RequestInfo {
 }
 
 fn record(level: &str) -> Arc<Record> {
-    audit(json!([{"level": level}])).begin(Some(&jane()), &info("get", "c1"), met()).expect("a level")
+    audit(json!([{"level": level}])).begin(Some(&jane()), &info("get", "c1"), meta()).expect("a level")
 }
 
 fn told(record: &Record) -> String {
@@ -78,7 +78,7 @@ fn an_event_is_as_kube_apiserver_writes_it() {
 #[test]
 fn nobody_is_an_empty_user() {
     let record =
-        audit(json!([{"level": "Metadata"}])).begin(None, &RequestInfo { verb: "get".to_owned(), ..RequestInfo::default() }, met());
+        audit(json!([{"level": "Metadata"}])).begin(None, &RequestInfo { verb: "get".to_owned(), ..RequestInfo::default() }, meta());
     let text = told(&record.expect("a level"));
     assert!(text.contains(r#""user":{},"sourceIPs""#) && !text.contains("objectRef"), "{text}");
 }
@@ -101,7 +101,7 @@ fn objects_are_told_from_their_level_on() {
     let secret = json!({"metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7"}, "data": {"a": "hidden"}});
     for (level, request, response) in [("Metadata", false, false), ("Request", true, false), ("RequestResponse", true, true)] {
         let record =
-            audit(json!([{"level": level}])).begin(Some(&jane()), &RequestInfo { name: String::new(), ..info("create", "") }, met());
+            audit(json!([{"level": level}])).begin(Some(&jane()), &RequestInfo { name: String::new(), ..info("create", "") }, meta());
         let record = record.expect("a level");
         record.requested(&secret, |object| object.to_string().into_bytes());
         record.answered(br#"{"kind":"Secret","data":{"a":"shown"}}"#);
@@ -144,8 +144,8 @@ async fn objects_are_counted_until_all_is_told() {
     assert_eq!(now(), 29);
     record.answered_counted(b"{}\n".to_vec(), Some(Box::new(())));
     assert_eq!((now(), told(&record).contains(r#""responseObject":{}"#)), (15, true));
-    assert!(record.tell(Stage::ResponseStarted).await && now() == 15);
-    assert!(record.tell(Stage::ResponseComplete).await && now() == 0);
+    assert!(record.emit(Stage::ResponseStarted).await && now() == 15);
+    assert!(record.emit(Stage::ResponseComplete).await && now() == 0);
     assert!(!told(&record).contains("Object\""), "nothing is kept of them");
 }
 
@@ -169,8 +169,8 @@ fn an_event_is_no_larger_than_was_foretold() {
             groups: vec![text.clone(); 9],
             extra: vec![(text.clone(), vec![text.clone(); 9])],
         });
-        let met = Met { uri: text.clone(), user_agent: text.clone(), source_ips: vec![text.clone(); 9], ..met() };
-        let record = audit(json!([{"level": "RequestResponse"}])).begin(Some(&user), &info("get", &text), met).expect("a level");
+        let meta = RequestMeta { uri: text.clone(), user_agent: text.clone(), source_ips: vec![text.clone(); 9], ..meta() };
+        let record = audit(json!([{"level": "RequestResponse"}])).begin(Some(&user), &info("get", &text), meta).expect("a level");
         record.impersonated(&user, Some("impersonate:user-info"));
         record.annotate("a", text.clone());
         record.annotate_end("b", &text);
@@ -187,7 +187,7 @@ fn an_event_is_no_larger_than_was_foretold() {
 
 #[test]
 fn managed_fields_are_left_out_where_the_policy_says_so() {
-    let record = audit(json!([{"level": "RequestResponse", "omitManagedFields": true}])).begin(Some(&jane()), &info("get", "c1"), met());
+    let record = audit(json!([{"level": "RequestResponse", "omitManagedFields": true}])).begin(Some(&jane()), &info("get", "c1"), meta());
     let record = record.expect("a level");
     record.requested(&json!({"metadata": {"name": "a", "managedFields": [1]}}), |object| object.to_string().into_bytes());
     record.answered(br#"{"metadata":{"name":"a","managedFields":[1]}}"#);
@@ -227,13 +227,13 @@ fn a_panic_and_an_early_end_are_told() {
 #[tokio::test]
 async fn stages_are_counted_and_some_omitted() {
     let audit = audit(json!([{"level": "Metadata", "omitStages": ["RequestReceived"]}]));
-    let record = audit.begin(Some(&jane()), &info("get", "c1"), met()).expect("a level");
+    let record = audit.begin(Some(&jane()), &info("get", "c1"), meta()).expect("a level");
     record.annotate_end("k8s.io/deprecated", "true");
-    assert!(record.tell(Stage::RequestReceived).await);
+    assert!(record.emit(Stage::RequestReceived).await);
     let events = || audit.backends.counters.events.get();
     assert_eq!(events(), 0);
-    assert!(record.tell(Stage::ResponseStarted).await && !told(&record).contains("deprecated"));
-    assert!(record.tell(Stage::ResponseComplete).await && told(&record).contains("\"k8s.io/deprecated\":\"true\""));
+    assert!(record.emit(Stage::ResponseStarted).await && !told(&record).contains("deprecated"));
+    assert!(record.emit(Stage::ResponseComplete).await && told(&record).contains("\"k8s.io/deprecated\":\"true\""));
     assert_eq!(events(), 2);
     assert_eq!(audit.backends.counters.levels.with_label_values(&["Metadata"]).get(), 1);
 }
@@ -241,7 +241,7 @@ async fn stages_are_counted_and_some_omitted() {
 #[test]
 fn long_agents_are_cut() {
     let agent = format!("{}é", "a".repeat(1023));
-    let record = audit(json!([{"level": "Metadata"}])).begin(None, &info("get", ""), Met { user_agent: agent, ..met() });
+    let record = audit(json!([{"level": "Metadata"}])).begin(None, &info("get", ""), RequestMeta { user_agent: agent, ..meta() });
     let text = told(&record.expect("a level"));
     assert!(text.contains(&format!("\"{}...TRUNCATED\"", "a".repeat(1023))), "{text}");
 }

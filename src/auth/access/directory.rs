@@ -36,7 +36,7 @@ impl Directory for Cached<'_> {
         let known = resource.handle.published.known();
         let found = known.snapshot.known_part(key.as_bytes())?;
         let mut json = Vec::new();
-        resource.forms.whole().form.object_into(found, &mut json);
+        resource.encoders.whole().encoder.object_into(found, &mut json);
         Object::from_json(&json).ok()
     }
 }

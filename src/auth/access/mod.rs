@@ -3,9 +3,8 @@
 mod acting;
 mod asker;
 pub mod directory;
-mod elsewhere;
 mod follow;
-mod pace;
+mod rate_limiter;
 pub mod review;
 pub mod selectors;
 pub mod settings;
@@ -13,6 +12,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod webhooks;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,19 +29,19 @@ use crate::authz::node::NodeGraph;
 use crate::authz::rbac::{Aggregated, RbacIndex, Refusal, Write};
 use crate::authz::webhook::Webhook;
 use crate::authz::{Affected, AlwaysAllow, AlwaysDeny, Asking, Attributes, Authorizer, Chain, Link, Masters, Paths, Rules, Verdict};
-use crate::shared::{Count, Shared, Shelf};
+use crate::interner::{Guard, Interned, Interner};
 use crate::{MASTERS, User};
 pub use acting::{Impersonator, about};
 pub use asker::{Asker, Undecided};
 use directory::Cached;
-use elsewhere::{Elsewhere, QUESTIONS_MAX};
 use follow::{Index, follow};
-use pace::Pace;
+use rate_limiter::Rate;
 use registry::ServedResources;
 use reload::{FileError, Reload, Reloaded};
 use settings::{Authorization, Mode};
-use streams::{Judgement, Stream, Streams};
-pub use streams::{Opened, Permission, Refused, StillCounts};
+use streams::{Evaluation, Stream, Streams};
+pub use streams::{Opened, Permission, Refused, StillValid};
+use webhooks::{QUESTIONS_MAX, Webhooks};
 
 /// Connections that questions to one authorization webhook may need.
 pub const CONNECTIONS_EACH: usize = QUESTIONS_MAX;
@@ -58,7 +58,7 @@ const ASKED_AT_ONCE: usize = 16;
 
 /// What webhooks are asked about streams that go on: questions and their bytes a second, and between two looks at all of them. A change of roles must not make
 /// anybody ask about thousands of watches with long selectors at once.
-const ASKED_PACE: Pace = Pace { each: Duration::from_millis(10), bytes_a_second: 512 << 10 };
+const ASKED_PACE: Rate = Rate { each: Duration::from_millis(10), bytes_a_second: 512 << 10 };
 const ASKED_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long the turn of such a question may be away.
@@ -76,7 +76,7 @@ pub struct Access {
     /// None when streams go on whatever is taken away, and are not moved.
     streams: Option<Arc<Streams>>,
     /// What they were allowed; many ask for the same.
-    infos: Arc<Shelf<RequestInfo>>,
+    infos: Arc<Interner<RequestInfo>>,
     /// Whether streams end when their right is taken away.
     ends_streams: bool,
     /// Whether streams may be moved to other replicas.
@@ -95,12 +95,12 @@ pub struct Access {
 pub struct Authorizers {
     chain: Chain,
     allows_everyone: bool,
-    elsewhere: Elsewhere,
+    webhooks: Webhooks,
 }
 
 impl Authorizers {
     fn new(modes: &[Mode], rbac: &Arc<Following<RbacIndex>>, node: Option<&Arc<Following<NodeGraph>>>) -> Result<Self, String> {
-        let mut elsewhere = Elsewhere::default();
+        let mut webhooks = Webhooks::default();
         let mut links = vec![Link::Memory(Arc::new(Masters))];
         for mode in modes {
             links.push(match (mode, node) {
@@ -110,12 +110,12 @@ impl Authorizers {
                 (Mode::AlwaysDeny | Mode::Node, _) => Link::Memory(Arc::new(AlwaysDeny)),
                 (Mode::Paths(paths), _) => Link::Memory(Arc::new(Paths(paths.clone()))),
                 (Mode::Webhook(call), _) => {
-                    elsewhere.add(call)?;
+                    webhooks.add(call)?;
                     Link::Webhook(Arc::new(Webhook::new(call.settings.clone())))
                 }
             });
         }
-        Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), elsewhere })
+        Ok(Self { chain: Chain(links), allows_everyone: modes.first() == Some(&Mode::AlwaysAllow), webhooks })
     }
 
     /// Whether any of them is not here.
@@ -146,7 +146,7 @@ impl Authorizers {
     /// There was no place for the question in time.
     pub async fn learn(&self, asking: &mut Asking<'_>, asker: &Asker<'_>) -> Result<bool, Undecided> {
         let Some(open) = asking.open() else { return Ok(false) };
-        let verdict = self.elsewhere.ask(&open, asker.key(), asker.patience()).await.map_err(|_| Undecided::TooMany)?;
+        let verdict = self.webhooks.ask(&open, asker.key(), asker.patience()).await.map_err(|_| Undecided::TooMany)?;
         asking.answer(open, verdict);
         Ok(true)
     }
@@ -267,7 +267,7 @@ impl Access {
 
     /// Ends streams whose rights are taken away, until the process ends.
     pub async fn end_streams(self: Arc<Self>, resources: Arc<ArcSwap<ServedResources>>, prefix: Arc<str>) {
-        tokio::join!(self.judge(), self.judge_elsewhere(), self.expel(&resources, &prefix));
+        tokio::join!(self.judge(), self.judge_elsewhere(), self.revoke_all_of(&resources, &prefix));
     }
 
     /// Waits until it is known what rights are made of.
@@ -288,13 +288,13 @@ impl Access {
             self.changed.notified().await;
             let (mut ended, mut unknown) = (0, false);
             let affected = std::mem::take(&mut *self.affected.lock().unwrap_or_else(PoisonError::into_inner));
-            for some in streams.resting_on(&affected).chunks(JUDGED_AT_ONCE) {
+            for some in streams.depending_on(&affected).chunks(JUDGED_AT_ONCE) {
                 let authorizers = self.authorizers.now();
                 for stream in some {
-                    match authorizers.remembered(|asking| stream.judged(asking, &self.impersonation)) {
-                        Some(Judgement::Ends(why)) => ended += stream.end(why),
-                        Some(Judgement::GoesOn) => {}
-                        Some(Judgement::Unknown) | None => unknown = true,
+                    match authorizers.remembered(|asking| stream.evaluate(asking, &self.impersonation)) {
+                        Some(Evaluation::Ends(why)) => ended += stream.end(why),
+                        Some(Evaluation::Continues) => {}
+                        Some(Evaluation::Unknown) | None => unknown = true,
                     }
                 }
                 tokio::task::yield_now().await;
@@ -312,31 +312,31 @@ impl Access {
         let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
         loop {
             self.unknown.notified().await;
-            let pace = pace::Turns::of(ASKED_PACE);
-            let judged = streams.open_ones().into_iter().map(|stream| self.clone().judged(stream, &pace));
-            tell(stream::iter(judged).buffer_unordered(ASKED_AT_ONCE).fold(0, async |all, one| all + one).await);
+            let rate = rate_limiter::RateLimiter::of(ASKED_PACE);
+            let evaluate = streams.open_ones().into_iter().map(|stream| self.clone().evaluate(stream, &rate));
+            tell(stream::iter(evaluate).buffer_unordered(ASKED_AT_ONCE).fold(0, async |all, one| all + one).await);
             tokio::time::sleep(ASKED_PAUSE).await;
         }
     }
 
     /// Asks about a stream again; 1 if it ends. Where no answer comes it goes on.
-    async fn judged(self: Arc<Self>, stream: Arc<Stream>, turns: &pace::Turns) -> usize {
+    async fn evaluate(self: Arc<Self>, stream: Arc<Stream>, limiter: &rate_limiter::RateLimiter) -> usize {
         let authorizers = self.authorizers.now();
         let mut asking = authorizers.asking();
         loop {
-            let judgement = stream.judged(&asking, &self.impersonation);
+            let evaluation = stream.evaluate(&asking, &self.impersonation);
             let Some(open) = asking.open() else {
-                return if let Judgement::Ends(why) = judgement { stream.end(why) } else { 0 };
+                return if let Evaluation::Ends(why) = evaluation { stream.end(why) } else { 0 };
             };
-            turns.take(open.question.bytes()).await;
+            limiter.acquire(open.question.bytes()).await;
             let asker = Asker { user: stream.user(), address: None, until: Instant::now() + ASKED_PATIENCE };
-            let Ok(verdict) = authorizers.elsewhere.ask(&open, asker.key(), asker.patience()).await else { return 0 };
+            let Ok(verdict) = authorizers.webhooks.ask(&open, asker.key(), asker.patience()).await else { return 0 };
             asking.answer(open, verdict);
         }
     }
 
     /// Ends the streams of deleted service accounts.
-    async fn expel(&self, resources: &ArcSwap<ServedResources>, prefix: &str) {
+    async fn revoke_all_of(&self, resources: &ArcSwap<ServedResources>, prefix: &str) {
         let Some(streams) = self.streams.as_ref().filter(|_| self.ends_streams) else { return };
         let Some(accounts) = resources.load().find("", "v1", "serviceaccounts").cloned() else { return };
         loop {
@@ -346,7 +346,7 @@ impl Access {
                 let resources = resources.load_full();
                 let directory = Cached::new(&resources, prefix);
                 let gone = users.iter().filter(|user| accounts.handle.published.known().is_ready() && directory.lacks(user));
-                ended += gone.map(|user| streams.expel(user)).sum::<usize>();
+                ended += gone.map(|user| streams.revoke_all_of(user)).sum::<usize>();
                 tokio::task::yield_now().await;
             }
             if ended > 0 {
@@ -372,9 +372,9 @@ impl Access {
     pub fn share<E>(
         &self,
         info: RequestInfo,
-        count: impl FnOnce(&RequestInfo) -> Result<Option<Count>, E>,
-    ) -> Result<Shared<RequestInfo>, E> {
-        self.infos.hold(info, count)
+        count: impl FnOnce(&RequestInfo) -> Result<Option<Guard>, E>,
+    ) -> Result<Interned<RequestInfo>, E> {
+        self.infos.intern(info, count)
     }
 
     /// Files a stream that this request begins, so that it ends when the right to it is taken away. `losses` is what they were before it was allowed.
@@ -406,10 +406,10 @@ impl Access {
     /// Ends so many watches cleanly, those of whole connections, which take no more requests: their clients come again elsewhere. How many it were.
     pub async fn move_watches(&self, count: usize) -> usize {
         let Some(streams) = self.streams.as_ref().filter(|_| self.moves_streams) else { return 0 };
-        let dismissed = streams.dismissed(count);
+        let drain = streams.drain(count);
         // First clients hear that the connection takes nothing new.
         tokio::time::sleep(GOODBYE).await;
-        dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum()
+        drain.iter().map(|stream| stream.end(Refused::Moved)).sum()
     }
 
     /// Whether this user is allowed everything, whatever it is: then nothing of the request need be known.

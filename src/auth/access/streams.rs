@@ -14,51 +14,51 @@ use super::acting::{self, Impersonator};
 use crate::User;
 use crate::authn::{Impersonation, Question};
 use crate::authz::{Affected, Attributes, Authorizer, Decision, RequestInfo, Rules, Verdict};
-use crate::shared::Shared;
+use crate::interner::Interned;
 
-/// All of them.
+/// The open watches.
 #[derive(Default)]
-pub(super) struct Streams(Mutex<Filed>);
+pub(super) struct Streams(Mutex<ByUser>);
 
 #[derive(Default)]
-struct Filed {
+struct ByUser {
     next: u64,
-    /// By whose credentials brought them.
+    /// By the user whose credentials opened them.
     users: HashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
 }
 
-/// Who opened a stream, and what was allowed when it began.
+/// A watch that was allowed: by whom it was opened, and for what.
 pub struct Opened {
-    /// Who sees it.
+    /// The user who sees it.
     pub user: Arc<User>,
-    /// Who acts as him, if anybody.
+    /// The user who impersonates him, if any.
     pub impersonator: Option<Impersonator>,
     /// What was allowed.
-    pub info: Shared<RequestInfo>,
-    /// Whether what proved who opened it still counts; none when no file may take it away.
-    pub still_counts: Option<StillCounts>,
+    pub info: Interned<RequestInfo>,
+    /// Whether the credential that opened it is still valid; none when no file may revoke it.
+    pub is_still_valid: Option<StillValid>,
     /// Makes its connection take no more requests.
     pub goodbye: Arc<Notify>,
 }
 
-/// One of them.
+/// An open watch.
 pub(super) struct Stream {
     opened: Opened,
     refused: OnceLock<Refused>,
     waker: AtomicWaker,
 }
 
-/// What is to become of a stream.
+/// What becomes of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
-    GoesOn,
+pub(super) enum Evaluation {
+    Continues,
     Ends(Refused),
-    /// Somebody was asked and has not answered: it goes on until he does.
+    /// A webhook was asked and has not answered: it goes on until that does.
     Unknown,
 }
 
-/// Asks whether a credential still counts.
-pub type StillCounts = Box<dyn Fn() -> bool + Send + Sync>;
+/// Returns whether a credential is still valid.
+pub type StillValid = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Why a stream is allowed no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub enum Refused {
     Moved,
 }
 
-/// A stream's right to go on; it is forgotten when this is dropped.
+/// The right of a stream to go on, until this is dropped.
 pub struct Permission {
     stream: Arc<Stream>,
     number: u64,
@@ -84,11 +84,11 @@ impl Streams {
     /// Files a stream.
     pub(super) fn open(self: &Arc<Self>, opened: Opened) -> Permission {
         let stream = Arc::new(Stream { opened, refused: OnceLock::new(), waker: AtomicWaker::new() });
-        let mut filed = self.filed();
-        filed.next += 1;
-        let number = filed.next;
-        filed.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
-        drop(filed);
+        let mut by_user = self.by_user();
+        by_user.next += 1;
+        let number = by_user.next;
+        by_user.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
+        drop(by_user);
         // A file may have changed while the request was on its way here.
         stream.check();
         Permission { stream, number, streams: self.clone() }
@@ -96,14 +96,14 @@ impl Streams {
 
     /// Those that have not been refused.
     pub(super) fn open_ones(&self) -> Vec<Arc<Stream>> {
-        self.resting_on(&Affected::everybody())
+        self.depending_on(&Affected::everybody())
     }
 
-    /// Those of them that rest on a right of these users.
-    pub(super) fn resting_on(&self, affected: &Affected) -> Vec<Arc<Stream>> {
-        let filed = self.filed();
+    /// Those of them that depend on a right of these users.
+    pub(super) fn depending_on(&self, affected: &Affected) -> Vec<Arc<Stream>> {
+        let by_user = self.by_user();
         let mut all = Vec::new();
-        for (prover, streams) in &filed.users {
+        for (prover, streams) in &by_user.users {
             let is_provers = affected.has(prover);
             let rests = |stream: &&Arc<Stream>| is_provers || stream.opened.impersonator.is_some() && affected.has(stream.user());
             all.extend(streams.values().filter(rests).filter(|stream| stream.refused.get().is_none()).cloned());
@@ -111,18 +111,18 @@ impl Streams {
         all
     }
 
-    /// Whose credentials brought them.
+    /// The users whose credentials opened them.
     pub(super) fn users(&self) -> Vec<Arc<User>> {
-        self.filed().users.keys().cloned().collect()
+        self.by_user().users.keys().cloned().collect()
     }
 
-    /// Ends the streams that this user has opened, who is no more; how many.
-    pub(super) fn expel(&self, gone: &Arc<User>) -> usize {
-        let of_user: Vec<Arc<Stream>> = self.filed().users.get(gone).into_iter().flat_map(BTreeMap::values).cloned().collect();
+    /// Ends the streams of a user who no longer exists; returns how many.
+    pub(super) fn revoke_all_of(&self, gone: &Arc<User>) -> usize {
+        let of_user: Vec<Arc<Stream>> = self.by_user().users.get(gone).into_iter().flat_map(BTreeMap::values).cloned().collect();
         of_user.iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
     }
 
-    /// Ends the streams whose credentials do not count any longer; how many.
+    /// Ends the streams whose credentials are no longer valid; returns how many.
     pub(super) fn check(&self) -> usize {
         self.open_ones().iter().map(|stream| stream.check()).sum()
     }
@@ -133,36 +133,36 @@ impl Streams {
     }
 
     /// The streams of whole connections, chosen at random: so many, or a few more. Their connections take no more requests.
-    pub(super) fn dismissed(&self, count: usize) -> Vec<Arc<Stream>> {
+    pub(super) fn drain(&self, count: usize) -> Vec<Arc<Stream>> {
         let mut connections: HashMap<*const Notify, Vec<Arc<Stream>>> = HashMap::new();
         for stream in self.open_ones() {
             connections.entry(Arc::as_ptr(&stream.opened.goodbye)).or_default().push(stream);
         }
         let mut connections: Vec<_> = connections.into_values().collect();
         connections.shuffle(&mut rand::rng());
-        let mut dismissed = Vec::new();
+        let mut drain = Vec::new();
         for connection in connections {
-            if dismissed.len() >= count {
+            if drain.len() >= count {
                 break;
             }
             connection.iter().take(1).for_each(|stream| stream.opened.goodbye.notify_one());
-            dismissed.extend(connection);
+            drain.extend(connection);
         }
-        dismissed
+        drain
     }
 
-    fn filed(&self) -> MutexGuard<'_, Filed> {
+    fn by_user(&self) -> MutexGuard<'_, ByUser> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Stream {
-    /// Who sees it.
+    /// The user who sees it.
     pub(super) fn user(&self) -> &User {
         &self.opened.user
     }
 
-    /// Whose credentials brought it.
+    /// The user whose credentials opened it.
     fn prover(&self) -> &Arc<User> {
         self.opened.impersonator.as_ref().map_or(&self.opened.user, |impersonator| &impersonator.user)
     }
@@ -172,14 +172,14 @@ impl Stream {
         self.opened.info.attributes(&self.opened.user)
     }
 
-    /// Judges all that it rests on: that who opened it may act as its user, and that this one may see it.
-    pub(super) fn judged(&self, authorizer: &dyn Authorizer, impersonation: &Impersonation) -> Judgement {
+    /// Evaluates again that who opened it may impersonate its user, and that this one may see it.
+    pub(super) fn evaluate(&self, authorizer: &dyn Authorizer, impersonation: &Impersonation) -> Evaluation {
         let asking = Asking { authorizer, failed: AtomicBool::new(false) };
         let ends = self.wrong(&asking, impersonation);
         match ends {
-            None => Judgement::GoesOn,
-            Some(_) if asking.failed.into_inner() => Judgement::Unknown,
-            Some(refused) => Judgement::Ends(refused),
+            None => Evaluation::Continues,
+            Some(_) if asking.failed.into_inner() => Evaluation::Unknown,
+            Some(refused) => Evaluation::Ends(refused),
         }
     }
 
@@ -193,10 +193,10 @@ impl Stream {
         (verdict.decision != Decision::Allow).then(|| Refused::Forbidden(verdict.reason.to_string()))
     }
 
-    /// Ends it if what proved its user does not count any longer; 1 if it ended so.
+    /// Ends it if its credential is no longer valid; 1 if it ended so.
     fn check(&self) -> usize {
-        match &self.opened.still_counts {
-            Some(still_counts) if !still_counts() => self.end(Refused::Unauthorized),
+        match &self.opened.is_still_valid {
+            Some(is_still_valid) if !is_still_valid() => self.end(Refused::Unauthorized),
             _ => 0,
         }
     }
@@ -212,7 +212,7 @@ impl Stream {
 }
 
 impl Permission {
-    /// Who opened it and what, and why not any longer; the task is woken when that comes to be.
+    /// Returns why the stream is revoked, once it is, with who opened it and what was allowed; the task is woken when that comes to be.
     pub fn poll_refused(&self, cx: &Context<'_>) -> Option<(&Opened, &Refused)> {
         let stream = &*self.stream;
         if stream.refused.get().is_none() {
@@ -243,11 +243,11 @@ impl Authorizer for Asking<'_> {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        let mut filed = self.streams.filed();
-        let Some(of_user) = filed.users.get_mut(self.stream.prover()) else { return };
+        let mut by_user = self.streams.by_user();
+        let Some(of_user) = by_user.users.get_mut(self.stream.prover()) else { return };
         of_user.remove(&self.number);
         if of_user.is_empty() {
-            filed.users.remove(self.stream.prover());
+            by_user.users.remove(self.stream.prover());
         }
     }
 }
@@ -267,7 +267,7 @@ mod tests {
 
     fn opened(name: &str) -> Opened {
         let info = RequestInfo { path: "/x".into(), verb: "get".to_owned(), ..RequestInfo::default() };
-        Opened { user: user(name), impersonator: None, info: info.into(), still_counts: None, goodbye: Arc::default() }
+        Opened { user: user(name), impersonator: None, info: info.into(), is_still_valid: None, goodbye: Arc::default() }
     }
 
     fn refused(permission: &Permission) -> Option<Refused> {
@@ -276,15 +276,15 @@ mod tests {
 
     fn judge(streams: &Streams, authorizer: &dyn Authorizer) -> usize {
         let impersonation = Impersonation::default();
-        let judged = |stream: &Arc<Stream>| match stream.judged(authorizer, &impersonation) {
-            Judgement::Ends(why) => stream.end(why),
-            Judgement::GoesOn | Judgement::Unknown => 0,
+        let evaluate = |stream: &Arc<Stream>| match stream.evaluate(authorizer, &impersonation) {
+            Evaluation::Ends(why) => stream.end(why),
+            Evaluation::Continues | Evaluation::Unknown => 0,
         };
-        streams.open_ones().iter().map(judged).sum()
+        streams.open_ones().iter().map(evaluate).sum()
     }
 
-    fn expel(streams: &Streams, name: &str) -> usize {
-        streams.users().iter().filter(|user| user.name == name).map(|user| streams.expel(user)).sum()
+    fn revoke_all_of(streams: &Streams, name: &str) -> usize {
+        streams.users().iter().filter(|user| user.name == name).map(|user| streams.revoke_all_of(user)).sum()
     }
 
     /// Allows what is asked about these users, and has no answer about `lost`.
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(judge(&streams, &Only(&["joe"])), 1);
         assert_eq!((refused(&jane), refused(&joe)), (Some(Refused::Forbidden("Everything is forbidden.".to_owned())), None));
         assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
-        assert_eq!((expel(&streams, "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
+        assert_eq!((revoke_all_of(&streams, "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe, lost));
         assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
     }
@@ -333,8 +333,8 @@ mod tests {
         let Some(Refused::NotActing(question, reason)) = refused(&by_joe) else { panic!("{:?}", refused(&by_joe)) };
         assert!(matches!(*question, Question::Request { .. }), "{question:?}");
         assert_eq!((&*reason, refused(&by_robot), refused(&by_lost)), ("Everything is forbidden.", None, None));
-        assert_eq!((expel(&streams, "jane"), refused(&by_robot)), (1, None), "its user is only a name");
-        assert_eq!((expel(&streams, "robot"), refused(&by_robot)), (1, Some(Refused::Unauthorized)));
+        assert_eq!((revoke_all_of(&streams, "jane"), refused(&by_robot)), (1, None), "its user is only a name");
+        assert_eq!((revoke_all_of(&streams, "robot"), refused(&by_robot)), (1, Some(Refused::Unauthorized)));
         assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
         assert_eq!(judge(&streams, &Only(&["lost"])), 0);
         drop((by_joe, by_robot, by_lost, own));
@@ -348,13 +348,13 @@ mod tests {
         let acting = Some(Impersonator { user: user("robot"), wanted: user("joe") });
         let _held =
             [streams.open(opened("jane")), streams.open(opened("jim")), streams.open(Opened { impersonator: acting, ..opened("joe") })];
-        let resting_on = |name: &str| {
+        let depending_on = |name: &str| {
             let mut affected = Affected::default();
             affected.add_user(name);
-            streams.resting_on(&affected).iter().map(|stream| stream.user().name.clone()).collect::<Vec<_>>()
+            streams.depending_on(&affected).iter().map(|stream| stream.user().name.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(["jane", "joe", "robot", "nobody"].map(resting_on), [vec!["jane"], vec!["joe"], vec!["joe"], vec![]]);
-        assert_eq!(streams.resting_on(&Affected::everybody()).len(), 3);
+        assert_eq!(["jane", "joe", "robot", "nobody"].map(depending_on), [vec!["jane"], vec!["joe"], vec!["joe"], vec![]]);
+        assert_eq!(streams.depending_on(&Affected::everybody()).len(), 3);
     }
 
     #[test]
@@ -363,30 +363,30 @@ mod tests {
         let connections: Vec<Arc<Notify>> = (0..10).map(|_| Arc::default()).collect();
         let open = |connection: &Arc<Notify>| streams.open(Opened { goodbye: connection.clone(), ..opened("") });
         let permissions: Vec<Permission> = (0..30).map(|nth| open(&connections[nth % 10])).collect();
-        assert_eq!((streams.count(), streams.dismissed(0).len()), (30, 0));
-        let dismissed = streams.dismissed(7);
-        assert_eq!(dismissed.len(), 9, "three connections of three streams");
-        assert_eq!(dismissed.iter().map(|stream| stream.end(Refused::Moved)).sum::<usize>(), 9);
+        assert_eq!((streams.count(), streams.drain(0).len()), (30, 0));
+        let drain = streams.drain(7);
+        assert_eq!(drain.len(), 9, "three connections of three streams");
+        assert_eq!(drain.iter().map(|stream| stream.end(Refused::Moved)).sum::<usize>(), 9);
         let is_moved = |permission: &&Permission| refused(permission) == Some(Refused::Moved);
         assert_eq!((permissions.iter().filter(is_moved).count(), streams.count()), (9, 21));
         let told = connections.iter().filter(|connection| connection.notified().now_or_never().is_some());
         assert_eq!(told.count(), 3, "they take no more requests");
-        assert_eq!(streams.dismissed(1_000).len(), 21);
+        assert_eq!(streams.drain(1_000).len(), 21);
     }
 
     #[test]
     fn a_stream_ends_when_what_proved_its_user_is_taken_away() {
         let (streams, counts) = (Arc::new(Streams::default()), Arc::new(AtomicBool::new(true)));
-        let open = |still_counts| streams.open(Opened { still_counts, ..opened("") });
-        let still_counts = || -> Option<StillCounts> {
+        let open = |is_still_valid| streams.open(Opened { is_still_valid, ..opened("") });
+        let is_still_valid = || -> Option<StillValid> {
             let counts = counts.clone();
             Some(Box::new(move || counts.load(Ordering::Relaxed)))
         };
-        let (lasting, other) = (open(None), open(still_counts()));
+        let (lasting, other) = (open(None), open(is_still_valid()));
         assert_eq!((streams.check(), refused(&other)), (0, None));
         counts.store(false, Ordering::Relaxed);
         assert_eq!((streams.check(), refused(&other), refused(&lasting)), (1, Some(Refused::Unauthorized), None));
         assert_eq!(streams.check(), 0, "it is told once");
-        assert_eq!(refused(&open(still_counts())), Some(Refused::Unauthorized), "it was taken away before the stream was known");
+        assert_eq!(refused(&open(is_still_valid())), Some(Refused::Unauthorized), "it was taken away before the stream was known");
     }
 }

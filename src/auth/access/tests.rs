@@ -16,7 +16,7 @@ async fn what_is_lost_while_a_stream_begins_ends_it() {
     let opened = |name: &str| {
         let user = Arc::new(User { name: name.to_owned(), ..User::default() });
         let info = RequestInfo { path: "/x".into(), verb: "get".to_owned(), ..RequestInfo::default() };
-        Opened { user, impersonator: None, info: info.into(), still_counts: None, goodbye: Arc::default() }
+        Opened { user, impersonator: None, info: info.into(), is_still_valid: None, goodbye: Arc::default() }
     };
     let is_over = |permission: &Permission| permission.poll_refused(&std::task::Context::from_waker(std::task::Waker::noop())).is_some();
     let (losses, mut affected) = (access.losses(), Affected::default());
@@ -56,7 +56,7 @@ async fn fifty_thousand_watches() {
         let path = "/api/v1/pods".into();
         let info = RequestInfo { path, verb: "watch".to_owned(), is_resource: true, resource: "pods".to_owned(), ..RequestInfo::default() };
         let user = users[nth % users.len()].clone();
-        streams.open(Opened { user, impersonator: None, info: info.into(), still_counts: None, goodbye: Arc::default() })
+        streams.open(Opened { user, impersonator: None, info: info.into(), is_still_valid: None, goodbye: Arc::default() })
     };
     let held: Vec<Permission> = (0..50_000).map(open).collect();
     let before = index.clone();
@@ -64,17 +64,17 @@ async fn fifty_thousand_watches() {
     access.rbac.0.store(Arc::new(index.clone()));
     let mut affected = Affected::default();
     before.lost(&index, Kind::ClusterRoleBinding, "", "7", &mut affected);
-    let judged = |affected: &Affected| {
+    let evaluate = |affected: &Affected| {
         let (began, authorizers) = (std::time::Instant::now(), access.authorizers());
-        let judged = streams.resting_on(affected);
+        let evaluate = streams.depending_on(affected);
         let ends = |stream: &&Arc<Stream>| {
-            let judgement = authorizers.remembered(|asking| stream.judged(asking, &access.impersonation));
-            matches!(judgement, Some(Judgement::Ends(_)))
+            let judgement = authorizers.remembered(|asking| stream.evaluate(asking, &access.impersonation));
+            matches!(judgement, Some(Evaluation::Ends(_)))
         };
-        let ended = judged.iter().filter(ends).count();
-        (judged.len(), ended, began.elapsed())
+        let ended = evaluate.iter().filter(ends).count();
+        (evaluate.len(), ended, began.elapsed())
     };
-    let (all, few) = (judged(&Affected::everybody()), judged(&affected));
+    let (all, few) = (evaluate(&Affected::everybody()), evaluate(&affected));
     let told = format!("{} watches judged: {:?}; {}: {:?}\n", all.0, all.2, few.0, few.2);
     std::io::Write::write_all(&mut std::io::stdout(), told.as_bytes()).expect("stdout");
     assert_eq!((all.0, all.1, few.0, few.1), (50_000, 10, 10, 10), "the same end");

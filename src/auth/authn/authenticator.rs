@@ -1,4 +1,4 @@
-//! Tries every configured way to authenticate, in kube-apiserver's order (spec api-surface §12). Implements none of them.
+//! Tries the configured authenticators in kube-apiserver's order (spec api-surface §12).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,21 +16,23 @@ use super::jwt::TOKEN_BYTES_MAX;
 use super::keys::PublicKey;
 use super::request_header::{RequestHeaders, clear_standard};
 use super::service_account::Accounts;
-use super::x509::{Authorities, ClientCertificate, Presented, Proxy, Standing, handshake_verifier};
-use super::{Anonymous, Ask, Credential, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
+use super::x509::{Authorities, CertificateTrust, ClientCertificate, PresentedChain, Proxy, handshake_verifier};
+use super::{
+    Anonymous, AuthenticatedUser, AuthnOutcome, Credential, Identity, NeedsRemote, Refusal, bootstrap_token, intersection, protocol, tokens,
+};
 use crate::recent::Key;
 use reload::{FileError, Named, Reload, Reloaded};
 
-/// Which authenticators there are.
+/// Configures the authenticators.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `--client-ca-file`.
     pub client_ca_file: Option<PathBuf>,
-    /// The authority that is made for `--write-admin-kubeconfig`; believed besides.
+    /// The authority that is made for `--write-admin-kubeconfig`; trusted besides.
     pub own_ca_file: Option<PathBuf>,
     /// `--token-auth-file`.
     pub token_file: Option<PathBuf>,
-    /// `--requestheader-client-ca-file`: then a proxy in front is believed.
+    /// `--requestheader-client-ca-file`: then a proxy in front is trusted.
     pub proxy_ca_file: Option<PathBuf>,
     /// `--requestheader-allowed-names`: CNs of the proxy; any when there are none.
     pub proxy_names: Vec<String>,
@@ -44,10 +46,10 @@ pub struct Config {
     pub audiences: Vec<String>,
     /// `--anonymous-auth`.
     pub anonymous: Anonymous,
-    /// `--authentication-kubeconfig`: of a cluster whose word about certificates counts besides that of the files.
+    /// `--authentication-kubeconfig`: of a cluster whose authorities of certificates are trusted besides those of the files.
     pub host_kubeconfig: Option<PathBuf>,
-    /// An OpenID provider or a webhook is asked about tokens that nobody here knows.
-    pub asks_elsewhere: bool,
+    /// Whether an OpenID provider or a webhook is asked about tokens that no local authenticator knows.
+    pub asks_remote: bool,
 }
 
 /// Flags of service accounts' tokens.
@@ -61,7 +63,7 @@ pub struct AccountsConfig {
     pub lookup: bool,
 }
 
-/// The configured ways to prove who one is.
+/// The configured authenticators.
 #[derive(Debug)]
 pub struct Authenticator {
     proxies: Option<Proxies>,
@@ -71,7 +73,7 @@ pub struct Authenticator {
     bootstrap_tokens: bool,
     audiences: Vec<String>,
     anonymous: Anonymous,
-    asks_elsewhere: bool,
+    asks_remote: bool,
     host: Host,
     cache: Cache,
 }
@@ -84,7 +86,7 @@ struct Proxies {
     headers: RequestHeaders,
 }
 
-/// What a request came with besides its headers.
+/// What an authenticator needs to know of a request besides its headers.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// Its path.
@@ -134,13 +136,13 @@ impl Authenticator {
             bootstrap_tokens: config.bootstrap_tokens,
             audiences: config.audiences.clone(),
             anonymous: config.anonymous.clone(),
-            asks_elsewhere: config.asks_elsewhere,
+            asks_remote: config.asks_remote,
             host: Host::new(config.host_kubeconfig.clone()),
             cache: Cache::default(),
         })
     }
 
-    /// What is made of files.
+    /// Returns what is read from files, for reloading.
     pub fn reloads(&self) -> impl Iterator<Item = &dyn Reload> {
         let proxies = self.proxies.iter().map(|proxies| &proxies.authorities as &dyn Reload);
         let authorities = self.authorities.iter().map(|authorities| authorities as &dyn Reload);
@@ -148,12 +150,12 @@ impl Authenticator {
         proxies.chain(authorities).chain([&self.tokens as &dyn Reload, &self.host]).chain(accounts)
     }
 
-    /// Believes whom the host cluster believes, in the place of files that are not named.
-    pub fn believe(&self, host: HostAuthorities) {
+    /// Trusts the authorities of the host cluster, in the place of files that are not named.
+    pub fn trust_host(&self, host: HostAuthorities) {
         self.host.set(host);
     }
 
-    /// Who signs client certificates.
+    /// Returns the authorities of client certificates.
     pub(super) fn client_authorities(&self) -> Option<Arc<Authorities>> {
         match &self.authorities {
             Some(files) => Some(files.now()),
@@ -161,7 +163,7 @@ impl Authenticator {
         }
     }
 
-    /// Looks at the proxy in front, if there is one: its authorities, names and headers.
+    /// Calls `look` with the proxy in front, if there is one: its authorities, names and headers.
     pub(super) fn with_proxy<T>(&self, look: impl FnOnce(&Arc<Authorities>, &[String], &RequestHeaders) -> T) -> Option<T> {
         if let Some(Proxies { authorities, names, headers }) = &self.proxies {
             return Some(look(&authorities.now(), names, headers));
@@ -171,19 +173,19 @@ impl Authenticator {
         Some(look(authorities, names, headers))
     }
 
-    /// The audiences of the API.
+    /// Returns the audiences of the API.
     #[must_use]
     pub fn audiences(&self) -> &[String] {
         &self.audiences
     }
 
-    /// The keys that tokens of service accounts may be signed with.
+    /// Returns the keys that tokens of service accounts may be signed with.
     #[must_use]
     pub fn account_keys(&self) -> Vec<PublicKey> {
         self.accounts.as_ref().map_or(Vec::new(), |accounts| accounts.now().keys.clone())
     }
 
-    /// What the TLS listener asks of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
+    /// Returns what the TLS listener requires of a client's certificate: nothing but possession of its key, so that an untrusted one ends in a 401 and not in a broken
     /// handshake. `None` when no authority is configured: then no certificate is asked for.
     pub fn handshake_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
         let proxy = self.with_proxy(|authorities, _, _| Arc::clone(authorities));
@@ -191,87 +193,91 @@ impl Authenticator {
         handshake_verifier(&all)
     }
 
-    /// How often the authorities of certificates have changed.
+    /// Counts the changes of the authorities of certificates.
     pub fn authorities_generation(&self) -> u64 {
         let proxies = self.proxies.as_ref().map(|proxies| &proxies.authorities);
         self.authorities.iter().chain(proxies).map(Reloaded::generation).sum::<u64>() + self.host.generation()
     }
 
-    /// Judges the chain that a handshake brought.
-    pub fn presented(&self, chain: Option<&[CertificateDer<'_>]>, now: SystemTime) -> Presented {
+    /// Evaluates the chain that a handshake presented.
+    pub fn presented(&self, chain: Option<&[CertificateDer<'_>]>, now: SystemTime) -> PresentedChain {
         let chain: Vec<_> = chain.unwrap_or_default().iter().map(|certificate| certificate.clone().into_owned()).collect();
         let generation = self.authorities_generation();
-        Presented::new(generation, self.certificate(&chain, now), chain)
+        PresentedChain::new(generation, self.certificate(&chain, now), chain)
     }
 
-    /// What the certificate of a connection is worth: judged anew when the authorities have changed.
-    pub fn judged(&self, presented: &Presented, now: SystemTime) -> Arc<ClientCertificate> {
+    /// Returns the trust in the certificate of a connection: evaluated again when the authorities have changed.
+    pub fn evaluated(&self, presented: &PresentedChain, now: SystemTime) -> Arc<ClientCertificate> {
         let generation = self.authorities_generation();
-        presented.judged(generation, |chain| self.certificate(chain, now))
+        presented.evaluated(generation, |chain| self.certificate(chain, now))
     }
 
-    /// Whether a credential is worth what it was, or a file has taken that away. `presented` is the certificate of the connection that it came on.
-    pub fn still_counts(&self, credential: &Credential, presented: &Presented, now: SystemTime) -> bool {
+    /// Whether a credential is still valid, or a file has revoked it. `presented` is the certificate of the connection that it came on.
+    pub fn is_still_valid(&self, credential: &Credential, presented: &PresentedChain, now: SystemTime) -> bool {
         match credential {
             Credential::Lasting => true,
-            Credential::Certificate => matches!(self.judged(presented, now).standing, Standing::Trusted { .. }),
-            Credential::Proxy => matches!(self.judged(presented, now).proxy, Proxy::Trusted(_)),
+            Credential::Certificate => matches!(self.evaluated(presented, now).trust, CertificateTrust::Trusted { .. }),
+            Credential::Proxy => matches!(self.evaluated(presented, now).proxy, Proxy::Trusted(_)),
             Credential::Token(known) => self.tokens.now().user(&known.0).as_ref() == Some(&known.1),
         }
     }
 
     fn certificate(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> ClientCertificate {
         let [leaf, rest @ ..] = chain else { return ClientCertificate::ABSENT };
-        let standing = self.client_authorities().map_or(Standing::Absent, |authorities| authorities.judge(leaf, rest, now));
-        let proxy = self.with_proxy(|authorities, names, _| authorities.judge_proxy(names, leaf, rest, now));
-        ClientCertificate { standing, proxy: proxy.unwrap_or(Proxy::Absent) }
+        let trust = self.client_authorities().map_or(CertificateTrust::Absent, |authorities| authorities.evaluate(leaf, rest, now));
+        let proxy = self.with_proxy(|authorities, names, _| authorities.evaluate_proxy(names, leaf, rest, now));
+        ClientCertificate { trust, proxy: proxy.unwrap_or(Proxy::Absent) }
     }
 
-    /// Who sent a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`. Headers that a proxy
-    /// in front may set are gone afterwards, and so is a token that was believed, so that nobody behind looks at them.
+    /// Authenticates a request on the TLS listener. The first credential that holds wins; a wrong one with no right one beside it is `Invalid`. Headers that a proxy
+    /// in front may set are gone afterwards, and so is a token that was accepted, so that no handler sees them.
     ///
-    /// A WebSocket's own token is tried last, and only if no token of a header must be asked about elsewhere.
-    pub fn identify(&self, headers: &mut HeaderMap, context: &Context<'_>) -> Ask {
-        let ask = self.ask(headers, context);
+    /// A WebSocket's own token is tried last, and only if no token of a header needs a remote authenticator.
+    pub fn identify(&self, headers: &mut HeaderMap, context: &Context<'_>) -> AuthnOutcome {
+        let ask = self.outcome(headers, context);
         clear_standard(headers);
         self.with_proxy(|_, _, names| names.clear(headers));
-        if matches!(ask, Ask::Identity(Identity::User(_))) {
+        if matches!(ask, AuthnOutcome::Identity(Identity::User(_))) {
             headers.remove(AUTHORIZATION);
         }
         ask
     }
 
-    fn ask(&self, headers: &mut HeaderMap, context: &Context<'_>) -> Ask {
-        let known = |proof| Ask::Identity(Identity::User(proof));
+    fn outcome(&self, headers: &mut HeaderMap, context: &Context<'_>) -> AuthnOutcome {
+        let known = |authenticated| AuthnOutcome::Identity(Identity::User(authenticated));
         let mut refusal: Option<Refusal> = None;
         let refuse = |refusal: &mut Option<Refusal>, other: Refusal| *refusal = Some(refusal.take().unwrap_or_default().and(other));
         let now = context.now;
         match &context.certificate.proxy {
             Proxy::Trusted(expires) if now <= *expires => {
                 if let Some(user) = self.with_proxy(|_, _, names| names.user(headers)).flatten() {
-                    return known(Proof { expires: Some(*expires), credential: Credential::Proxy, ..Proof::of(user) });
+                    return known(AuthenticatedUser {
+                        expires: Some(*expires),
+                        credential: Credential::Proxy,
+                        ..AuthenticatedUser::of(user)
+                    });
                 }
             }
             Proxy::Trusted(_) => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
             Proxy::Untrusted(why) => refuse(&mut refusal, why.clone().into()),
             Proxy::Absent => {}
         }
-        match &context.certificate.standing {
-            Standing::Trusted { user, expires } if now <= *expires => {
+        match &context.certificate.trust {
+            CertificateTrust::Trusted { user, expires } if now <= *expires => {
                 let (user, expires) = (Arc::clone(user), Some(*expires));
-                return known(Proof { user, expires, credential: Credential::Certificate, ..Proof::default() });
+                return known(AuthenticatedUser { user, expires, credential: Credential::Certificate, ..AuthenticatedUser::default() });
             }
-            Standing::Trusted { .. } => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
-            Standing::Untrusted(why) => refuse(&mut refusal, why.clone().into()),
-            Standing::Absent => {}
+            CertificateTrust::Trusted { .. } => refuse(&mut refusal, "the certificate has expired".to_owned().into()),
+            CertificateTrust::Untrusted(why) => refuse(&mut refusal, why.clone().into()),
+            CertificateTrust::Absent => {}
         }
         if let Some(token) = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes())) {
             match self.token(token, None, context.directory, now) {
-                Ok(proof) => return known(proof),
+                Ok(authenticated) => return known(authenticated),
                 Err(other) => refuse(&mut refusal, other),
             }
-            if let Some(elsewhere) = self.elsewhere(token, refusal.as_ref()) {
-                return elsewhere;
+            if let Some(needs_remote) = self.needs_remote(token, refusal.as_ref()) {
+                return needs_remote;
             }
         }
         if context.is_socket {
@@ -279,55 +285,55 @@ impl Authenticator {
                 Ok(None) => {}
                 Err(protocol::Unusable) => refuse(&mut refusal, Refusal::default()),
                 Ok(Some(offer)) => match self.token(&offer.token, None, context.directory, now) {
-                    Ok(proof) => {
+                    Ok(authenticated) => {
                         headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
-                        return known(proof);
+                        return known(authenticated);
                     }
                     Err(other) => {
                         refuse(&mut refusal, other);
-                        if let Some(elsewhere) = self.elsewhere(&offer.token, refusal.as_ref()) {
+                        if let Some(needs_remote) = self.needs_remote(&offer.token, refusal.as_ref()) {
                             headers.insert(SEC_WEBSOCKET_PROTOCOL, offer.others);
-                            return elsewhere;
+                            return needs_remote;
                         }
                     }
                 },
             }
         }
-        Ask::Identity(match (refusal, self.anonymous.user(context.path)) {
+        AuthnOutcome::Identity(match (refusal, self.anonymous.user(context.path)) {
             (Some(refusal), _) => Identity::Invalid(refusal),
-            (None, Some(user)) => Identity::User(Proof::of(user)),
+            (None, Some(user)) => Identity::User(AuthenticatedUser::of(user)),
             (None, None) => Identity::None,
         })
     }
 
     /// What a TokenReview says of a token that is for one of these audiences; for those of the API when there are none. A token that is no credential at all, as
     /// kube-apiserver reads `Bearer TOKEN`, is anonymous.
-    pub fn review(&self, token: &str, audiences: &[String], directory: &dyn Directory, now: SystemTime) -> Ask {
+    pub fn review(&self, token: &str, audiences: &[String], directory: &dyn Directory, now: SystemTime) -> AuthnOutcome {
         let value = format!("Bearer {token}");
         let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
         let Some(token) = bearer(value.as_bytes()) else {
             let audiences = audiences.unwrap_or(&self.audiences).to_vec();
-            return Ask::Identity(match self.anonymous.user("") {
-                Some(user) => Identity::User(Proof { audiences, ..Proof::of(user) }),
+            return AuthnOutcome::Identity(match self.anonymous.user("") {
+                Some(user) => Identity::User(AuthenticatedUser { audiences, ..AuthenticatedUser::of(user) }),
                 None => Identity::None,
             });
         };
         match self.token(token, audiences, directory, now) {
-            Ok(proof) => Ask::Identity(Identity::User(proof)),
-            Err(refusal) => self.elsewhere(token, Some(&refusal)).unwrap_or(Ask::Identity(Identity::Invalid(refusal))),
+            Ok(authenticated) => AuthnOutcome::Identity(Identity::User(authenticated)),
+            Err(refusal) => self.needs_remote(token, Some(&refusal)).unwrap_or(AuthnOutcome::Identity(Identity::Invalid(refusal))),
         }
     }
 
-    /// That somebody else must be asked, if there is anybody, and the token is one that can be asked about.
-    fn elsewhere(&self, token: &[u8], refusal: Option<&Refusal>) -> Option<Ask> {
-        let token = std::str::from_utf8(token).ok().filter(|token| self.asks_elsewhere && token.len() <= TOKEN_BYTES_MAX)?.to_owned();
-        Some(Ask::Elsewhere(Elsewhere { token, refusal: refusal.cloned().unwrap_or_default() }))
+    /// Refers a token to the remote authenticators, if there are any, and it is one that they can be asked about.
+    fn needs_remote(&self, token: &[u8], refusal: Option<&Refusal>) -> Option<AuthnOutcome> {
+        let token = std::str::from_utf8(token).ok().filter(|token| self.asks_remote && token.len() <= TOKEN_BYTES_MAX)?.to_owned();
+        Some(AuthnOutcome::NeedsRemote(NeedsRemote { token, refusal: refusal.cloned().unwrap_or_default() }))
     }
 
-    /// Remembers for ten seconds whose token it is, when somebody else knew.
-    pub fn remember(&self, token: &str, audiences: &[String], proof: &Proof, now: SystemTime) {
+    /// Caches for ten seconds the user of a token whom a remote authenticator knew.
+    pub fn remember(&self, token: &str, audiences: &[String], authenticated: &AuthenticatedUser, now: SystemTime) {
         let audiences = Some(audiences).filter(|audiences| !audiences.is_empty());
-        self.cache.put(self.cache_key(&tokens::digest(token.as_bytes()), audiences), proof, now);
+        self.cache.put(self.cache_key(&tokens::digest(token.as_bytes()), audiences), authenticated, now);
     }
 
     /// For which of the audiences that are asked for credentials are that say nothing about audiences, as those of OpenID providers: for those of the API. `None`
@@ -343,7 +349,13 @@ impl Authenticator {
     }
 
     /// Asks all that know tokens.
-    fn token(&self, token: &[u8], audiences: Option<&[String]>, directory: &dyn Directory, now: SystemTime) -> Result<Proof, Refusal> {
+    fn token(
+        &self,
+        token: &[u8],
+        audiences: Option<&[String]>,
+        directory: &dyn Directory,
+        now: SystemTime,
+    ) -> Result<AuthenticatedUser, Refusal> {
         let Some(text) = std::str::from_utf8(token).ok().filter(|text| text.len() <= TOKEN_BYTES_MAX) else {
             return Err(Refusal::default());
         };
@@ -351,25 +363,25 @@ impl Authenticator {
         let digest = tokens::digest(token);
         if let Some(user) = shared.as_ref().and_then(|_| self.tokens.now().user(&digest)) {
             let credential = Credential::Token(Box::new((digest, Arc::clone(&user))));
-            return Ok(Proof { user, audiences: shared.unwrap_or_default(), credential, ..Proof::default() });
+            return Ok(AuthenticatedUser { user, audiences: shared.unwrap_or_default(), credential, ..AuthenticatedUser::default() });
         }
         // Before the keys are looked at: what the old ones vouched for is not found under the new ones.
         let key = self.cache_key(&digest, audiences);
-        if let Some(proof) = self.cache.get(&key, now) {
-            return Ok(proof);
+        if let Some(authenticated) = self.cache.get(&key, now) {
+            return Ok(authenticated);
         }
         let accounts = self.accounts.as_ref().map(Reloaded::now);
-        let (found, refusal) = match accounts.map_or(Ok(None), |accounts| accounts.judge(text, audiences, directory, now)) {
+        let (found, refusal) = match accounts.map_or(Ok(None), |accounts| accounts.evaluate(text, audiences, directory, now)) {
             Ok(found) => (found, Refusal::default()),
             Err(refusal) => (None, refusal),
         };
         let bootstrap = || {
             let audiences = shared.filter(|_| self.bootstrap_tokens)?;
-            Some(Proof { audiences, ..bootstrap_token::judge(text, directory, now)? })
+            Some(AuthenticatedUser { audiences, ..bootstrap_token::evaluate(text, directory, now)? })
         };
-        let proof = found.or_else(bootstrap).ok_or(refusal)?;
-        self.cache.put(key, &proof, now);
-        Ok(proof)
+        let authenticated = found.or_else(bootstrap).ok_or(refusal)?;
+        self.cache.put(key, &authenticated, now);
+        Ok(authenticated)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use subtle::ConstantTimeEq;
 
-use super::Proof;
+use super::AuthenticatedUser;
 use super::directory::{Directory, Kind, Object};
 use crate::user::User;
 
@@ -20,7 +20,7 @@ const SECRET_LEN: usize = 16;
 const GROUP_OWN_LEN_MAX: usize = 256;
 
 /// Whose token it is. One that is not good says nothing about why, as in kube-apiserver.
-pub(super) fn judge(token: &str, directory: &dyn Directory, now: SystemTime) -> Option<Proof> {
+pub(super) fn evaluate(token: &str, directory: &dyn Directory, now: SystemTime) -> Option<AuthenticatedUser> {
     let (id, secret) = token.split_once('.').filter(|(id, secret)| is_word(id, ID_LEN) && is_word(secret, SECRET_LEN))?;
     let kept = directory.object(Kind::Secret, NAMESPACE, &format!("bootstrap-token-{id}"))?;
     if kept.is_deleting() || kept.secret_type() != SECRET_TYPE {
@@ -35,7 +35,7 @@ pub(super) fn judge(token: &str, directory: &dyn Directory, now: SystemTime) -> 
         return None;
     }
     let user = User { name: format!("system:bootstrap:{id}"), groups: groups(&kept)?, ..User::default() };
-    Some(Proof { expires, ..Proof::of(user) })
+    Some(AuthenticatedUser { expires, ..AuthenticatedUser::of(user) })
 }
 
 /// Digits and small letters, so many.
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn it_is_good_until_its_end() {
-        let end = judge(GOOD, &Recorded, UNIX_EPOCH).and_then(|proof| proof.expires).expect("it has an end");
-        assert!(judge(GOOD, &Recorded, end - Duration::from_secs(1)).is_some());
-        assert!(judge(GOOD, &Recorded, end).is_none());
+        let end = evaluate(GOOD, &Recorded, UNIX_EPOCH).and_then(|authenticated| authenticated.expires).expect("it has an end");
+        assert!(evaluate(GOOD, &Recorded, end - Duration::from_secs(1)).is_some());
+        assert!(evaluate(GOOD, &Recorded, end).is_none());
     }
 
     #[test]

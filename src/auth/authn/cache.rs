@@ -1,21 +1,21 @@
-//! Remembers for a few seconds which user a token belongs to, so that not every request verifies a signature. Keeps only digests of tokens.
+//! Caches for a few seconds the user of a token, so that not every request verifies a signature. Keeps only digests of tokens.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use super::{Proof, tokens};
+use super::{AuthenticatedUser, tokens};
 use crate::recent::{Key, Recent};
 
-/// How long a token that is good is not looked at again (kube-apiserver's `TokenSuccessCacheTTL`). One that is not good is always looked at again.
+/// How long a valid token is not evaluated again (kube-apiserver's `TokenSuccessCacheTTL`). An invalid one is always evaluated again.
 const SUCCESS: Duration = Duration::from_secs(10);
-/// Tokens that are remembered; kube-apiserver has 32 stripes of 4,096 in mind.
+/// Cached tokens, at most; kube-apiserver has 32 stripes of 4,096 in mind.
 const TOKENS_MAX: usize = 32_768;
 /// Bytes of their users, whose groups and extra are what a provider says.
 const USERS_BYTES_MAX: usize = 64 << 20;
 
-/// Tokens that were good a moment ago.
+/// Tokens that were valid a moment ago.
 #[derive(Debug)]
 pub(super) struct Cache {
     inner: Mutex<Inner>,
@@ -23,8 +23,8 @@ pub(super) struct Cache {
 
 #[derive(Debug)]
 struct Inner {
-    recent: Recent<Kept>,
-    /// When the halves turned because of time.
+    recent: Recent<Entry>,
+    /// When the halves were last rotated because of time.
     since: Option<SystemTime>,
 }
 
@@ -35,8 +35,8 @@ impl Default for Cache {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
-    proof: Proof,
+struct Entry {
+    authenticated: AuthenticatedUser,
     at: SystemTime,
 }
 
@@ -59,24 +59,24 @@ pub(super) fn key_of(token: &Key, audiences: Option<&[String]>, generation: u64)
 }
 
 impl Cache {
-    /// Whose token it was, at most ten seconds ago.
-    pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<Proof> {
+    /// Returns the user whose token it was at most ten seconds ago.
+    pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<AuthenticatedUser> {
         let mut inner = self.lock();
         inner.age(now);
-        let kept = inner.recent.get(key)?;
+        let entry = inner.recent.get(key)?;
         // A clock that was set back makes nothing last longer.
-        let is_fresh = now.duration_since(kept.at).is_ok_and(|age| age < SUCCESS);
-        let is_good = kept.proof.expires.is_none_or(|end| now <= end);
-        (is_fresh && is_good).then(|| kept.proof.clone())
+        let is_fresh = now.duration_since(entry.at).is_ok_and(|age| age < SUCCESS);
+        let is_good = entry.authenticated.expires.is_none_or(|end| now <= end);
+        (is_fresh && is_good).then(|| entry.authenticated.clone())
     }
 
-    /// Remembers it.
-    pub(super) fn put(&self, key: Key, proof: &Proof, now: SystemTime) {
+    /// Caches the user of a token.
+    pub(super) fn put(&self, key: Key, authenticated: &AuthenticatedUser, now: SystemTime) {
         let mut inner = self.lock();
         inner.age(now);
         // What was to be written of its use is written once.
-        let kept = Kept { proof: Proof { last_use: None, ..proof.clone() }, at: now };
-        inner.recent.put_large(key, kept, weight(proof));
+        let entry = Entry { authenticated: AuthenticatedUser { last_use: None, ..authenticated.clone() }, at: now };
+        inner.recent.put_large(key, entry, weight(authenticated));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -85,20 +85,20 @@ impl Cache {
 }
 
 impl Inner {
-    /// Forgets what is over, whoever asks: after a crowd there may be none that puts.
+    /// Drops what has expired at every call: after a crowd there may be none that puts.
     fn age(&mut self, now: SystemTime) {
         // Requests look at the clock before they come here, one a little earlier than another.
         let age = self.since.map(|since| now.duration_since(since).unwrap_or_else(|back| back.duration()));
         let is_over = age.is_none_or(|age| age >= SUCCESS);
         if is_over {
-            self.recent.turn();
+            self.recent.rotate();
             self.since = Some(now);
         }
     }
 }
 
 /// Bytes of a user, about.
-fn weight(Proof { user, audiences, .. }: &Proof) -> usize {
+fn weight(AuthenticatedUser { user, audiences, .. }: &AuthenticatedUser) -> usize {
     let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
     let texts = user.groups.iter().chain(extra).chain(audiences).chain([&user.name, &user.uid]);
     texts.map(|text| text.len() + size_of::<String>()).sum()
@@ -119,10 +119,10 @@ mod tests {
     fn a_token_is_remembered_for_ten_seconds() {
         let cache = Cache::default();
         let (a, b) = (key("a", None, 0), key("b", None, 0));
-        cache.put(a, &Proof::default(), at(0));
+        cache.put(a, &AuthenticatedUser::default(), at(0));
         assert!(cache.get(&a, at(9_999)).is_some() && cache.get(&a, at(10_000)).is_none() && cache.get(&b, at(0)).is_none());
-        cache.put(b, &Proof::default(), at(9_000));
-        cache.put(key("c", None, 0), &Proof::default(), at(10_500));
+        cache.put(b, &AuthenticatedUser::default(), at(9_000));
+        cache.put(key("c", None, 0), &AuthenticatedUser::default(), at(10_500));
         assert!(cache.get(&b, at(18_999)).is_some(), "the old half is still there");
         assert!(cache.get(&a, at(0) - Duration::from_secs(5)).is_none(), "the clock was set back");
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_token_is_not_remembered_past_its_end() {
         let cache = Cache::default();
-        cache.put(key("a", None, 0), &Proof { expires: Some(at(500)), ..Proof::default() }, at(0));
+        cache.put(key("a", None, 0), &AuthenticatedUser { expires: Some(at(500)), ..AuthenticatedUser::default() }, at(0));
         assert!(cache.get(&key("a", None, 0), at(500)).is_some() && cache.get(&key("a", None, 0), at(501)).is_none());
     }
 
@@ -138,14 +138,14 @@ mod tests {
     fn memory_has_a_limit() {
         let cache = Cache::default();
         for token in 0..3 * TOKENS_MAX {
-            cache.put(key(&token.to_string(), None, 0), &Proof::default(), at(0));
+            cache.put(key(&token.to_string(), None, 0), &AuthenticatedUser::default(), at(0));
         }
         assert!(cache.lock().recent.len() <= TOKENS_MAX);
         // A token has up to 64 KiB, and what it says of groups is kept.
         let many = User { groups: vec!["g".repeat(60 << 10)], ..User::default() };
-        let proof = Proof::of(many);
+        let authenticated = AuthenticatedUser::of(many);
         for token in 0..3 * USERS_BYTES_MAX / (60 << 10) {
-            cache.put(key(&token.to_string(), None, 0), &proof, at(0));
+            cache.put(key(&token.to_string(), None, 0), &authenticated, at(0));
         }
         assert!(cache.lock().recent.len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.lock().recent.len());
     }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_over_is_forgotten_by_whoever_asks() {
         let cache = Cache::default();
-        cache.put(key("a", None, 0), &Proof::default(), at(0));
+        cache.put(key("a", None, 0), &AuthenticatedUser::default(), at(0));
         assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.lock().recent.len() == 1, "it may have come last");
         assert!(cache.get(&key("b", None, 0), at(20_000)).is_none() && cache.lock().recent.len() == 0);
     }

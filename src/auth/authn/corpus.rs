@@ -10,7 +10,7 @@ use super::directory::Empty;
 use super::jwt::Token;
 use super::recorded;
 use super::service_account::Accounts;
-use super::{Anonymous, Ask, Authenticator, ClientCertificate, Config, Context, Identity, Impersonation, impersonates};
+use super::{Anonymous, Authenticator, AuthnOutcome, ClientCertificate, Config, Context, Identity, Impersonation, impersonates};
 use crate::user::ANONYMOUS;
 
 /// Header and claims of the tokens that were signed when the answers were recorded.
@@ -25,10 +25,10 @@ static ACCOUNTS: LazyLock<Accounts> =
 
 fn law(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
-    let judged = ACCOUNTS.judge(text, None, &Empty, std::time::UNIX_EPOCH);
-    assert!(!matches!(judged, Ok(Some(_))), "nobody has an account");
+    let evaluated = ACCOUNTS.evaluate(text, None, &Empty, std::time::UNIX_EPOCH);
+    assert!(!matches!(evaluated, Ok(Some(_))), "nobody has an account");
     let Ok(token) = Token::parse(text) else { return false };
-    if token.vouched(&ACCOUNTS.keys).is_ok() {
+    if token.verified(&ACCOUNTS.keys).is_ok() {
         let (signed, _) = text.rsplit_once('.').expect("it was read");
         assert!(SIGNED.contains(signed), "nobody signed this");
     }
@@ -66,9 +66,11 @@ fn headers(input: &[u8]) -> bool {
         let certificate = &ClientCertificate::ABSENT;
         let context = Context { path: "/", certificate, is_socket, directory: &Empty, now: std::time::UNIX_EPOCH };
         match authenticator.identify(&mut headers, &context) {
-            Ask::Identity(Identity::User(proof)) => assert_eq!(proof.user.name, ANONYMOUS, "nobody has shown who he is"),
-            Ask::Identity(_) => {}
-            Ask::Elsewhere(_) => panic!("nobody else is asked"),
+            AuthnOutcome::Identity(Identity::User(authenticated)) => {
+                assert_eq!(authenticated.user.name, ANONYMOUS, "nobody has shown who he is")
+            }
+            AuthnOutcome::Identity(_) => {}
+            AuthnOutcome::NeedsRemote(_) => panic!("nobody else is asked"),
         }
         if let Ok(Some(wanted)) = Impersonation::wanted(&mut headers) {
             assert!(!wanted.name.is_empty() && !impersonates(&headers));

@@ -71,7 +71,7 @@ impl Algorithm {
     }
 }
 
-/// A token that could be read. Nothing of it is true before [`Token::vouched`] says so.
+/// A token that could be read. Nothing of it is true before [`Token::verified`] says so.
 #[derive(Debug)]
 pub(super) struct Token<'t> {
     /// Header and claims as they were signed.
@@ -140,7 +140,7 @@ impl<'t> Token<'t> {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn vouched<'k>(&self, keys: impl IntoIterator<Item = &'k PublicKey>) -> Result<&Claims, String> {
+    pub(super) fn verified<'k>(&self, keys: impl IntoIterator<Item = &'k PublicKey>) -> Result<&Claims, String> {
         let mut keys = keys.into_iter().peekable();
         if keys.peek().is_none() {
             return Err("invalid signature, no keys found".to_owned());

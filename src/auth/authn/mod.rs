@@ -42,68 +42,68 @@ pub use jwt::{Algorithm, TOKEN_BYTES_MAX};
 pub use keys::{Discovery, DocumentError, KeyError, PublicKey, SigningKey};
 pub use request_header::RequestHeaders;
 pub use service_account::{Accounts, Issued, Issuer, LastUse, TokenRequest, TokenRequestError};
-pub use x509::{ClientCertificate, Presented, Standing, refused_certificate};
+pub use x509::{CertificateTrust, ClientCertificate, PresentedChain, refused_certificate};
 
-/// What a request proved about its client. The caller decides what each may do (health endpoints may answer `None`).
+/// The identity of a request's client. The caller decides what each may do (health endpoints may answer `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// Came through the plain listener on loopback: a local user, who may do everything.
     Local,
     /// A known client, or `system:anonymous` where that is allowed.
-    User(Proof),
+    User(AuthenticatedUser),
     /// No credentials at all, or of a kind we do not know (`Basic`).
     None,
     /// Credentials that are wrong: 401, even on `/healthz` (spec api-surface §12).
     Invalid(Refusal),
 }
 
-/// Who somebody is, and what goes with it.
+/// An authenticated user, and what is known of his credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
-    /// Who.
+pub struct AuthenticatedUser {
+    /// The user.
     pub user: Arc<User>,
     /// Audiences that were asked for and that a token is for; empty when nobody looks at them.
     pub audiences: Vec<String>,
-    /// After this the credential is worth nothing, also for what began before.
+    /// When the credential expires, also for what began before.
     pub expires: Option<SystemTime>,
-    /// What proved it, if a file may take that away.
+    /// The credential, if a file may revoke it.
     pub credential: Credential,
-    /// What the client is warned of.
+    /// A warning for the client.
     pub warning: Option<&'static str>,
-    /// What the audit log notes: name and value.
+    /// An annotation of the audit event: name and value.
     pub annotation: Option<(&'static str, String)>,
     /// The legacy token that was used.
     pub last_use: Option<LastUse>,
 }
 
-/// What proves who somebody is, as far as files may take it away.
+/// A credential, as far as a file may revoke it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// No file does.
+    /// No file revokes it.
     #[default]
     Lasting,
     /// The certificate of the connection, as a client's.
     Certificate,
     /// The same, as the proxy's.
     Proxy,
-    /// A token of the token file: its digest, and whose it was.
+    /// A token of the token file: its digest, and its user.
     Token(Box<([u8; 32], Arc<User>)>),
 }
 
-impl Proof {
-    /// Of somebody who is in the group of everyone who proved who they are.
+impl AuthenticatedUser {
+    /// Returns this user as a member of `system:authenticated`.
     #[must_use]
-    pub fn of(user: User) -> Proof {
-        Proof { user: Arc::new(user.authenticated()), ..Proof::default() }
+    pub fn of(user: User) -> AuthenticatedUser {
+        AuthenticatedUser { user: Arc::new(user.authenticated()), ..AuthenticatedUser::default() }
     }
 }
 
-/// Why credentials are wrong. For the log, and for the `status.error` of a TokenReview; other clients get a bare 401.
+/// Why credentials are refused. For the log, and for the `status.error` of a TokenReview; other clients get a bare 401.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// Each reason once; none when a token is simply not known.
     pub why: Vec<String>,
-    /// An object that was not in memory, or was another one, had a part in it: with newer memory the answer may be another.
+    /// Whether it was decided by an object that the cache does not have, or has differently: a newer cache may decide otherwise.
     pub from_memory: bool,
 }
 
@@ -141,37 +141,39 @@ impl fmt::Display for Refusal {
 
 /// What is known of a client from memory alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum AuthnOutcome {
     /// All that there is to know.
     Identity(Identity),
     /// Nobody here knows this token; an OpenID provider or a webhook may.
-    Elsewhere(Elsewhere),
+    NeedsRemote(NeedsRemote),
 }
 
-impl Ask {
-    /// Whether it says no for an object that was not in memory, or was another one there: with newer memory it may say something else.
+impl AuthnOutcome {
+    /// Whether it is a refusal that a newer cache may not repeat.
     #[must_use]
-    pub fn rests_on_memory(&self) -> bool {
+    pub fn may_be_stale(&self) -> bool {
         match self {
-            Ask::Identity(Identity::Invalid(refusal)) | Ask::Elsewhere(Elsewhere { refusal, .. }) => refusal.from_memory,
-            Ask::Identity(_) => false,
+            AuthnOutcome::Identity(Identity::Invalid(refusal)) | AuthnOutcome::NeedsRemote(NeedsRemote { refusal, .. }) => {
+                refusal.from_memory
+            }
+            AuthnOutcome::Identity(_) => false,
         }
     }
 }
 
-/// A token that must be asked about over the network.
+/// A token that only a remote authenticator may know.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct NeedsRemote {
     /// The token.
     pub token: String,
-    /// What was already found wrong.
+    /// Why the local authenticators refuse it.
     pub refusal: Refusal,
 }
 
-impl fmt::Debug for Elsewhere {
+impl fmt::Debug for NeedsRemote {
     /// Without the token.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Elsewhere").field("refusal", &self.refusal).finish_non_exhaustive()
+        out.debug_struct("NeedsRemote").field("refusal", &self.refusal).finish_non_exhaustive()
     }
 }
 
@@ -189,7 +191,7 @@ fn moment(seconds: i64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// What is asked for and there, in the order of the question.
+/// Returns the audiences that are both asked for and there, in the order of the question.
 #[must_use]
 pub fn intersection(there: &[String], asked: &[String]) -> Vec<String> {
     asked.iter().filter(|audience| there.contains(audience)).cloned().collect()
@@ -209,8 +211,8 @@ mod tests {
 
     #[test]
     fn a_token_is_not_shown() {
-        let elsewhere = Elsewhere { token: "secret".to_owned(), refusal: "a".to_owned().into() };
-        assert!(!format!("{elsewhere:?}").contains("secret"));
-        assert_eq!(elsewhere.refusal.and("b".to_owned().into()).why, ["a", "b"]);
+        let needs_remote = NeedsRemote { token: "secret".to_owned(), refusal: "a".to_owned().into() };
+        assert!(!format!("{needs_remote:?}").contains("secret"));
+        assert_eq!(needs_remote.refusal.and("b".to_owned().into()).why, ["a", "b"]);
     }
 }

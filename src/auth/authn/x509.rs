@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use super::service_account::CREDENTIAL_ID;
 use crate::user::User;
 use certificate::Certificate;
-use chain::Judge;
+use chain::ChainVerifier;
 use handshake::AnyCertificate;
 use reload::Wrong;
 
@@ -34,14 +34,14 @@ pub use handshake::refused_certificate;
 #[derive(Clone, Debug)]
 pub struct ClientCertificate {
     /// As a client's.
-    pub standing: Standing,
+    pub trust: CertificateTrust,
     /// As the proxy's.
     pub(super) proxy: Proxy,
 }
 
 /// What a certificate is worth as a client's.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum CertificateTrust {
     /// None was sent, or one without a CN, which names nobody.
     Absent,
     /// Chains to a configured authority.
@@ -68,21 +68,21 @@ pub(super) enum Proxy {
 
 /// The certificates that a client has sent in its handshake, with the last judgement about them.
 #[derive(Debug)]
-pub struct Presented {
+pub struct PresentedChain {
     chain: Vec<CertificateDer<'static>>,
-    judged: ArcSwap<(u64, Arc<ClientCertificate>)>,
+    evaluated: ArcSwap<(u64, Arc<ClientCertificate>)>,
 }
 
-impl Presented {
+impl PresentedChain {
     /// Judged when the authorities had this generation.
-    pub(super) fn new(generation: u64, certificate: ClientCertificate, chain: Vec<CertificateDer<'static>>) -> Presented {
-        Presented { chain, judged: ArcSwap::from_pointee((generation, Arc::new(certificate))) }
+    pub(super) fn new(generation: u64, certificate: ClientCertificate, chain: Vec<CertificateDer<'static>>) -> PresentedChain {
+        PresentedChain { chain, evaluated: ArcSwap::from_pointee((generation, Arc::new(certificate))) }
     }
 
     /// None was sent.
     #[must_use]
-    pub fn none() -> Presented {
-        Presented::new(0, ClientCertificate::ABSENT, Vec::new())
+    pub fn none() -> PresentedChain {
+        PresentedChain::new(0, ClientCertificate::ABSENT, Vec::new())
     }
 
     /// Whether one was sent, whatever it is worth.
@@ -92,28 +92,32 @@ impl Presented {
     }
 
     /// What it is worth with the authorities of this generation.
-    pub(super) fn judged(&self, generation: u64, judge: impl FnOnce(&[CertificateDer<'_>]) -> ClientCertificate) -> Arc<ClientCertificate> {
-        let judged = self.judged.load();
-        if judged.0 == generation {
-            return Arc::clone(&judged.1);
+    pub(super) fn evaluated(
+        &self,
+        generation: u64,
+        evaluate: impl FnOnce(&[CertificateDer<'_>]) -> ClientCertificate,
+    ) -> Arc<ClientCertificate> {
+        let evaluated = self.evaluated.load();
+        if evaluated.0 == generation {
+            return Arc::clone(&evaluated.1);
         }
-        let certificate = Arc::new(judge(&self.chain));
-        self.judged.store(Arc::new((generation, Arc::clone(&certificate))));
+        let certificate = Arc::new(evaluate(&self.chain));
+        self.evaluated.store(Arc::new((generation, Arc::clone(&certificate))));
         certificate
     }
 }
 
 impl ClientCertificate {
     /// No certificate.
-    pub const ABSENT: ClientCertificate = ClientCertificate { standing: Standing::Absent, proxy: Proxy::Absent };
+    pub const ABSENT: ClientCertificate = ClientCertificate { trust: CertificateTrust::Absent, proxy: Proxy::Absent };
 
     /// Why a certificate that was sent is of no use at all.
     #[must_use]
     pub fn untrusted(&self) -> Option<&str> {
-        match (&self.standing, &self.proxy) {
-            (_, Proxy::Trusted(_)) | (Standing::Trusted { .. }, _) => None,
-            (Standing::Untrusted(why), _) | (Standing::Absent, Proxy::Untrusted(why)) => Some(why),
-            (Standing::Absent, Proxy::Absent) => None,
+        match (&self.trust, &self.proxy) {
+            (_, Proxy::Trusted(_)) | (CertificateTrust::Trusted { .. }, _) => None,
+            (CertificateTrust::Untrusted(why), _) | (CertificateTrust::Absent, Proxy::Untrusted(why)) => Some(why),
+            (CertificateTrust::Absent, Proxy::Absent) => None,
         }
     }
 }
@@ -159,15 +163,21 @@ impl Authorities {
     }
 
     /// Chain, dates and usage, as Go judges them; then the names.
-    pub(super) fn judge(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Standing {
+    pub(super) fn evaluate(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> CertificateTrust {
         match self.verify(leaf, rest, now) {
             Ok(certificate) => named(&certificate),
-            Err(why) => Standing::Untrusted(why),
+            Err(why) => CertificateTrust::Untrusted(why),
         }
     }
 
     /// The same for the proxy: the name must be one of these, any when there are none.
-    pub(super) fn judge_proxy(&self, allowed: &[String], leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: SystemTime) -> Proxy {
+    pub(super) fn evaluate_proxy(
+        &self,
+        allowed: &[String],
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: SystemTime,
+    ) -> Proxy {
         let certificate = match self.verify(leaf, rest, now) {
             Ok(certificate) => certificate,
             Err(why) => return Proxy::Untrusted(why),
@@ -192,7 +202,9 @@ impl Authorities {
             verified.map(|_| ()).map_err(|error| error.to_string())
         };
         let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
-        Judge { roots: &roots, others: &others, now, names_fit: &names_fit }.judge(&read(leaf)?).map_err(|why| format!("x509: {why}"))?;
+        ChainVerifier { roots: &roots, others: &others, now, names_fit: &names_fit }
+            .evaluate(&read(leaf)?)
+            .map_err(|why| format!("x509: {why}"))?;
         Ok(certificate)
     }
 
@@ -215,19 +227,19 @@ pub(super) fn handshake_verifier(authorities: &[Arc<Authorities>]) -> Option<Arc
 }
 
 /// User and expiry of a certificate whose chain was verified (spec api-surface §12).
-fn named(certificate: &Certificate<'_>) -> Standing {
+fn named(certificate: &Certificate<'_>) -> CertificateTrust {
     let names = &certificate.names;
     if names.common_name.is_empty() {
-        return Standing::Absent;
+        return CertificateTrust::Absent;
     }
     let uid = match names.uid() {
         Ok(uid) => uid.to_owned(),
-        Err(why) => return Standing::Untrusted(why),
+        Err(why) => return CertificateTrust::Untrusted(why),
     };
     let digest: String = Sha256::digest(certificate.raw).iter().map(|byte| format!("{byte:02x}")).collect();
     let extra = vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])];
     let user = User { name: names.common_name.clone(), uid, groups: names.organizations.clone(), extra }.authenticated();
-    Standing::Trusted { user: Arc::new(user), expires: end(certificate) }
+    CertificateTrust::Trusted { user: Arc::new(user), expires: end(certificate) }
 }
 
 fn end(certificate: &Certificate<'_>) -> SystemTime {
@@ -267,7 +279,7 @@ mod tests {
         let (pem, issuer) = authority();
         let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
         let leaf = client(&issuer, |_| {});
-        let Standing::Trusted { user, expires } = authorities.judge(&leaf, &[], SystemTime::now()) else { panic!("trusted") };
+        let CertificateTrust::Trusted { user, expires } = authorities.evaluate(&leaf, &[], SystemTime::now()) else { panic!("trusted") };
         assert_eq!((user.name.as_str(), user.groups.join(" ").as_str()), ("jane", "devs system:authenticated"));
         assert!(user.extra[0].1[0].starts_with("X509SHA256=") && expires > SystemTime::now());
     }
@@ -277,15 +289,15 @@ mod tests {
         let (pem, issuer) = authority();
         let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
         let (_, stranger) = authority();
-        let judge = |leaf: &CertificateDer<'_>| authorities.judge(leaf, &[], SystemTime::now());
-        assert!(matches!(judge(&client(&stranger, |_| {})), Standing::Untrusted(_)));
+        let evaluate = |leaf: &CertificateDer<'_>| authorities.evaluate(leaf, &[], SystemTime::now());
+        assert!(matches!(evaluate(&client(&stranger, |_| {})), CertificateTrust::Untrusted(_)));
         let server = client(&issuer, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
-        assert!(matches!(judge(&server), Standing::Untrusted(_)));
+        assert!(matches!(evaluate(&server), CertificateTrust::Untrusted(_)));
         let expired = client(&issuer, |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1));
-        assert!(matches!(judge(&expired), Standing::Untrusted(_)));
+        assert!(matches!(evaluate(&expired), CertificateTrust::Untrusted(_)));
         let nameless = client(&issuer, |params| params.distinguished_name.remove(DnType::CommonName).then_some(()).expect("it had one"));
-        assert!(matches!(judge(&nameless), Standing::Absent));
-        assert!(matches!(judge(&CertificateDer::from(vec![1, 2, 3])), Standing::Untrusted(_)));
+        assert!(matches!(evaluate(&nameless), CertificateTrust::Absent));
+        assert!(matches!(evaluate(&CertificateDer::from(vec![1, 2, 3])), CertificateTrust::Untrusted(_)));
     }
 
     #[test]
@@ -294,27 +306,27 @@ mod tests {
         let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
         let uid = |uid: &str| {
             let leaf = client(&issuer, |params| params.distinguished_name.push(DnType::CustomDnType(UID.to_vec()), uid));
-            authorities.judge(&leaf, &[], SystemTime::now())
+            authorities.evaluate(&leaf, &[], SystemTime::now())
         };
-        assert!(matches!(uid("7"), Standing::Trusted { user, .. } if user.uid == "7"));
-        assert!(matches!(uid(""), Standing::Untrusted(why) if why == "UID cannot be an empty string"));
+        assert!(matches!(uid("7"), CertificateTrust::Trusted { user, .. } if user.uid == "7"));
+        assert!(matches!(uid(""), CertificateTrust::Untrusted(why) if why == "UID cannot be an empty string"));
     }
 
     #[test]
     fn the_proxy_is_known_by_its_authority_and_its_name() {
         let (pem, issuer) = authority();
         let authorities = Authorities::from_pem(pem.as_bytes()).expect("valid");
-        let judge = |allowed: &[&str], leaf: &CertificateDer<'_>| {
+        let evaluate = |allowed: &[&str], leaf: &CertificateDer<'_>| {
             let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
-            authorities.judge_proxy(&allowed, leaf, &[], SystemTime::now())
+            authorities.evaluate_proxy(&allowed, leaf, &[], SystemTime::now())
         };
         let leaf = client(&issuer, |_| {});
-        assert!(matches!(judge(&[], &leaf), Proxy::Trusted(end) if end > SystemTime::now()));
-        assert!(matches!(judge(&["front", "jane"], &leaf), Proxy::Trusted(_)));
+        assert!(matches!(evaluate(&[], &leaf), Proxy::Trusted(end) if end > SystemTime::now()));
+        assert!(matches!(evaluate(&["front", "jane"], &leaf), Proxy::Trusted(_)));
         assert!(
-            matches!(judge(&["front"], &leaf), Proxy::Untrusted(why) if why == "x509: subject with cn=jane is not in the allowed list")
+            matches!(evaluate(&["front"], &leaf), Proxy::Untrusted(why) if why == "x509: subject with cn=jane is not in the allowed list")
         );
-        assert!(matches!(judge(&[], &client(&authority().1, |_| {})), Proxy::Untrusted(_)));
+        assert!(matches!(evaluate(&[], &client(&authority().1, |_| {})), Proxy::Untrusted(_)));
     }
 
     #[test]

@@ -58,21 +58,21 @@ enum Sort {
 
 /// One such object. It need not be there: others name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Thing {
+struct Vertex {
     sort: Sort,
     namespace: Arc<str>,
     name: Arc<str>,
 }
 
 #[derive(Clone, Copy, Hash)]
-struct ThingRef<'a> {
+struct VertexRef<'a> {
     sort: Sort,
     namespace: &'a str,
     name: &'a str,
 }
 
-impl Equivalent<Thing> for ThingRef<'_> {
-    fn equivalent(&self, thing: &Thing) -> bool {
+impl Equivalent<Vertex> for VertexRef<'_> {
+    fn equivalent(&self, thing: &Vertex) -> bool {
         self.sort == thing.sort && *self.name == *thing.name && *self.namespace == *thing.namespace
     }
 }
@@ -80,13 +80,13 @@ impl Equivalent<Thing> for ThingRef<'_> {
 /// That a thing belongs to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Edge {
-    thing: Thing,
+    thing: Vertex,
     node: Arc<str>,
 }
 
 #[derive(Hash)]
 struct EdgeRef<'a> {
-    thing: ThingRef<'a>,
+    thing: VertexRef<'a>,
     node: &'a str,
 }
 
@@ -100,14 +100,14 @@ impl Equivalent<Edge> for EdgeRef<'_> {
 #[derive(Debug, PartialEq)]
 struct Said {
     node: Arc<str>,
-    things: Vec<Thing>,
+    things: Vec<Vertex>,
 }
 
 /// What one bound volume says: it belongs, with these secrets, to whoever has the claim.
 #[derive(Debug, PartialEq)]
 struct Claimed {
-    claim: Thing,
-    secrets: Vec<Thing>,
+    claim: Vertex,
+    secrets: Vec<Vertex>,
 }
 
 /// Which objects belong to which nodes. A clone costs nothing and never changes: the program changes one and shows it to readers when it is done. An update
@@ -115,7 +115,7 @@ struct Claimed {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeGraph {
     /// By the object that says it.
-    said: HashMap<Thing, Arc<Said>>,
+    said: HashMap<Vertex, Arc<Said>>,
     /// How many objects say so.
     edges: HashMap<Edge, u32>,
     volumes: HashMap<Arc<str>, Arc<Claimed>>,
@@ -166,14 +166,14 @@ impl NodeGraph {
                 return;
             }
         };
-        let by = ThingRef { sort, namespace: if kind == Kind::Pod { namespace } else { "" }, name };
+        let by = VertexRef { sort, namespace: if kind == Kind::Pod { namespace } else { "" }, name };
         let before = self.said.get(&by).filter(|before| after.said.get(&by) != Some(before));
         before.into_iter().for_each(|before| affected.add_user(&format!("{USER_PREFIX}{}", before.node)));
     }
 
     /// An object says this from now on, and no longer what it said before.
     fn say(&mut self, sort: Sort, namespace: &str, name: &str, said: Option<Said>) {
-        let by = ThingRef { sort, namespace, name };
+        let by = VertexRef { sort, namespace, name };
         if self.said.get(&by).map(|before| &**before) == said.as_ref() {
             return;
         }
@@ -190,7 +190,7 @@ impl NodeGraph {
         for thing in &said.things {
             *self.edges.entry(Edge { thing: thing.clone(), node: Arc::clone(&said.node) }).or_insert(0) += 1;
         }
-        self.said.insert(Thing { sort, namespace: namespace.into(), name: name.into() }, Arc::new(said));
+        self.said.insert(Vertex { sort, namespace: namespace.into(), name: name.into() }, Arc::new(said));
     }
 
     fn claim(&mut self, name: &str, claimed: Option<Claimed>) {
@@ -198,7 +198,7 @@ impl NodeGraph {
             return;
         }
         let name: Arc<str> = name.into();
-        let by = |secret: &Thing| (Arc::clone(&secret.namespace), Arc::clone(&secret.name), Arc::clone(&name));
+        let by = |secret: &Vertex| (Arc::clone(&secret.namespace), Arc::clone(&secret.name), Arc::clone(&name));
         if let Some(before) = self.volumes.remove(&name) {
             before.secrets.iter().for_each(|secret| drop(self.secrets.remove(&by(secret))));
         }
@@ -208,14 +208,14 @@ impl NodeGraph {
     }
 
     /// Whether a thing belongs to a node: a pod of the node refers to it, or it is that pod; or it is a volume, or the secret of one, whose claim does.
-    fn belongs(&self, thing: ThingRef<'_>, node: &str) -> bool {
+    fn belongs(&self, thing: VertexRef<'_>, node: &str) -> bool {
         if self.edges.contains_key(&EdgeRef { thing, node }) {
             return true;
         }
         let is_claimed = |volume: &str| {
             self.volumes.get(volume).is_some_and(|volume| {
-                let Thing { sort, namespace, name } = &volume.claim;
-                self.edges.contains_key(&EdgeRef { thing: ThingRef { sort: *sort, namespace, name }, node })
+                let Vertex { sort, namespace, name } = &volume.claim;
+                self.edges.contains_key(&EdgeRef { thing: VertexRef { sort: *sort, namespace, name }, node })
             })
         };
         match thing.sort {

@@ -71,11 +71,11 @@ pub struct Settings {
 pub struct Webhook {
     /// How it is asked.
     pub settings: Settings,
-    answers: Mutex<Recent<Kept>>,
+    answers: Mutex<Recent<CachedVerdict>>,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedVerdict {
     verdict: Verdict,
     until: Duration,
 }
@@ -177,7 +177,7 @@ impl Webhook {
         let ttl = if allowed { self.settings.allowed_ttl } else { self.settings.refused_ttl };
         if let Some(until) = ttl.filter(|_| may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.put(question.digest(), Kept { verdict: verdict.clone(), until });
+            answers.put(question.digest(), CachedVerdict { verdict: verdict.clone(), until });
         }
         Ok(verdict)
     }

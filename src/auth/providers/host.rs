@@ -107,7 +107,7 @@ impl Host {
         let authorities = HostAuthorities::from_data(&data).map_err(|why| format!("ConfigMap: {why}"))?;
         let is_whole = authorities.has_proxy() || !self.needs_proxy;
         if self.seen.as_ref() != Some(&data) {
-            authenticator.believe(authorities);
+            authenticator.trust_host(authorities);
             self.seen = Some(data);
         }
         if is_whole { Ok(()) } else { Err("missing content for CA bundle requestheader-client-ca-file".to_owned()) }

@@ -22,9 +22,9 @@ use tokio::time::Instant;
 
 use self::settings as config;
 use crate::authn::oidc::{AuthenticationConfiguration, JwtAuthenticator};
-use crate::authn::{Algorithm, Anonymous, Authenticator, Elsewhere, Identity, Proof, Refusal};
+use crate::authn::{Algorithm, Anonymous, AuthenticatedUser, Authenticator, Identity, NeedsRemote, Refusal};
 pub use client::TooMany;
-use client::{Crowd, Kubeconfig, KubeconfigError, Trust};
+use client::{Kubeconfig, KubeconfigError, Trust, WaiterLimit};
 use config_file::ConfigFile;
 use host::Host;
 use oidc::Issuers;
@@ -128,7 +128,7 @@ pub struct Providers {
     reviewers: Vec<TokenReviewer>,
     host_wrong: Option<Arc<host::Missing>>,
     metrics: Arc<Metrics>,
-    waiting: Crowd<IpAddr>,
+    waiting: WaiterLimit<IpAddr>,
 }
 
 impl Providers {
@@ -144,7 +144,7 @@ impl Providers {
         let issuers = Issuers::start(&sources.issuers, &sources.algorithms).map_err(ProvidersError::Other)?;
         let host_wrong = sources.host.as_ref().map(Host::wrong);
         let (issuers, reviewers) = (ArcSwap::from_pointee(issuers), sources.reviewers);
-        let waiting = Crowd::new(WAITING_MAX, WAITING_EACH_MAX);
+        let waiting = WaiterLimit::new(WAITING_MAX, WAITING_EACH_MAX);
         let providers = Providers { authenticator, issuers, reviewers, host_wrong, metrics, waiting };
         let providers = Arc::new(providers);
         if let Some(file) = sources.file {
@@ -174,20 +174,26 @@ impl Providers {
     ///
     /// # Errors
     /// There was no place for the question `until` then, or too many wait for one already: nobody was asked.
-    pub async fn whose(&self, asked: Elsewhere, audiences: &[String], client: IpAddr, until: Instant) -> Result<Identity, TooMany> {
+    pub async fn authenticate(
+        &self,
+        asked: NeedsRemote,
+        audiences: &[String],
+        client: IpAddr,
+        until: Instant,
+    ) -> Result<Identity, TooMany> {
         let _waiting = self.waiting.enter(client)?;
         // It is told that there was no place before it is told that the time is over. Each question ends by itself; its time begins when it has a place.
         let place_until = until.checked_sub(BEFORE_THE_END).unwrap_or(until);
         let mut refusal = asked.refusal;
         match self.asked_issuers(&asked.token, audiences, client, place_until).await? {
-            Ok(Some(proof)) => return Ok(self.known(&asked.token, audiences, proof)),
+            Ok(Some(authenticated)) => return Ok(self.known(&asked.token, audiences, authenticated)),
             Ok(None) => {}
             Err(why) => refusal = refusal.and(why),
         }
         let wanted = if audiences.is_empty() { self.authenticator.audiences() } else { audiences };
         for reviewer in &self.reviewers {
             match reviewer.review(&asked.token, wanted, self.authenticator.audiences(), client, place_until).await? {
-                Ok(Some(proof)) => return Ok(self.known(&asked.token, audiences, proof)),
+                Ok(Some(authenticated)) => return Ok(self.known(&asked.token, audiences, authenticated)),
                 Ok(None) => {}
                 Err(why) => refusal = refusal.and(Refusal::from(why)),
             }
@@ -202,17 +208,17 @@ impl Providers {
         audiences: &[String],
         client: IpAddr,
         until: Instant,
-    ) -> Result<Result<Option<Proof>, Refusal>, TooMany> {
+    ) -> Result<Result<Option<AuthenticatedUser>, Refusal>, TooMany> {
         let shared = self.authenticator.shared_audiences(Some(audiences).filter(|audiences| !audiences.is_empty()));
         let Some(audiences) = shared else { return Ok(Ok(None)) };
         let issuers = self.issuers.load_full();
-        let judged = issuers.judge(token, client, until).await?;
-        Ok(judged.map(|proof| proof.map(|proof| Proof { audiences, ..proof })))
+        let evaluated = issuers.evaluate(token, client, until).await?;
+        Ok(evaluated.map(|authenticated| authenticated.map(|authenticated| AuthenticatedUser { audiences, ..authenticated })))
     }
 
-    fn known(&self, token: &str, audiences: &[String], proof: Proof) -> Identity {
-        self.authenticator.remember(token, audiences, &proof, SystemTime::now());
-        Identity::User(proof)
+    fn known(&self, token: &str, audiences: &[String], authenticated: AuthenticatedUser) -> Identity {
+        self.authenticator.remember(token, audiences, &authenticated, SystemTime::now());
+        Identity::User(authenticated)
     }
 }
 

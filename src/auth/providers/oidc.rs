@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::QUESTION_TIME_MAX;
 use crate::authn::oidc::{Answer, DISCOVERY_BYTES_MAX, JwtAuthenticator, Provider, ProviderKeys, discovery_url, keys_url};
-use crate::authn::{Algorithm, Proof, Refusal};
-use client::{Client, Limits, Questions, Room, TooMany, Trust};
+use crate::authn::{Algorithm, AuthenticatedUser, Refusal};
+use client::{Client, FlightLimits, Limits, SingleFlight, TooMany, Trust};
 
 /// Between two tries to find a provider's keys; kube-apiserver's number.
 const FIND_PAUSE: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(super) struct Issuers {
 }
 
 /// Whose token it is, if the provider made it; or why it is nobody's.
-type Judged = Result<Option<Proof>, Refusal>;
+type Evaluated = Result<Option<AuthenticatedUser>, Refusal>;
 
 /// One provider.
 struct Issuer {
@@ -50,7 +50,7 @@ struct Issuer {
     /// Held by whoever fetches.
     fetching: Mutex<()>,
     /// Those who wait for the keys.
-    questions: Questions<(), IpAddr, Result<(), String>>,
+    flights: SingleFlight<(), IpAddr, Result<(), String>>,
 }
 
 impl Issuers {
@@ -72,11 +72,11 @@ impl Issuers {
     ///
     /// # Errors
     /// Too many wait for the keys, or nobody was asked for them `until` then.
-    pub(super) async fn judge(&self, token: &str, client: IpAddr, until: Instant) -> Result<Judged, TooMany> {
+    pub(super) async fn evaluate(&self, token: &str, client: IpAddr, until: Instant) -> Result<Evaluated, TooMany> {
         for issuer in &self.all {
-            match issuer.judge(token, client, until).await? {
+            match issuer.evaluate(token, client, until).await? {
                 Ok(None) => {}
-                judged => return Ok(judged),
+                evaluated => return Ok(evaluated),
             }
         }
         Ok(Ok(None))
@@ -117,11 +117,11 @@ impl Issuer {
             keys_url: OnceLock::new(),
             keys: ArcSwap::default(),
             fetching: Mutex::default(),
-            questions: Questions::new(Room {
+            flights: SingleFlight::new(FlightLimits {
                 waiting: WAITING_MAX,
                 waiting_each: WAITING_EACH_MAX,
                 waiting_together: WAITING_MAX,
-                ..Room::of(1, 1)
+                ..FlightLimits::of(1, 1)
             }),
         })
     }
@@ -183,27 +183,27 @@ impl Issuer {
         fetched
     }
 
-    async fn judge(self: &Arc<Self>, token: &str, client: IpAddr, until: Instant) -> Result<Judged, TooMany> {
-        let judged = self.provider.judge(token, &self.keys.load(), SystemTime::now());
-        if matches!(judged, Ok(None)) {
+    async fn evaluate(self: &Arc<Self>, token: &str, client: IpAddr, until: Instant) -> Result<Evaluated, TooMany> {
+        let evaluated = self.provider.evaluate(token, &self.keys.load(), SystemTime::now());
+        if matches!(evaluated, Ok(None)) {
             return Ok(Ok(None));
         }
         if self.keys_url.get().is_none() {
             return Ok(Err(Refusal::from("oidc: authenticator not initialized".to_owned())));
         }
-        if !matches!(judged, Ok(Some(Answer::Fetch))) {
-            return Ok(judged.map(proof));
+        if !matches!(evaluated, Ok(Some(Answer::Fetch))) {
+            return Ok(evaluated.map(authenticated));
         }
-        let fetched = self.questions.ask((), client, 0, until, || self.clone().fetch_in_time());
+        let fetched = self.flights.get((), client, 0, until, || self.clone().fetch_in_time());
         let fetched = fetched.await.inspect_err(|error| {
             tracing::warn!(%error, issuer = self.provider.config.issuer.url, "cannot wait for the keys of an OpenID provider");
         })?;
         let unverified = |why: &str| Refusal::from(format!("oidc: verify token: failed to verify signature: {why}"));
         Ok(match fetched {
             Err(why) => Err(unverified(&why)),
-            Ok(()) => match self.provider.judge(token, &self.keys.load(), SystemTime::now()) {
+            Ok(()) => match self.provider.evaluate(token, &self.keys.load(), SystemTime::now()) {
                 Ok(Some(Answer::Fetch)) => Err(unverified("failed to verify id token signature")),
-                judged => judged.map(proof),
+                evaluated => evaluated.map(authenticated),
             },
         })
     }
@@ -216,9 +216,9 @@ impl Issuer {
     }
 }
 
-fn proof(answer: Option<Answer>) -> Option<Proof> {
+fn authenticated(answer: Option<Answer>) -> Option<AuthenticatedUser> {
     match answer {
-        Some(Answer::Proof(proof)) => Some(proof),
+        Some(Answer::AuthenticatedUser(authenticated)) => Some(authenticated),
         Some(Answer::Fetch) | None => None,
     }
 }

@@ -15,8 +15,8 @@ use super::host::FLAG as CLUSTER_FLAG;
 use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
-use crate::authn::{Proof, TokenKey, intersection, token_key};
-use client::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+use crate::authn::{AuthenticatedUser, TokenKey, intersection, token_key};
+use client::{Backoff, CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, TtlCache, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 pub(super) const QUESTIONS_MAX: usize = 256;
@@ -45,9 +45,9 @@ pub(super) enum Way<'a> {
 /// See the file's header.
 pub(super) struct TokenReviewer {
     server: Arc<Server>,
-    questions: Questions<TokenKey, IpAddr, Reviewed>,
-    users: Kept<TokenKey, Proof>,
-    nobody: Kept<TokenKey, ()>,
+    flights: SingleFlight<TokenKey, IpAddr, Reviewed>,
+    users: TtlCache<TokenKey, AuthenticatedUser>,
+    nobody: TtlCache<TokenKey, ()>,
     keeps: Duration,
 }
 
@@ -60,7 +60,7 @@ struct Server {
 }
 
 /// Whose it is, if anybody's; or why nobody knows.
-type Reviewed = Result<Option<Proof>, String>;
+type Reviewed = Result<Option<AuthenticatedUser>, String>;
 
 impl TokenReviewer {
     pub(super) fn new(way: Way<'_>) -> Result<TokenReviewer, ProvidersError> {
@@ -83,9 +83,9 @@ impl TokenReviewer {
     }
 
     fn asking(server: Server, keeps: Duration) -> TokenReviewer {
-        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
-        let (users, nobody) = (Kept::new(KEPT_MAX, KEPT_BYTES_MAX), Kept::new(KEPT_MAX, KEPT_BYTES_MAX));
-        TokenReviewer { server: Arc::new(server), questions, users, nobody, keeps }
+        let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX));
+        let (users, nobody) = (TtlCache::new(KEPT_MAX, KEPT_BYTES_MAX), TtlCache::new(KEPT_MAX, KEPT_BYTES_MAX));
+        TokenReviewer { server: Arc::new(server), flights, users, nobody, keeps }
     }
 
     /// Whose token it is, for one of these audiences. Answers that name a user, and those that name none, are kept; failures are not.
@@ -101,8 +101,8 @@ impl TokenReviewer {
         until: Instant,
     ) -> Result<Reviewed, TooMany> {
         let key = token_key(token, Some(wanted), 0);
-        if let Some(proof) = self.users.get(&key) {
-            return Ok(Ok(Some(proof)));
+        if let Some(authenticated) = self.users.get(&key) {
+            return Ok(Ok(Some(authenticated)));
         }
         if self.nobody.get(&key).is_some() {
             return Ok(Ok(None));
@@ -114,11 +114,11 @@ impl TokenReviewer {
             let (wanted, api) = (wanted.to_vec(), api.to_vec());
             async move { server.ask(body, &wanted, &api).await }
         };
-        let reviewed = self.questions.ask(key, client, bytes, until, question).await.inspect_err(|error| {
+        let reviewed = self.flights.get(key, client, bytes, until, question).await.inspect_err(|error| {
             tracing::warn!(%error, url = %self.server.url, "cannot ask whose a token is");
         })?;
         match &reviewed {
-            Ok(Some(proof)) => self.users.put(key, proof.clone(), bytes_of(proof), self.keeps),
+            Ok(Some(authenticated)) => self.users.put(key, authenticated.clone(), bytes_of(authenticated), self.keeps),
             Ok(None) => self.nobody.put(key, (), 0, self.keeps),
             Err(_) => {}
         }
@@ -150,7 +150,7 @@ impl Server {
             },
         };
         match answered {
-            Ok(status) => status.judged(wanted, api),
+            Ok(status) => status.evaluated(wanted, api),
             Err(why) => {
                 tracing::warn!(%why, url = %self.url, "a TokenReview got no answer");
                 Err(why)
@@ -165,10 +165,10 @@ fn client(flag: &str, kubeconfig: &Kubeconfig, timeout: Duration) -> Result<Clie
 }
 
 /// About what it needs in memory.
-fn bytes_of(proof: &Proof) -> usize {
-    let user = &proof.user;
+fn bytes_of(authenticated: &AuthenticatedUser) -> usize {
+    let user = &authenticated.user;
     let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
-    let texts = user.groups.iter().chain(extra).chain(&proof.audiences).chain([&user.name, &user.uid]);
+    let texts = user.groups.iter().chain(extra).chain(&authenticated.audiences).chain([&user.name, &user.uid]);
     texts.map(|text| text.len() + size_of::<String>()).sum()
 }
 
@@ -247,7 +247,7 @@ struct UserInfo {
 
 impl Status {
     /// kube-apiserver's reading: an answer without audiences is for those of the API.
-    fn judged(self, wanted: &[String], api: &[String]) -> Reviewed {
+    fn evaluated(self, wanted: &[String], api: &[String]) -> Reviewed {
         let there = if self.audiences.is_empty() { api } else { &self.audiences };
         let audiences = intersection(there, wanted);
         if !wanted.is_empty() && audiences.is_empty() {
@@ -258,7 +258,7 @@ impl Status {
         }
         let UserInfo { username, uid, groups, extra } = self.user;
         let user = User { name: username, uid, groups, extra: extra.into_iter().collect() };
-        Ok(Some(Proof { audiences, ..Proof::of(user) }))
+        Ok(Some(AuthenticatedUser { audiences, ..AuthenticatedUser::of(user) }))
     }
 }
 
@@ -268,30 +268,30 @@ mod tests {
 
     use super::*;
 
-    fn judged(status: &Value) -> Reviewed {
+    fn evaluated(status: &Value) -> Reviewed {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let body = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": status}).to_string();
-        TokenReviewVersion::V1.status(body.as_bytes())?.judged(&texts(&["a", "b"]), &texts(&["a", "c"]))
+        TokenReviewVersion::V1.status(body.as_bytes())?.evaluated(&texts(&["a", "b"]), &texts(&["a", "c"]))
     }
 
     #[test]
     fn an_answer_names_a_user() {
         let user = json!({"username": "jane", "uid": "1", "groups": ["g"], "extra": {"b": ["2"], "a": ["1", null]}});
-        assert!(judged(&json!({"authenticated": true, "user": user})).is_err(), "a list has no nulls");
+        assert!(evaluated(&json!({"authenticated": true, "user": user})).is_err(), "a list has no nulls");
         let user = json!({"username": "jane", "uid": null, "groups": ["g"], "extra": {"b": ["2"], "a": ["1"]}});
-        let proof = judged(&json!({"authenticated": true, "user": user})).expect("good").expect("a user");
-        assert_eq!((proof.user.name.as_str(), proof.user.groups.join(" ").as_str()), ("jane", "g system:authenticated"));
-        assert_eq!((proof.user.extra[0].0.as_str(), proof.audiences.join(" ").as_str()), ("a", "a"));
+        let authenticated = evaluated(&json!({"authenticated": true, "user": user})).expect("good").expect("a user");
+        assert_eq!((authenticated.user.name.as_str(), authenticated.user.groups.join(" ").as_str()), ("jane", "g system:authenticated"));
+        assert_eq!((authenticated.user.extra[0].0.as_str(), authenticated.audiences.join(" ").as_str()), ("a", "a"));
     }
 
     #[test]
     fn an_answer_may_be_for_others() {
-        let audiences = |audiences: Value| judged(&json!({"authenticated": true, "user": {"username": "x"}, "audiences": audiences}));
+        let audiences = |audiences: Value| evaluated(&json!({"authenticated": true, "user": {"username": "x"}, "audiences": audiences}));
         assert_eq!(audiences(json!(["z"])), Ok(None));
-        assert_eq!(audiences(json!(["z", "b"])).map(|proof| proof.expect("a user").audiences), Ok(vec!["b".to_owned()]));
-        assert_eq!(judged(&json!({"authenticated": false, "error": "no"})), Err("no".to_owned()));
-        assert_eq!(judged(&json!({"user": {"username": "x"}})), Ok(None));
-        assert_eq!(judged(&Value::Null), Ok(None));
+        assert_eq!(audiences(json!(["z", "b"])).map(|authenticated| authenticated.expect("a user").audiences), Ok(vec!["b".to_owned()]));
+        assert_eq!(evaluated(&json!({"authenticated": false, "error": "no"})), Err("no".to_owned()));
+        assert_eq!(evaluated(&json!({"user": {"username": "x"}})), Ok(None));
+        assert_eq!(evaluated(&Value::Null), Ok(None));
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
         #[test]
         fn never_panics(text in ".{0,100}", status in corpus::any_json()) {
             let _ = TokenReviewVersion::V1.status(text.as_bytes());
-            let _ = judged(&status);
+            let _ = evaluated(&status);
         }
     }
 }

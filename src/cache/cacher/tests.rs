@@ -36,9 +36,9 @@ impl Bench {
 
     /// A watch of everything, live after `seen`.
     fn watch(&mut self, seen: u64) -> Subscription {
-        let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
-        let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-        let group = self.state.subscribe(key, form);
+        let key = GroupKey { representation: "v1/configmaps".into(), filter: Filter::default().into() };
+        let encoder = Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+        let group = self.state.subscribe(key, encoder);
         Subscription::new(self.published.clone(), &group, self.published.known().snapshot.epoch, Start::After(Revision(seen)))
     }
 }
@@ -184,12 +184,12 @@ async fn a_watch_waits_for_its_group_so_long() {
     let (_, published) = State::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 }, GroupLimits::default(), Arc::default());
     let storage = Arc::new(Storage::test_config_maps());
     let handle = Handle { storage, included: None, published, since: Instant::now(), asks, ends: Arc::default() };
-    let key = || GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
-    let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+    let key = || GroupKey { representation: "v1/configmaps".into(), filter: Filter::default().into() };
+    let encoder = Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""));
     let limit = Duration::from_secs(60);
-    assert!(matches!(handle.subscribe(key(), form.clone(), limit).await, Err(NoGroup::Busy)));
-    assert!(matches!(handle.subscribe(key(), form.clone(), limit).await, Err(NoGroup::Busy)), "not even its question was taken");
+    assert!(matches!(handle.subscribe(key(), encoder.clone(), limit).await, Err(NoGroup::Busy)));
+    assert!(matches!(handle.subscribe(key(), encoder.clone(), limit).await, Err(NoGroup::Busy)), "not even its question was taken");
     assert_eq!(began.elapsed(), 2 * limit);
     asked.close();
-    assert!(matches!(handle.subscribe(key(), form, limit).await, Err(NoGroup::Gone(_))));
+    assert!(matches!(handle.subscribe(key(), encoder, limit).await, Err(NoGroup::Gone(_))));
 }

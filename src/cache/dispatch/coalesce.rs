@@ -90,13 +90,13 @@ mod tests {
         Dispatcher, GroupKey, GroupLimits,
         group::{Seat, Taken},
     };
-    use codec::Form;
+    use codec::Encoder;
     use model::{Event, Filter, Revision, test_object};
 
     fn watch(dispatcher: &mut Dispatcher, name: &str) -> Seat {
-        let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+        let encoder = Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""));
         let filter = Filter { name: Some(name.into()), ..Filter::default() };
-        let seat = dispatcher.group(GroupKey { form: "v1/configmaps".into(), filter: filter.into() }, form, Revision(1)).sit();
+        let seat = dispatcher.group(GroupKey { representation: "v1/configmaps".into(), filter: filter.into() }, encoder, Revision(1)).sit();
         assert!(seat.join(Revision(1)));
         seat
     }

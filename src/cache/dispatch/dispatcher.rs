@@ -14,7 +14,7 @@ use super::{
     left::Left,
     match_index::MatchIndex,
 };
-use codec::{Form, Unencodable};
+use codec::{Encoder, Unencodable};
 use model::{Event, Object, Outcome, Revision};
 use wake::Wake;
 
@@ -38,11 +38,11 @@ impl Dispatcher {
     }
 
     /// The group for a key, made when it is new; `applied` is the revision the resource is at.
-    pub fn group(&mut self, key: GroupKey, form: Arc<Form>, applied: Revision) -> Arc<Group> {
+    pub fn group(&mut self, key: GroupKey, encoder: Arc<Encoder>, applied: Revision) -> Arc<Group> {
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
         }
-        let group = Arc::new(Group::new(key.clone(), form, applied, self.limits, self.left.clone()));
+        let group = Arc::new(Group::new(key.clone(), encoder, applied, self.limits, self.left.clone()));
         self.interest.add(&group);
         self.groups.insert(key, group.clone());
         group
@@ -51,7 +51,7 @@ impl Dispatcher {
     /// Writes events, in order, to the logs of the groups that match. `published` is the revision readers can already load. Who is
     /// to be woken at `now_ms`: members of groups that were woken a moment ago wait until [`Dispatcher::late_at_ms`].
     ///
-    /// Each event is encoded once per form and outcome, whatever the number of groups and members (guarantee Encoded once).
+    /// Each event is encoded once per encoder and outcome, whatever the number of groups and members (guarantee Encoded once).
     pub fn dispatch(&mut self, events: &[Arc<Event>], published: Revision, now_ms: u64) -> Wake {
         let mut slots: HashMap<*const Group, usize> = HashMap::new();
         for event in events {
@@ -59,7 +59,7 @@ impl Dispatcher {
             let pending = &mut self.pending;
             self.interest.candidates(event, |group| {
                 let Some(outcome) = group.key().filter.outcome(event) else { return };
-                let frame = EncodedEvent { revision: event.revision, bytes: encoded.bytes(group.form(), outcome, event) };
+                let frame = EncodedEvent { revision: event.revision, bytes: encoded.bytes(group.encoder(), outcome, event) };
                 let slot = *slots.entry(Arc::as_ptr(group)).or_insert_with(|| {
                     pending.push((group.clone(), Vec::new()));
                     pending.len() - 1
@@ -140,15 +140,15 @@ impl Dispatcher {
 
 /// The encodings of one event made so far.
 #[derive(Default)]
-struct Encoded(Vec<(*const Form, Outcome, Result<Bytes, Unencodable>)>);
+struct Encoded(Vec<(*const Encoder, Outcome, Result<Bytes, Unencodable>)>);
 
 impl Encoded {
-    fn bytes(&mut self, form: &Arc<Form>, outcome: Outcome, event: &Event) -> Result<Bytes, Unencodable> {
-        let at = Arc::as_ptr(form);
+    fn bytes(&mut self, encoder: &Arc<Encoder>, outcome: Outcome, event: &Event) -> Result<Bytes, Unencodable> {
+        let at = Arc::as_ptr(encoder);
         if let Some((_, _, bytes)) = self.0.iter().find(|(f, o, _)| *f == at && *o == outcome) {
             return bytes.clone();
         }
-        let bytes = form.event(outcome.into(), body(event, outcome), event.revision);
+        let bytes = encoder.event(outcome.into(), body(event, outcome), event.revision);
         self.0.push((at, outcome, bytes.clone()));
         bytes
     }
@@ -175,12 +175,12 @@ mod tests {
         selector::{LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
     };
 
-    fn form(api_version: &str) -> Arc<Form> {
-        Arc::new(Form::built_in(api_version, "ConfigMap", "ConfigMapList", ""))
+    fn encoder(api_version: &str) -> Arc<Encoder> {
+        Arc::new(Encoder::built_in(api_version, "ConfigMap", "ConfigMapList", ""))
     }
 
-    fn key(form: &str, filter: Filter) -> GroupKey {
-        GroupKey { form: form.into(), filter: filter.into() }
+    fn key(encoder: &str, filter: Filter) -> GroupKey {
+        GroupKey { representation: encoder.into(), filter: filter.into() }
     }
 
     fn in_namespace() -> Filter {
@@ -196,8 +196,8 @@ mod tests {
         Arc::new(test_object_with("a", revision, &[("app", app)], &[]))
     }
 
-    fn live(dispatcher: &mut Dispatcher, key: GroupKey, form: &Arc<Form>) -> Seat {
-        let seat = dispatcher.group(key, form.clone(), Revision(1)).sit();
+    fn live(dispatcher: &mut Dispatcher, key: GroupKey, encoder: &Arc<Encoder>) -> Seat {
+        let seat = dispatcher.group(key, encoder.clone(), Revision(1)).sit();
         assert!(seat.join(Revision(1)));
         seat
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn an_event_is_encoded_once_per_form_and_outcome() {
         let mut dispatcher = Dispatcher::default();
-        let (one, other) = (form("v1"), form("v2"));
+        let (one, other) = (encoder("v1"), encoder("v2"));
         let all = live(&mut dispatcher, key("v1/configmaps", Filter::default()), &one);
         let namespace = live(&mut dispatcher, key("v1/configmaps", in_namespace()), &one);
         let version = live(&mut dispatcher, key("v2/configmaps", Filter::default()), &other);
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn who_does_not_match_hears_nothing_and_sleeps() {
         let mut dispatcher = Dispatcher::default();
-        let form = form("v1");
-        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("z")), &form);
+        let encoder = encoder("v1");
+        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("z")), &encoder);
         assert!(heard(&seat).is_empty());
         let event = Event { revision: Revision(2), old: None, new: Some(object(2, "x")), at_ms: 0 };
         assert!(dispatcher.dispatch(&[Arc::new(event)], Revision(1), 0).0.is_empty());
@@ -254,15 +254,15 @@ mod tests {
     #[test]
     fn a_group_stays_as_long_as_somebody_has_it() {
         let mut dispatcher = Dispatcher::default();
-        let form = form("v1");
-        let handed_out = dispatcher.group(key("v1/configmaps", Filter::default()), form.clone(), Revision(1));
+        let encoder = encoder("v1");
+        let handed_out = dispatcher.group(key("v1/configmaps", Filter::default()), encoder.clone(), Revision(1));
         dispatcher.tidy(Revision(1), Revision::ZERO);
         assert_eq!(dispatcher.groups(), 1, "a subscriber was just handed it");
         let seat = handed_out.sit();
         drop(handed_out);
         dispatcher.tidy(Revision(1), Revision::ZERO);
         assert_eq!(dispatcher.groups(), 1, "it has a member");
-        assert!(Arc::ptr_eq(&dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1)), seat.group()));
+        assert!(Arc::ptr_eq(&dispatcher.group(key("v1/configmaps", Filter::default()), encoder, Revision(1)), seat.group()));
         drop(seat);
         dispatcher.tidy(Revision(1), Revision::ZERO);
         assert_eq!(dispatcher.groups(), 0);
@@ -272,22 +272,22 @@ mod tests {
     #[test]
     fn a_group_goes_with_its_last_member() {
         let mut dispatcher = Dispatcher::default();
-        let form = form("v1");
+        let encoder = encoder("v1");
         assert!(dispatcher.poll_left(Waker::noop()).is_pending());
-        let seats = [0, 1].map(|_| live(&mut dispatcher, key("v1/configmaps", labelled("x")), &form));
+        let seats = [0, 1].map(|_| live(&mut dispatcher, key("v1/configmaps", labelled("x")), &encoder));
         let [first, second] = seats;
         drop(first);
         assert!(dispatcher.poll_left(Waker::noop()).is_pending(), "one is left");
         drop(second);
         assert!(dispatcher.poll_left(Waker::noop()).is_ready());
-        let handed_out = dispatcher.group(key("v1/configmaps", labelled("x")), form.clone(), Revision(1));
+        let handed_out = dispatcher.group(key("v1/configmaps", labelled("x")), encoder.clone(), Revision(1));
         dispatcher.forget_left();
         assert_eq!(dispatcher.groups(), 1, "somebody was just handed it");
         drop(handed_out.sit());
         drop(handed_out);
         dispatcher.forget_left();
         assert!(dispatcher.groups() == 0 && dispatcher.poll_left(Waker::noop()).is_pending());
-        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("x")), &form);
+        let seat = live(&mut dispatcher, key("v1/configmaps", labelled("x")), &encoder);
         dispatcher.end_all().now();
         drop(seat);
         dispatcher.forget_left();
@@ -296,12 +296,12 @@ mod tests {
     #[test]
     fn the_end_is_for_all_and_a_new_group_begins_anew() {
         let mut dispatcher = Dispatcher::default();
-        let form = form("v1");
-        let seats = [Filter::default(), in_namespace()].map(|filter| live(&mut dispatcher, key("v1/configmaps", filter), &form));
+        let encoder = encoder("v1");
+        let seats = [Filter::default(), in_namespace()].map(|filter| live(&mut dispatcher, key("v1/configmaps", filter), &encoder));
         assert!(seats.iter().all(|seat| heard(seat).is_empty()));
         assert_eq!(dispatcher.end_all().0.len(), 2);
         assert!(seats.iter().all(Seat::is_ended) && dispatcher.groups() == 0);
-        let again = dispatcher.group(key("v1/configmaps", Filter::default()), form, Revision(1));
+        let again = dispatcher.group(key("v1/configmaps", Filter::default()), encoder, Revision(1));
         assert!(!again.sit().is_ended());
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{coalesce::Pause, filters::SharedFilter, left::Left};
-use codec::{Form, Unencodable};
+use codec::{Encoder, Unencodable};
 use model::Revision;
 
 /// Most frames a group's log holds for members that do not keep up; one that falls out replays from the ring.
@@ -44,8 +44,8 @@ impl Default for GroupLimits {
 /// What makes two watchers the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupKey {
-    /// Names the form, e.g. `apps/v1/deployments`: watchers of two served versions get other bytes.
-    pub form: Arc<str>,
+    /// Names the encoder, e.g. `apps/v1/deployments`: watchers of two served versions get other bytes.
+    pub representation: Arc<str>,
     /// Scope and selectors.
     pub filter: SharedFilter,
 }
@@ -55,7 +55,7 @@ pub struct GroupKey {
 pub struct EncodedEvent {
     /// Revision of the change.
     pub revision: Revision,
-    /// The event on the wire, whole, shared by all members and by groups of the same form; or why it has no such encoding.
+    /// The event on the wire, whole, shared by all members and by groups of the same encoder; or why it has no such encoding.
     pub bytes: Result<Bytes, Unencodable>,
 }
 
@@ -68,7 +68,7 @@ impl EncodedEvent {
 /// A group of watchers. The cacher writes its log, members read it.
 pub struct Group {
     key: GroupKey,
-    form: Arc<Form>,
+    encoder: Arc<Encoder>,
     log: Mutex<Log>,
     rest: Rest,
     /// Told when nobody is in it any more.
@@ -141,9 +141,9 @@ pub enum Taken {
 
 impl Group {
     /// A group whose log begins after `floor`, the revision the resource is at.
-    pub(super) fn new(key: GroupKey, form: Arc<Form>, floor: Revision, limits: GroupLimits, left: Arc<Left>) -> Self {
+    pub(super) fn new(key: GroupKey, encoder: Arc<Encoder>, floor: Revision, limits: GroupLimits, left: Arc<Left>) -> Self {
         let log = Log { frames: VecDeque::new(), first: 0, floor, bytes: 0, members: Vec::new(), free: Vec::new(), ended: false, limits };
-        Self { key, form, log: Mutex::new(log), rest: Rest::default(), left }
+        Self { key, encoder, log: Mutex::new(log), rest: Rest::default(), left }
     }
 
     pub(super) fn rest(&self) -> &Rest {
@@ -158,8 +158,8 @@ impl Group {
 
     /// How its members' events are written.
     #[must_use]
-    pub fn form(&self) -> &Arc<Form> {
-        &self.form
+    pub fn encoder(&self) -> &Arc<Encoder> {
+        &self.encoder
     }
 
     /// Takes a seat, not yet live.
@@ -202,7 +202,7 @@ impl Group {
     }
 
     /// Drops frames nobody needs, without appending, and those up to `forgotten`, which the ring has dropped as well: so all groups together hold no more
-    /// than the ring, in each form. Whether any member is left.
+    /// than the ring, in each encoding. Whether any member is left.
     pub(super) fn tidy(&self, published: Revision, forgotten: Revision) -> bool {
         let mut log = self.log();
         log.trim(published, forgotten);
@@ -363,10 +363,10 @@ mod tests {
     const SMALL: GroupLimits = GroupLimits { frames_max: 8, bytes_max: 60, gather: Pause { most_ms: 0, each_us: 0 } };
 
     fn group(limits: GroupLimits) -> Arc<Group> {
-        let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+        let encoder = Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""));
         Arc::new(Group::new(
-            GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() },
-            form,
+            GroupKey { representation: "v1/configmaps".into(), filter: Filter::default().into() },
+            encoder,
             Revision(10),
             limits,
             Arc::default(),

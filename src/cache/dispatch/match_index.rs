@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
     use crate::dispatch::{GroupKey, GroupLimits};
-    use codec::Form;
+    use codec::Encoder;
     use model::{
         Parts, Revision,
         selector::{FieldMatcher, FieldTerm, LabelMatcher, LabelOp, LabelRequirement, LabelSelector},
@@ -209,10 +209,10 @@ mod tests {
     }
 
     fn group(filter: Filter) -> Arc<Group> {
-        let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+        let encoder = Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""));
         Arc::new(Group::new(
-            GroupKey { form: "v1/configmaps".into(), filter: filter.into() },
-            form,
+            GroupKey { representation: "v1/configmaps".into(), filter: filter.into() },
+            encoder,
             Revision(1),
             GroupLimits::default(),
             Arc::default(),

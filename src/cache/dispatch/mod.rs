@@ -1,4 +1,4 @@
-//! Decides which watch gets which event: an event touches only the groups of watches that can match it, is encoded once per form, and waits in each
+//! Decides which watch gets which event: an event touches only the groups of watches that can match it, is encoded once per encoder, and waits in each
 //! group's log for the members.
 //!
 //! `interest` finds the groups, `group` holds their logs, `filters` what they ask for, `subscription` is one watcher's way through snapshot, ring and log, `wake` wakes

@@ -28,7 +28,7 @@ use crate::state::{
     ring::RingLimits,
     snapshot::{Fed, Published},
 };
-use codec::Form;
+use codec::Encoder;
 use model::{Batch, Change, Epoch, Filter, Revision, test_object};
 
 const LAST: u64 = 6;
@@ -114,8 +114,9 @@ fn life(keeping: Keeping, marking: Marking, lies: Option<&Arc<Count>>) {
     let published = Arc::new(Published::new(resource.snapshot(), fed.clone()));
     published.handed(Revision(1));
     let mut dispatcher = Dispatcher::default();
-    let form = Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", ""));
-    let group = dispatcher.group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, Revision(1));
+    let encoder = Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""));
+    let group =
+        dispatcher.group(GroupKey { representation: "v1/configmaps".into(), filter: Filter::default().into() }, encoder, Revision(1));
     let members: Vec<_> = (0..2)
         .map(|_| {
             let subscription = Subscription::new(published.clone(), &group, Epoch(1), Start::After(Revision(1)));

@@ -217,7 +217,7 @@ impl Subscription {
                 if written.is_empty() {
                     written.reserve(room(object, snapshot.store.len(), budget));
                 }
-                if let Err(why) = group.form().event_into(Kind::Added, object, object.revision, &mut written) {
+                if let Err(why) = group.encoder().event_into(Kind::Added, object, object.revision, &mut written) {
                     failed = Some(why);
                     break;
                 }
@@ -235,7 +235,7 @@ impl Subscription {
             *after = next;
             return Ok(Some(Step::More));
         }
-        let bookmark = annotated.then(|| group.form().bookmark(*revision, true)).transpose()?;
+        let bookmark = annotated.then(|| group.encoder().bookmark(*revision, true)).transpose()?;
         self.state = State::Catching;
         Ok(bookmark.map(|bookmark| {
             out.push(bookmark);
@@ -303,7 +303,7 @@ impl Subscription {
     fn show(&self, event: &Event) -> Result<Option<Bytes>, Unencodable> {
         let group = self.seat.group();
         let outcome = group.key().filter.outcome(event);
-        outcome.map(|outcome| group.form().event(outcome.into(), body(event, outcome), event.revision)).transpose()
+        outcome.map(|outcome| group.encoder().event(outcome.into(), body(event, outcome), event.revision)).transpose()
     }
 }
 
@@ -331,15 +331,15 @@ fn parted(mut written: Vec<u8>, ends: &[usize], out: &mut Vec<Bytes>) -> Option<
 /// A watch that begins with so many ConfigMaps, of a resource that nobody changes any more; for tests.
 #[cfg(any(test, feature = "testing"))]
 pub fn test_subscription(objects: usize, annotated: bool) -> Subscription {
-    use codec::Form;
+    use codec::Encoder;
     use model::test_object;
     let objects = (0..objects as u64).map(|at| test_object(&format!("o{}", at + 2), at + 2)).collect();
-    test_subscription_of(objects, Form::built_in("v1", "ConfigMap", "ConfigMapList", ""), annotated)
+    test_subscription_of(objects, Encoder::built_in("v1", "ConfigMap", "ConfigMapList", ""), annotated)
 }
 
-/// The same with these ConfigMaps, of revisions from 2 on, in this form.
+/// The same with these ConfigMaps, of revisions from 2 on, by this encoder.
 #[cfg(any(test, feature = "testing"))]
-pub fn test_subscription_of(objects: Vec<model::Object>, form: codec::Form, annotated: bool) -> Subscription {
+pub fn test_subscription_of(objects: Vec<model::Object>, encoder: codec::Encoder, annotated: bool) -> Subscription {
     use super::{Dispatcher, GroupKey};
     use crate::state::{resource::ResourceState, ring::RingLimits, snapshot::Fed};
     use model::Filter;
@@ -347,8 +347,8 @@ pub fn test_subscription_of(objects: Vec<model::Object>, form: codec::Form, anno
     let mut resource = ResourceState::new(RingLimits { events_max: 1, bytes_max: 1, window_ms: 0 });
     resource.reset(Epoch(1), last, last, objects.into_iter().map(Arc::new).collect(), Vec::new());
     let published = Arc::new(Published::new(resource.snapshot(), Arc::new(Fed::default())));
-    let key = GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() };
-    let group = Dispatcher::default().group(key, Arc::new(form), last);
+    let key = GroupKey { representation: "v1/configmaps".into(), filter: Filter::default().into() };
+    let group = Dispatcher::default().group(key, Arc::new(encoder), last);
     let start = Start::Initial { known: published.known(), prefix: "/registry/configmaps/".into(), annotated };
     Subscription::new(published, &group, Epoch(1), start)
 }
@@ -368,28 +368,28 @@ mod tests {
         dispatch::{Dispatcher, GroupKey},
         state::{resource::ResourceState, ring::RingLimits, snapshot::Fed},
     };
-    use codec::Form;
+    use codec::Encoder;
     use model::{Batch, Change, Filter, test_object};
 
-    fn json() -> Form {
-        Form::built_in("v1", "ConfigMap", "ConfigMapList", "")
+    fn json() -> Encoder {
+        Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")
     }
 
-    fn protobuf() -> Form {
+    fn protobuf() -> Encoder {
         json().in_protobuf("v1", "ConfigMap", "ConfigMapList", true).expect("protobuf knows it")
     }
 
     #[test]
     fn initial_events_are_parts_of_one() {
-        for form in [json(), protobuf()] {
+        for encoder in [json(), protobuf()] {
             let objects = || (2..9).map(|at| test_object(&format!("o{at}"), at)).collect::<Vec<_>>();
-            let mut watch = test_subscription_of(objects(), form.clone(), true);
+            let mut watch = test_subscription_of(objects(), encoder.clone(), true);
             for budget in [1, usize::MAX] {
                 let mut out = Vec::new();
                 assert_eq!(watch.step(budget, &mut out, Waker::noop()), Step::More);
                 let (whole, left) = (watch.take_whole().expect("initial events"), if budget == 1 { 1 } else { 6 });
                 assert_eq!((out.len(), &whole[..]), (left, &out.concat()[..]));
-                let events = objects().into_iter().map(|object| form.event(Kind::Added, &object, object.revision).expect("a ConfigMap"));
+                let events = objects().into_iter().map(|object| encoder.event(Kind::Added, &object, object.revision).expect("a ConfigMap"));
                 let shown: Vec<Bytes> = if budget == 1 { events.take(1).collect() } else { events.skip(1).collect() };
                 assert_eq!(out, shown);
                 assert!(out.windows(2).all(|two| two[0].as_ptr_range().end == two[1].as_ptr()), "one after the other");
@@ -454,8 +454,8 @@ mod tests {
         resource.reset(Epoch(1), Revision(1), Revision(1), Vec::new(), Vec::new());
         let published = Arc::new(Published::new(resource.snapshot(), Arc::new(Fed::default())));
         let mut dispatcher = Dispatcher::default();
-        let groups = [("protobuf", protobuf()), ("json", json())].map(|(name, form)| {
-            dispatcher.group(GroupKey { form: name.into(), filter: Filter::default().into() }, Arc::new(form), Revision(1))
+        let groups = [("protobuf", protobuf()), ("json", json())].map(|(name, encoder)| {
+            dispatcher.group(GroupKey { representation: name.into(), filter: Filter::default().into() }, Arc::new(encoder), Revision(1))
         });
         let watch = |group: &Arc<Group>| Subscription::new(published.clone(), group, Epoch(1), Start::After(Revision(1)));
         let mut live = groups.each_ref().map(watch);

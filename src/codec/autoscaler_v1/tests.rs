@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Form, Include, MetaVersion, Table, ingest, versions::Version};
+use crate::{Encoder, Include, MetaVersion, Table, ingest, versions::Version};
 use corpus::Subject;
 use model::{Object, Revision, Shape, Storage};
 
@@ -41,13 +41,13 @@ fn storage() -> Storage {
     Storage { id: "horizontalpodautoscalers".into(), group, resource, namespaced: true, shape, fields: Vec::new() }
 }
 
-fn form(version: &str) -> Form {
-    Form::built_in(&format!("autoscaling/{version}"), "HorizontalPodAutoscaler", "HorizontalPodAutoscalerList", "")
+fn encoder(version: &str) -> Encoder {
+    Encoder::built_in(&format!("autoscaling/{version}"), "HorizontalPodAutoscaler", "HorizontalPodAutoscalerList", "")
 }
 
-fn shown(form: &Form, object: &Object) -> String {
+fn shown(encoder: &Encoder, object: &Object) -> String {
     let mut out = Vec::new();
-    form.object_into(object, &mut out);
+    encoder.object_into(object, &mut out);
     String::from_utf8(out).expect("UTF-8")
 }
 
@@ -56,11 +56,12 @@ fn both_versions_are_shown_to_the_byte() {
     for case in cases() {
         let object = case.object();
         for version in ["v1", "v2"] {
-            assert_eq!(shown(&form(version), &object), case.text(version), "{} {version}", case.text("what"));
+            assert_eq!(shown(&encoder(version), &object), case.text(version), "{} {version}", case.text("what"));
         }
-        let partial = Form::metadata_only(MetaVersion::V1, &storage());
+        let partial = Encoder::metadata_only(MetaVersion::V1, &storage());
         assert_eq!(shown(&partial, &object), case.text("partial"), "{}", case.text("what"));
-        let table = Form::table(MetaVersion::V1, Arc::new(Table::of(&storage(), &[])), Include::Metadata, &form("v1"), Default::default);
+        let table =
+            Encoder::table(MetaVersion::V1, Arc::new(Table::of(&storage(), &[])), Include::Metadata, &encoder("v1"), Default::default);
         let table: Value = serde_json::from_str(&shown(&table, &object)).expect("JSON");
         let (cells, metadata) = (table["rows"][0]["cells"].as_array().expect("cells"), &table["rows"][0]["object"]["metadata"]);
         assert_eq!(cells[..cells.len() - 1], case.0["cells"].as_array().expect("cells")[..], "{}", case.text("what"));

@@ -5,9 +5,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use super::{
     MESSAGE_DEPTH_MAX,
     error::{ProtoError, Result},
-    left_out::{At, LeftOut},
     raw,
-    schema::{Field, Form, How, MessageRef, MessageType, One, Schema},
+    schema::{Cardinality, Field, JsonShape, MessageRef, MessageType, Schema, ValueType},
+    unknown_fields::{At, UnknownFields},
     wire::{FIXED64, LEN, Reader, VARINT},
 };
 use crate::encode::{float_into, revision_into, string_into};
@@ -31,12 +31,13 @@ pub(super) fn members_into(
     raw: &[u8],
     end: usize,
     out: &mut Vec<u8>,
-) -> Result<LeftOut> {
+) -> Result<UnknownFields> {
     let (schema, message) = of;
-    let mut decoder = Decoder { schema, fields, is_list, out, end, slots: Vec::with_capacity(256), left_out: LeftOut::default() };
+    let mut decoder =
+        Decoder { schema, fields, is_list, out, end, slots: Vec::with_capacity(256), unknown_fields: UnknownFields::default() };
     decoder.members(schema.message(message), raw, &At::TOP, false)?;
     decoder.fits()?;
-    Ok(decoder.left_out)
+    Ok(decoder.unknown_fields)
 }
 
 struct Decoder<'o> {
@@ -48,7 +49,7 @@ struct Decoder<'o> {
     end: usize,
     /// What was found of the fields of the messages that are being written, the innermost last.
     slots: Vec<Slot>,
-    left_out: LeftOut,
+    unknown_fields: UnknownFields,
 }
 
 /// What a message has of one field.
@@ -77,9 +78,9 @@ impl Decoder<'_> {
         let (base, is_foreign) = self.find(message, data, at)?;
         for (i, field) in message.fields.iter().enumerate() {
             let slot = self.slots[base + i];
-            match (field.how, field.one) {
+            match (field.cardinality, field.value_type) {
                 _ if slot.seen == 0 && !(field.always && (field.in_all || !is_foreign)) => {}
-                (How::Inline, One::Message(inner)) => {
+                (Cardinality::Inline, ValueType::Message(inner)) => {
                     first = self.members(self.schema.message(inner), slot.of(data), &at.inside(field), first)?;
                 }
                 _ => first = self.member(field, slot, data, at, first)?,
@@ -112,21 +113,21 @@ impl Decoder<'_> {
                 is_foreign = true;
             }
             let slot = &mut self.slots[base + i];
-            let bits = match (field.one, wire) {
-                (One::Bool | One::Int32 | One::Int64, VARINT) => reader.varint()?,
-                (One::Double, FIXED64) => reader.fixed64()?,
-                (One::String | One::Bytes | One::Message(_), LEN) => {
+            let bits = match (field.value_type, wire) {
+                (ValueType::Bool | ValueType::Int32 | ValueType::Int64, VARINT) => reader.varint()?,
+                (ValueType::Double, FIXED64) => reader.fixed64()?,
+                (ValueType::String | ValueType::Bytes | ValueType::Message(_), LEN) => {
                     let length = reader.bytes()?.len();
                     (reader.at() - length) as u64
                 }
                 // Packed.
-                (_, LEN) if field.how == How::Repeated => reader.bytes()?.len() as u64,
+                (_, LEN) if field.cardinality == Cardinality::Repeated => reader.bytes()?.len() as u64,
                 _ => return Err(ProtoError::WireType(field.name())),
             };
-            match (field.how, field.one) {
-                (How::Repeated | How::Map, _) if slot.seen == 0 => slot.from = start as u64,
-                (How::Repeated | How::Map, _) => {}
-                (_, One::Message(_)) if slot.seen > 0 => return Err(ProtoError::Twice(field.name())),
+            match (field.cardinality, field.value_type) {
+                (Cardinality::Repeated | Cardinality::Map, _) if slot.seen == 0 => slot.from = start as u64,
+                (Cardinality::Repeated | Cardinality::Map, _) => {}
+                (_, ValueType::Message(_)) if slot.seen > 0 => return Err(ProtoError::Twice(field.name())),
                 _ => slot.from = bits,
             }
             slot.seen += 1;
@@ -134,12 +135,12 @@ impl Decoder<'_> {
         }
     }
 
-    /// Remembers a field that is not printed; without a number, a value that the field's type does not have.
+    /// Remembers a field that is not normalize; without a number, a value that the field's type does not have.
     #[cold]
     #[inline(never)]
     fn leave_out(&mut self, at: &At<'_>, number: Option<u32>) {
         if self.fields == Fields::All {
-            self.left_out.add(at, number);
+            self.unknown_fields.add(at, number);
         }
     }
 
@@ -150,10 +151,10 @@ impl Decoder<'_> {
     /// A field of the message at a place.
     fn member(&mut self, field: &Field, slot: Slot, data: &[u8], at: &At<'_>, first: bool) -> Result<bool> {
         self.fits()?;
-        let nil = match field.how {
-            How::Plain => match field.one {
-                One::Bytes => slot.seen == 0,
-                One::Message(inner) => slot.seen == 0 && self.schema.message(inner).form == Form::Items,
+        let nil = match field.cardinality {
+            Cardinality::Plain => match field.value_type {
+                ValueType::Bytes => slot.seen == 0,
+                ValueType::Message(inner) => slot.seen == 0 && self.schema.message(inner).json_shape == JsonShape::Items,
                 _ => false,
             },
             _ => slot.seen == 0,
@@ -167,12 +168,12 @@ impl Decoder<'_> {
             self.out.push(b',');
         }
         self.out.extend_from_slice(field.key.as_bytes());
-        match (field.how, field.one) {
-            (How::Repeated, _) if nil && self.is_list && at.depth == 0 => self.out.extend_from_slice(b"[]"),
+        match (field.cardinality, field.value_type) {
+            (Cardinality::Repeated, _) if nil && self.is_list && at.depth == 0 => self.out.extend_from_slice(b"[]"),
             _ if nil => self.out.extend_from_slice(b"null"),
-            (How::Repeated, _) => self.array(field, slot, data, at)?,
-            (How::Map, _) => self.map(field, slot, data, at)?,
-            (_, One::String | One::Bytes | One::Message(_)) => self.value(field, slot.of(data), at)?,
+            (Cardinality::Repeated, _) => self.array(field, slot, data, at)?,
+            (Cardinality::Map, _) => self.map(field, slot, data, at)?,
+            (_, ValueType::String | ValueType::Bytes | ValueType::Message(_)) => self.value(field, slot.of(data), at)?,
             _ => self.number(field, slot.from, at)?,
         }
         Ok(false)
@@ -180,26 +181,28 @@ impl Decoder<'_> {
 
     /// What Go leaves out by `omitempty` though it is there: an empty string, a zero, an empty array; but no pointer and no struct.
     fn is_empty(&self, field: &Field, slot: Slot) -> bool {
-        match (field.how, field.one) {
-            (How::Plain, One::String | One::Bytes) => slot.from == slot.to as u64,
-            (How::Plain, One::Double) => f64::from_bits(slot.from) == 0.0,
-            (How::Plain, One::Int32) => slot.from as i32 == 0,
-            (How::Plain, One::Bool | One::Int64) => slot.from == 0,
-            (How::Plain, One::Message(inner)) => self.schema.message(inner).form == Form::Items && slot.from == slot.to as u64,
+        match (field.cardinality, field.value_type) {
+            (Cardinality::Plain, ValueType::String | ValueType::Bytes) => slot.from == slot.to as u64,
+            (Cardinality::Plain, ValueType::Double) => f64::from_bits(slot.from) == 0.0,
+            (Cardinality::Plain, ValueType::Int32) => slot.from as i32 == 0,
+            (Cardinality::Plain, ValueType::Bool | ValueType::Int64) => slot.from == 0,
+            (Cardinality::Plain, ValueType::Message(inner)) => {
+                self.schema.message(inner).json_shape == JsonShape::Items && slot.from == slot.to as u64
+            }
             _ => false,
         }
     }
 
     fn number(&mut self, field: &Field, bits: u64, at: &At<'_>) -> Result<()> {
-        match field.one {
-            One::Bool if bits > 1 => self.leave_out(&at.inside(field), None),
-            One::Int32 if i64::from(bits as i32) as u64 != bits => self.leave_out(&at.inside(field), None),
+        match field.value_type {
+            ValueType::Bool if bits > 1 => self.leave_out(&at.inside(field), None),
+            ValueType::Int32 if i64::from(bits as i32) as u64 != bits => self.leave_out(&at.inside(field), None),
             _ => {}
         }
-        match field.one {
-            One::Bool => self.out.extend_from_slice(if bits == 0 { b"false" } else { b"true" }),
-            One::Int32 => self.integer(i64::from(bits as i32)),
-            One::Double => {
+        match field.value_type {
+            ValueType::Bool => self.out.extend_from_slice(if bits == 0 { b"false" } else { b"true" }),
+            ValueType::Int32 => self.integer(i64::from(bits as i32)),
+            ValueType::Double => {
                 let value = f64::from_bits(bits);
                 if !value.is_finite() {
                     return Err(ProtoError::Value(field.name()));
@@ -221,9 +224,9 @@ impl Decoder<'_> {
     /// A value that has a length on the wire.
     fn value(&mut self, field: &Field, data: &[u8], at: &At<'_>) -> Result<()> {
         self.fits()?;
-        match field.one {
-            One::Message(inner) => self.message(field, inner, data, at),
-            One::Bytes => {
+        match field.value_type {
+            ValueType::Message(inner) => self.message(field, inner, data, at),
+            ValueType::Bytes => {
                 self.base64(data);
                 Ok(())
             }
@@ -254,22 +257,22 @@ impl Decoder<'_> {
         let mut open = b'[';
         let mut reader = Reader::new(slot.of(data));
         while let Some((number, wire)) = reader.tag()? {
-            match (field.one, wire) {
+            match (field.value_type, wire) {
                 _ if number != field.number => reader.skip(wire)?,
-                (One::String | One::Bytes | One::Message(_), _) => {
+                (ValueType::String | ValueType::Bytes | ValueType::Message(_), _) => {
                     self.out.push(std::mem::replace(&mut open, b','));
                     self.value(field, reader.bytes()?, at)?;
                 }
                 (_, LEN) => {
                     let mut packed = Reader::new(reader.bytes()?);
                     while !packed.is_at_end() {
-                        let bits = if field.one == One::Double { packed.fixed64()? } else { packed.varint()? };
+                        let bits = if field.value_type == ValueType::Double { packed.fixed64()? } else { packed.varint()? };
                         self.out.push(std::mem::replace(&mut open, b','));
                         self.number(field, bits, at)?;
                     }
                 }
                 _ => {
-                    let bits = if field.one == One::Double { reader.fixed64()? } else { reader.varint()? };
+                    let bits = if field.value_type == ValueType::Double { reader.fixed64()? } else { reader.varint()? };
                     self.out.push(std::mem::replace(&mut open, b','));
                     self.number(field, bits, at)?;
                 }
@@ -310,30 +313,30 @@ impl Decoder<'_> {
 
     fn message(&mut self, field: &Field, inner: MessageRef, data: &[u8], at: &At<'_>) -> Result<()> {
         let inner = self.schema.message(inner);
-        match inner.form {
-            Form::Object => {
+        match inner.json_shape {
+            JsonShape::Object => {
                 self.out.push(b'{');
                 self.members(inner, data, &at.inside(field), true)?;
                 self.out.push(b'}');
                 return Ok(());
             }
-            Form::Items | Form::OrBool | Form::OrList => return self.form(inner, data, &at.inside(field)),
-            Form::Time => match self.time(field, data, at)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
+            JsonShape::Items | JsonShape::OrBool | JsonShape::OrList => return self.json_shape(inner, data, &at.inside(field)),
+            JsonShape::Time => match self.time(field, data, at)?.filter(|(seconds, _)| *seconds != timestamp::ZERO) {
                 Some((seconds, _)) => timestamp::text_into(seconds, None, self.out),
                 None => self.out.extend_from_slice(b"null"),
             },
-            Form::MicroTime => {
+            JsonShape::MicroTime => {
                 match self.time(field, data, at)?.filter(|(seconds, nanos)| *seconds != timestamp::ZERO || *nanos / 1000 != 0) {
                     Some((seconds, nanos)) => timestamp::text_into(seconds, Some(nanos), self.out),
                     None => self.out.extend_from_slice(b"null"),
                 }
             }
-            Form::Quantity => match self.only(field, data, at)? {
+            JsonShape::Quantity => match self.only(field, data, at)? {
                 Some(text) => self.quantity(text)?,
                 None => self.out.extend_from_slice(b"\"0\""),
             },
-            Form::IntOrString => self.int_or_string(field, data, at)?,
-            Form::Raw => match self.only(field, data, at)?.filter(|raw| !raw.is_empty()) {
+            JsonShape::IntOrString => self.int_or_string(field, data, at)?,
+            JsonShape::Raw => match self.only(field, data, at)?.filter(|raw| !raw.is_empty()) {
                 Some(json) => raw::compact_into(json, self.out).ok_or(ProtoError::Raw(field.name()))?,
                 None => self.out.extend_from_slice(b"null"),
             },
@@ -374,24 +377,24 @@ impl Decoder<'_> {
     }
 
     /// A message that has fields, but is no object.
-    fn form(&mut self, message: &'static MessageType, data: &[u8], at: &At<'_>) -> Result<()> {
+    fn json_shape(&mut self, message: &'static MessageType, data: &[u8], at: &At<'_>) -> Result<()> {
         if at.depth > MESSAGE_DEPTH_MAX {
             return Err(ProtoError::Depth);
         }
         let (base, _) = self.find(message, data, at)?;
-        let (one, other) = (self.slots[base], self.slots.get(base + 1).copied().unwrap_or_default());
+        let (value_type, other) = (self.slots[base], self.slots.get(base + 1).copied().unwrap_or_default());
         self.slots.truncate(base);
         let fields = &message.fields;
-        match message.form {
-            Form::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), at),
-            Form::OrBool => self.number(&fields[0], one.from, at),
-            Form::OrList if other.seen > 0 => self.array(&fields[1], other, data, at),
-            Form::OrList if one.seen > 0 => self.value(&fields[0], one.of(data), at),
-            Form::OrList => {
+        match message.json_shape {
+            JsonShape::OrBool if other.seen > 0 => self.value(&fields[1], other.of(data), at),
+            JsonShape::OrBool => self.number(&fields[0], value_type.from, at),
+            JsonShape::OrList if other.seen > 0 => self.array(&fields[1], other, data, at),
+            JsonShape::OrList if value_type.seen > 0 => self.value(&fields[0], value_type.of(data), at),
+            JsonShape::OrList => {
                 self.out.extend_from_slice(b"null");
                 Ok(())
             }
-            _ => self.array(&fields[0], one, data, at),
+            _ => self.array(&fields[0], value_type, data, at),
         }
     }
 

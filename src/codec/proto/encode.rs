@@ -8,9 +8,9 @@ use base64::{
 };
 
 use super::{
-    back::Back,
+    backward::BackwardBuffer,
     error::{ProtoError, Result},
-    schema::{Field, Form, How, MessageRef, MessageType, One, SCHEMA, Schema},
+    schema::{Cardinality, Field, JsonShape, MessageRef, MessageType, SCHEMA, Schema, ValueType},
     tape::{self, Kind, Node},
     wire::{FIXED64, VARINT},
 };
@@ -36,20 +36,20 @@ struct Buffers {
     nodes: Vec<Node>,
     places: Vec<u32>,
     list: Vec<u32>,
-    back: Back,
+    backward: BackwardBuffer,
 }
 
 impl Buffers {
     fn bytes(&self) -> usize {
         let words = self.places.capacity() + self.list.capacity();
-        self.nodes.capacity() * size_of::<Node>() + words * size_of::<u32>() + self.back.capacity()
+        self.nodes.capacity() * size_of::<Node>() + words * size_of::<u32>() + self.backward.capacity()
     }
 }
 
 /// The message of a whole object; `open`: that is given without its first bracket.
 pub(super) fn message(message: MessageRef, json: &[u8], open: bool) -> Result<Vec<u8>> {
     let mut buffers = BUFFERS.take();
-    let made = write(message, json, open, &mut buffers).map(|()| buffers.back.written().to_vec());
+    let made = write(message, json, open, &mut buffers).map(|()| buffers.backward.written().to_vec());
     if buffers.bytes() <= KEPT_BYTES {
         BUFFERS.set(buffers);
     }
@@ -57,19 +57,19 @@ pub(super) fn message(message: MessageRef, json: &[u8], open: bool) -> Result<Ve
 }
 
 fn write(message: MessageRef, text: &[u8], open: bool, buffers: &mut Buffers) -> Result<()> {
-    let Buffers { nodes, places, list, back } = buffers;
+    let Buffers { nodes, places, list, backward } = buffers;
     tape::read(text, open, nodes)?;
     if nodes[0].kind != Kind::Object {
         return Err(ProtoError::Json(0));
     }
     places.clear();
     list.clear();
-    back.clear(text.len());
+    backward.clear(text.len());
     let schema = &*SCHEMA;
-    Encoder { schema, text, nodes, places, list, back }.object(schema.message(message), 0)
+    MessageWriter { schema, text, nodes, places, list, backward }.object(schema.message(message), 0)
 }
 
-struct Encoder<'t> {
+struct MessageWriter<'t> {
     schema: &'static Schema,
     text: &'t [u8],
     nodes: &'t [Node],
@@ -77,10 +77,10 @@ struct Encoder<'t> {
     places: &'t mut Vec<u32>,
     /// The elements of the arrays and the names of the maps that are being written, the innermost last.
     list: &'t mut Vec<u32>,
-    back: &'t mut Back,
+    backward: &'t mut BackwardBuffer,
 }
 
-impl<'t> Encoder<'t> {
+impl<'t> MessageWriter<'t> {
     /// The fields of a message, of an object.
     fn object(&mut self, message: &'static MessageType, object: u32) -> Result<()> {
         let base = self.open(message);
@@ -113,7 +113,7 @@ impl<'t> Encoder<'t> {
         found(&message.members[hint..]).map(|place| hint + place).or_else(|| found(&message.members[..hint]))
     }
 
-    /// Content of a string, or name of a member.
+    /// Representation of a string, or name of a member.
     fn string(&self, node: u32) -> Cow<'t, [u8]> {
         let text = self.raw(node);
         if self.nodes[node as usize].kind == Kind::Escaped { Cow::Owned(tape::unescaped(text)) } else { Cow::Borrowed(text) }
@@ -129,11 +129,11 @@ impl<'t> Encoder<'t> {
         for i in message.by_number.iter().rev() {
             let field = &message.fields[usize::from(*i)];
             let at = base + usize::from(field.place);
-            match (field.how, field.one) {
-                (How::Inline, One::Message(inner)) => {
-                    let before = self.back.len();
+            match (field.cardinality, field.value_type) {
+                (Cardinality::Inline, ValueType::Message(inner)) => {
+                    let before = self.backward.len();
                     self.fields(self.schema.message(inner), at)?;
-                    self.back.close(field.number, before);
+                    self.backward.close(field.number, before);
                 }
                 _ => self.field(field, self.places[at])?,
             }
@@ -142,54 +142,54 @@ impl<'t> Encoder<'t> {
     }
 
     fn field(&mut self, field: &Field, value: u32) -> Result<()> {
-        match field.how {
+        match field.cardinality {
             _ if value == NONE && !field.in_law => Ok(()),
-            How::Optional if value == NONE => Ok(()),
-            How::Repeated => self.repeated(field, value),
-            How::Map => self.map(field, value),
-            _ => match field.one {
-                One::Bytes if value == NONE => Ok(()),
-                One::Message(inner) if value == NONE && self.schema.message(inner).form == Form::Items => Ok(()),
-                _ => self.one(field, field.number, value),
+            Cardinality::Optional if value == NONE => Ok(()),
+            Cardinality::Repeated => self.repeated(field, value),
+            Cardinality::Map => self.map(field, value),
+            _ => match field.value_type {
+                ValueType::Bytes if value == NONE => Ok(()),
+                ValueType::Message(inner) if value == NONE && self.schema.message(inner).json_shape == JsonShape::Items => Ok(()),
+                _ => self.value_type(field, field.number, value),
             },
         }
     }
 
     /// One value with its tag.
-    fn one(&mut self, field: &Field, number: u32, value: u32) -> Result<()> {
+    fn value_type(&mut self, field: &Field, number: u32, value: u32) -> Result<()> {
         let wrong = ProtoError::Member(field.name());
-        match field.one {
-            One::Bool => {
-                self.back.byte(u8::from(self.boolean(value).ok_or(wrong)?));
-                self.back.tag(number, VARINT);
+        match field.value_type {
+            ValueType::Bool => {
+                self.backward.byte(u8::from(self.boolean(value).ok_or(wrong)?));
+                self.backward.tag(number, VARINT);
             }
-            One::Int32 => {
+            ValueType::Int32 => {
                 let value = i32::try_from(self.integer(value).ok_or(wrong)?).map_err(|_| wrong)?;
-                self.back.varint(i64::from(value) as u64);
-                self.back.tag(number, VARINT);
+                self.backward.varint(i64::from(value) as u64);
+                self.backward.tag(number, VARINT);
             }
-            One::Int64 => {
-                self.back.varint(self.integer(value).ok_or(wrong)? as u64);
-                self.back.tag(number, VARINT);
+            ValueType::Int64 => {
+                self.backward.varint(self.integer(value).ok_or(wrong)? as u64);
+                self.backward.tag(number, VARINT);
             }
-            One::Double => {
-                self.back.bytes(&self.double(value).ok_or(wrong)?.to_bits().to_le_bytes());
-                self.back.tag(number, FIXED64);
+            ValueType::Double => {
+                self.backward.bytes(&self.double(value).ok_or(wrong)?.to_bits().to_le_bytes());
+                self.backward.tag(number, FIXED64);
             }
-            One::String => {
-                let before = self.back.len();
-                self.back.bytes(&self.text(value).ok_or(wrong)?);
-                self.back.close(number, before);
+            ValueType::String => {
+                let before = self.backward.len();
+                self.backward.bytes(&self.text(value).ok_or(wrong)?);
+                self.backward.close(number, before);
             }
-            One::Bytes => {
-                let before = self.back.len();
-                self.back.bytes(&self.base64(value).ok_or(wrong)?);
-                self.back.close(number, before);
+            ValueType::Bytes => {
+                let before = self.backward.len();
+                self.backward.bytes(&self.base64(value).ok_or(wrong)?);
+                self.backward.close(number, before);
             }
-            One::Message(inner) => {
-                let before = self.back.len();
+            ValueType::Message(inner) => {
+                let before = self.backward.len();
                 self.message(field, inner, value)?;
-                self.back.close(number, before);
+                self.backward.close(number, before);
             }
         }
         Ok(())
@@ -253,7 +253,7 @@ impl<'t> Encoder<'t> {
         }
         while self.list.len() > base {
             let element = self.list.pop().expect("more than there were before");
-            self.one(field, field.number, self.unless_null(element))?;
+            self.value_type(field, field.number, self.unless_null(element))?;
         }
         Ok(())
     }
@@ -294,15 +294,15 @@ impl<'t> Encoder<'t> {
     }
 
     fn entry(&mut self, field: &Field, name: u32) -> Result<()> {
-        let before = self.back.len();
+        let before = self.backward.len();
         let value = self.unless_null(name + 1);
-        if value != NONE || field.one != One::Bytes {
-            self.one(field, 2, value)?;
+        if value != NONE || field.value_type != ValueType::Bytes {
+            self.value_type(field, 2, value)?;
         }
-        let key = self.back.len();
-        self.back.bytes(&self.string(name));
-        self.back.close(1, key);
-        self.back.close(field.number, before);
+        let key = self.backward.len();
+        self.backward.bytes(&self.string(name));
+        self.backward.close(1, key);
+        self.backward.close(field.number, before);
         Ok(())
     }
 
@@ -311,30 +311,32 @@ impl<'t> Encoder<'t> {
         let inner = self.schema.message(inner);
         let kind = self.kind(value);
         let wrong = ProtoError::Member(field.name());
-        match (inner.form, kind) {
-            (Form::Object, Kind::Object) => self.object(inner, value)?,
-            (Form::Object, Kind::Null) => {
+        match (inner.json_shape, kind) {
+            (JsonShape::Object, Kind::Object) => self.object(inner, value)?,
+            (JsonShape::Object, Kind::Null) => {
                 let base = self.open(inner);
                 self.fields(inner, base)?;
                 self.places.truncate(base);
             }
-            (Form::Time | Form::MicroTime, Kind::Plain | Kind::Escaped) => self.time(inner.form, &self.string(value)).ok_or(wrong)?,
-            (Form::Quantity, Kind::Plain | Kind::Escaped | Kind::Number) => self.quantity(&self.string(value)).ok_or(wrong)?,
-            (Form::Quantity, Kind::Null) => self.quantity(b"0").ok_or(wrong)?,
-            (Form::IntOrString, _) => self.int_or_string(value).ok_or(wrong)?,
-            (Form::OrBool, Kind::Object) => {
-                self.one(&inner.fields[1], inner.fields[1].number, value)?;
+            (JsonShape::Time | JsonShape::MicroTime, Kind::Plain | Kind::Escaped) => {
+                self.time(inner.json_shape, &self.string(value)).ok_or(wrong)?
+            }
+            (JsonShape::Quantity, Kind::Plain | Kind::Escaped | Kind::Number) => self.quantity(&self.string(value)).ok_or(wrong)?,
+            (JsonShape::Quantity, Kind::Null) => self.quantity(b"0").ok_or(wrong)?,
+            (JsonShape::IntOrString, _) => self.int_or_string(value).ok_or(wrong)?,
+            (JsonShape::OrBool, Kind::Object) => {
+                self.value_type(&inner.fields[1], inner.fields[1].number, value)?;
                 self.flag(inner, true);
             }
-            (Form::OrBool, Kind::Null | Kind::True | Kind::False) => self.flag(inner, kind == Kind::True),
-            (Form::OrList, Kind::Object) => self.one(&inner.fields[0], inner.fields[0].number, value)?,
-            (Form::OrList, Kind::Array) => self.repeated(&inner.fields[1], value)?,
-            (Form::Items, Kind::Array) => self.repeated(&inner.fields[0], value)?,
-            (Form::Raw | Form::Time | Form::MicroTime | Form::Items | Form::OrList, Kind::Null) => {}
-            (Form::Raw, _) => {
-                let before = self.back.len();
+            (JsonShape::OrBool, Kind::Null | Kind::True | Kind::False) => self.flag(inner, kind == Kind::True),
+            (JsonShape::OrList, Kind::Object) => self.value_type(&inner.fields[0], inner.fields[0].number, value)?,
+            (JsonShape::OrList, Kind::Array) => self.repeated(&inner.fields[1], value)?,
+            (JsonShape::Items, Kind::Array) => self.repeated(&inner.fields[0], value)?,
+            (JsonShape::Raw | JsonShape::Time | JsonShape::MicroTime | JsonShape::Items | JsonShape::OrList, Kind::Null) => {}
+            (JsonShape::Raw, _) => {
+                let before = self.backward.len();
                 self.raw_json(value);
-                self.back.close(1, before);
+                self.backward.close(1, before);
             }
             _ => return Err(wrong),
         }
@@ -343,30 +345,30 @@ impl<'t> Encoder<'t> {
 
     /// The first field of a message that is a boolean or something else.
     fn flag(&mut self, message: &MessageType, flag: bool) {
-        self.back.byte(u8::from(flag));
-        self.back.tag(message.fields[0].number, VARINT);
+        self.backward.byte(u8::from(flag));
+        self.backward.tag(message.fields[0].number, VARINT);
     }
 
-    fn time(&mut self, form: Form, text: &[u8]) -> Option<()> {
+    fn time(&mut self, json_shape: JsonShape, text: &[u8]) -> Option<()> {
         let (seconds, nanos) = time::parse(std::str::from_utf8(text).ok()?).ok()?;
-        let shown = if form == Form::MicroTime { nanos / 1000 * 1000 } else { 0 };
+        let shown = if json_shape == JsonShape::MicroTime { nanos / 1000 * 1000 } else { 0 };
         if (seconds, nanos) != (timestamp::ZERO, 0) {
-            self.back.varint(i64::from(shown) as u64);
-            self.back.tag(2, VARINT);
-            self.back.varint(seconds as u64);
-            self.back.tag(1, VARINT);
+            self.backward.varint(i64::from(shown) as u64);
+            self.backward.tag(2, VARINT);
+            self.backward.varint(seconds as u64);
+            self.backward.tag(1, VARINT);
         }
         Some(())
     }
 
     fn quantity(&mut self, text: &[u8]) -> Option<()> {
-        let before = self.back.len();
+        let before = self.backward.len();
         if quantity::is_plainly_canonical(text) {
-            self.back.bytes(text);
+            self.backward.bytes(text);
         } else {
-            self.back.bytes(quantity::canonical(std::str::from_utf8(text).ok()?).ok()?.as_bytes());
+            self.backward.bytes(quantity::canonical(std::str::from_utf8(text).ok()?).ok()?.as_bytes());
         }
-        self.back.close(1, before);
+        self.backward.close(1, before);
         Some(())
     }
 
@@ -374,13 +376,13 @@ impl<'t> Encoder<'t> {
         let is_text = matches!(self.kind(value), Kind::Plain | Kind::Escaped);
         let (int, text) =
             if is_text { (0, self.string(value)) } else { (i32::try_from(self.integer(value)?).ok()?, Cow::Borrowed(&[][..])) };
-        let before = self.back.len();
-        self.back.bytes(&text);
-        self.back.close(3, before);
-        self.back.varint(i64::from(int) as u64);
-        self.back.tag(2, VARINT);
-        self.back.byte(u8::from(is_text));
-        self.back.tag(1, VARINT);
+        let before = self.backward.len();
+        self.backward.bytes(&text);
+        self.backward.close(3, before);
+        self.backward.varint(i64::from(int) as u64);
+        self.backward.tag(2, VARINT);
+        self.backward.byte(u8::from(is_text));
+        self.backward.tag(1, VARINT);
         Some(())
     }
 
@@ -388,6 +390,6 @@ impl<'t> Encoder<'t> {
     fn raw_json(&mut self, value: u32) {
         let Node { kind, start, end, .. } = self.nodes[value as usize];
         let quotes = usize::from(matches!(kind, Kind::Plain | Kind::Escaped));
-        self.back.bytes(&self.text[start as usize - quotes..end as usize + quotes]);
+        self.backward.bytes(&self.text[start as usize - quotes..end as usize + quotes]);
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::{LeftOut, Message, ProtoError, message};
+use super::{Message, ProtoError, UnknownFields, message};
 
 /// `go.tsv` and `odd.tsv` are made by `tests/peers/proto`, `kube.tsv` is recorded by the live case `proto`.
 const OURS: [&str; 3] = ["go.tsv", "odd.tsv", "kube.tsv"];
@@ -47,19 +47,19 @@ fn what_another_minor_has_stored_is_read_whole() {
 fn check(
     line: &str,
     is_of_another: bool,
-    read: impl Fn(Message, &[u8], &mut Vec<u8>) -> Result<LeftOut, ProtoError>,
+    read: impl Fn(Message, &[u8], &mut Vec<u8>) -> Result<UnknownFields, ProtoError>,
 ) -> Result<(), String> {
     let columns: Vec<&str> = line.split('\t').collect();
     let [api_version, kind, raw, json, ..] = columns[..] else { return Err(format!("no golden line: {line}")) };
     let found = message(api_version, kind).ok_or_else(|| format!("no message of {api_version} {kind}"))?;
     if raw != "-" {
         let mut told = Vec::new();
-        let left_out = read(found, &bytes(raw), &mut told).map_err(|error| format!("{api_version} {kind}: {error}\n{json}"))?;
-        if !left_out.is_empty() {
-            return Err(format!("{api_version} {kind}: {left_out}"));
+        let unknown_fields = read(found, &bytes(raw), &mut told).map_err(|error| format!("{api_version} {kind}: {error}\n{json}"))?;
+        if !unknown_fields.is_empty() {
+            return Err(format!("{api_version} {kind}: {unknown_fields}"));
         }
-        let one = message(api_version, kind.trim_end_matches("List")).unwrap_or(found);
-        if is_of_another && one.is_printed_otherwise() {
+        let value_type = message(api_version, kind.trim_end_matches("List")).unwrap_or(found);
+        if is_of_another && value_type.is_printed_otherwise() {
             return Ok(());
         }
         let told = String::from_utf8_lossy(&told);
@@ -75,8 +75,8 @@ fn check(
     Ok(())
 }
 
-fn of_law(message: Message, raw: &[u8], out: &mut Vec<u8>) -> Result<LeftOut, ProtoError> {
-    message.to_json(raw, usize::MAX, out).map(|()| LeftOut::default())
+fn of_law(message: Message, raw: &[u8], out: &mut Vec<u8>) -> Result<UnknownFields, ProtoError> {
+    message.to_json(raw, usize::MAX, out).map(|()| UnknownFields::default())
 }
 
 fn bytes(text: &str) -> Vec<u8> {

@@ -6,27 +6,27 @@
 //! JSON → Message::from_json → the bytes that Go's generated code makes of it
 //! ```
 
-mod back;
+mod backward;
 mod decode;
 mod encode;
 mod envelope;
 mod error;
-mod left_out;
 mod raw;
 mod schema;
 mod tape;
+mod unknown_fields;
 mod wire;
 
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
-mod tests;
+mod lossless;
 #[cfg(test)]
-mod whole;
+mod tests;
 
 pub use envelope::{ENVELOPE_TAIL, PREFIX, Unknown, envelope_head_into, envelope_into, envelope_len, list_meta_into, open};
 pub use error::ProtoError;
-pub use left_out::LeftOut;
+pub use unknown_fields::UnknownFields;
 pub use wire::{field_head_into, field_into, field_len};
 
 use decode::Fields;
@@ -80,11 +80,11 @@ impl Message {
     ///
     /// # Errors
     /// As in [`Message::to_json`].
-    pub fn stored_to_json(self, raw: &[u8], out: &mut Vec<u8>) -> Result<LeftOut, ProtoError> {
+    pub fn stored_to_json(self, raw: &[u8], out: &mut Vec<u8>) -> Result<UnknownFields, ProtoError> {
         self.json_into(Fields::All, raw, usize::MAX, out)
     }
 
-    fn json_into(self, fields: Fields, raw: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<LeftOut, ProtoError> {
+    fn json_into(self, fields: Fields, raw: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<UnknownFields, ProtoError> {
         let start = out.len();
         let end = start.saturating_add(bytes_max);
         out.extend_from_slice(b"{\"kind\":");

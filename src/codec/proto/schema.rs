@@ -40,7 +40,7 @@ pub(super) struct MessageRef(u16);
 /// A message: its fields in the order in which Go prints them as JSON.
 #[derive(Debug)]
 pub(super) struct MessageType {
-    pub(super) form: Form,
+    pub(super) json_shape: JsonShape,
     pub(super) fields: Box<[Field]>,
     /// Indices of the fields, in the order of their numbers: the order on the wire.
     pub(super) by_number: Box<[u8]>,
@@ -52,7 +52,7 @@ pub(super) struct MessageType {
 
 /// What a message is in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum JsonShape {
     /// An object with a member for each field.
     Object,
     /// An array: the message has one repeated field.
@@ -79,8 +79,8 @@ pub(super) struct Field {
     pub(super) number: u32,
     /// The JSON name in quotes with its colon; empty when it is inline or its message has a form of its own.
     pub(super) key: &'static str,
-    pub(super) how: How,
-    pub(super) one: One,
+    pub(super) cardinality: Cardinality,
+    pub(super) value_type: ValueType,
     /// Go's `omitempty`.
     pub(super) omit_empty: bool,
     /// Go's `omitzero`.
@@ -97,7 +97,7 @@ pub(super) struct Field {
 
 /// How often a field stands there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Cardinality {
     /// Once; a zero value when it is missing.
     Plain,
     /// A pointer in Go: once, or missing.
@@ -111,7 +111,7 @@ pub(super) enum How {
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum One {
+pub(super) enum ValueType {
     String,
     Bool,
     Int32,
@@ -148,10 +148,10 @@ impl Schema {
     /// Whether a value that has nothing but what all minors have is printed otherwise by another one than [`LAW`]: somewhere that every value has, it gives a
     /// field by default that not all have.
     pub(super) fn is_printed_otherwise(&self, message: MessageRef) -> bool {
-        self.message(message).fields.iter().any(|field| match (field.how, field.one) {
-            (How::Optional | How::Repeated | How::Map, _) if field.omit_empty => false,
+        self.message(message).fields.iter().any(|field| match (field.cardinality, field.value_type) {
+            (Cardinality::Optional | Cardinality::Repeated | Cardinality::Map, _) if field.omit_empty => false,
             _ if !field.in_all => true,
-            (How::Plain | How::Inline, One::Message(inner)) => self.is_printed_otherwise(inner),
+            (Cardinality::Plain | Cardinality::Inline, ValueType::Message(inner)) => self.is_printed_otherwise(inner),
             _ => false,
         })
     }
@@ -165,7 +165,9 @@ impl Schema {
                 if fields.iter().any(|field| !field.in_all) {
                     return false;
                 }
-                open.extend(fields.iter().filter_map(|field| if let One::Message(inner) = field.one { Some(inner) } else { None }));
+                open.extend(
+                    fields.iter().filter_map(|field| if let ValueType::Message(inner) = field.value_type { Some(inner) } else { None }),
+                );
             }
         }
         true
@@ -190,17 +192,17 @@ impl Schema {
                 (Some(b'm'), _) => {
                     let message = MessageRef(u16::try_from(messages.len()).expect("some 1500 messages"));
                     words.next();
-                    let mut form = Form::Object;
+                    let mut json_shape = JsonShape::Object;
                     while let Some(word) = words.next() {
                         match word.rsplit_once('/') {
                             Some((api_version, kind)) => {
                                 let (kind, minors) = kind.split_once('@').map_or((kind, None), |(kind, minors)| (kind, Some(minors)));
                                 kinds.push(KindOf { kind, api_version, message, in_law: is_in_law(minors) });
                             }
-                            None => form = form_of(words.next().unwrap_or_default()),
+                            None => json_shape = json_shape_of(words.next().unwrap_or_default()),
                         }
                     }
-                    messages.push(Draft { form, fields: Vec::new() });
+                    messages.push(Draft { json_shape, fields: Vec::new() });
                 }
                 _ => panic!("a line of the schema: {line}"),
             }
@@ -212,7 +214,7 @@ impl Schema {
 
 /// A message whose lines are being read.
 struct Draft {
-    form: Form,
+    json_shape: JsonShape,
     fields: Vec<Field>,
 }
 
@@ -234,16 +236,16 @@ fn names(text: &'static str) -> HashMap<(&'static str, &'static str), MessageRef
     found
 }
 
-fn form_of(word: &str) -> Form {
+fn json_shape_of(word: &str) -> JsonShape {
     match word {
-        "items" => Form::Items,
-        "time" => Form::Time,
-        "micro-time" => Form::MicroTime,
-        "quantity" => Form::Quantity,
-        "int-or-string" => Form::IntOrString,
-        "raw" => Form::Raw,
-        "or-bool" => Form::OrBool,
-        "or-array" | "or-strings" => Form::OrList,
+        "items" => JsonShape::Items,
+        "time" => JsonShape::Time,
+        "micro-time" => JsonShape::MicroTime,
+        "quantity" => JsonShape::Quantity,
+        "int-or-string" => JsonShape::IntOrString,
+        "raw" => JsonShape::Raw,
+        "or-bool" => JsonShape::OrBool,
+        "or-array" | "or-strings" => JsonShape::OrList,
         _ => panic!("no form {word}"),
     }
 }
@@ -255,29 +257,33 @@ fn field(number: u32, words: std::str::SplitAsciiWhitespace<'static>, message: &
     let inline = words.next_if_eq(&"inline").is_some();
     let shape = words.next().unwrap_or_default();
     let options: Vec<&str> = words.collect();
-    let (how, name) = match shape.as_bytes() {
-        [b'*', ..] => (How::Optional, &shape[1..]),
-        [b'[', b']', ..] => (How::Repeated, &shape[2..]),
-        [b'{', b'}', ..] => (How::Map, &shape[2..]),
-        _ if inline => (How::Inline, shape),
-        _ => (How::Plain, shape),
+    let (cardinality, name) = match shape.as_bytes() {
+        [b'*', ..] => (Cardinality::Optional, &shape[1..]),
+        [b'[', b']', ..] => (Cardinality::Repeated, &shape[2..]),
+        [b'{', b'}', ..] => (Cardinality::Map, &shape[2..]),
+        _ if inline => (Cardinality::Inline, shape),
+        _ => (Cardinality::Plain, shape),
     };
-    let one = match name {
-        "string" => One::String,
-        "bool" => One::Bool,
-        "int32" => One::Int32,
-        "int64" => One::Int64,
-        "double" => One::Double,
-        "bytes" => One::Bytes,
-        name => One::Message(message(name).unwrap_or_else(|| panic!("no message {name}"))),
+    let value_type = match name {
+        "string" => ValueType::String,
+        "bool" => ValueType::Bool,
+        "int32" => ValueType::Int32,
+        "int64" => ValueType::Int64,
+        "double" => ValueType::Double,
+        "bytes" => ValueType::Bytes,
+        name => ValueType::Message(message(name).unwrap_or_else(|| panic!("no message {name}"))),
     };
     let has = |option| options.contains(&option);
     let minors = options.iter().find_map(|option| option.strip_prefix('@'));
     let in_law = is_in_law(minors);
     let (omit_empty, omit_zero) = (has("omitempty"), has("omitzero"));
     // What a struct is by its form is known when all are read.
-    let always = in_law && !omit_zero && (!omit_empty || how == How::Inline || how == How::Plain && matches!(one, One::Message(_)));
-    Field { number, key, how, one, omit_empty, omit_zero, always, in_law, in_all: minors.is_none(), place: 0 }
+    let always = in_law
+        && !omit_zero
+        && (!omit_empty
+            || cardinality == Cardinality::Inline
+            || cardinality == Cardinality::Plain && matches!(value_type, ValueType::Message(_)));
+    Field { number, key, cardinality, value_type, omit_empty, omit_zero, always, in_law, in_all: minors.is_none(), place: 0 }
 }
 
 /// Whether [`LAW`] is among these minors; not told, all have it.
@@ -294,8 +300,8 @@ fn finish(drafts: Vec<Draft>) -> Vec<MessageType> {
         let mut place = 0;
         for field in &mut fields {
             field.place = place;
-            place += match (field.how, field.one) {
-                (How::Inline, One::Message(inner)) => members[usize::from(inner.0)].len() as u16,
+            place += match (field.cardinality, field.value_type) {
+                (Cardinality::Inline, ValueType::Message(inner)) => members[usize::from(inner.0)].len() as u16,
                 _ => 1,
             };
         }
@@ -306,7 +312,7 @@ fn finish(drafts: Vec<Draft>) -> Vec<MessageType> {
             index[field.number as usize] = i;
         }
         finished.push(MessageType {
-            form: draft.form,
+            json_shape: draft.json_shape,
             fields: fields.into(),
             by_number: by_number.into(),
             index: index.into(),
@@ -320,8 +326,8 @@ fn finish(drafts: Vec<Draft>) -> Vec<MessageType> {
 fn members(drafts: &[Draft], at: usize) -> Vec<&'static str> {
     let mut names = Vec::new();
     for field in &drafts[at].fields {
-        match (field.how, field.one) {
-            (How::Inline, One::Message(inner)) => names.extend(members(drafts, usize::from(inner.0))),
+        match (field.cardinality, field.value_type) {
+            (Cardinality::Inline, ValueType::Message(inner)) => names.extend(members(drafts, usize::from(inner.0))),
             _ => names.push(field.name()),
         }
     }
@@ -339,11 +345,18 @@ mod tests {
             let fields = &message.fields;
             for (i, field) in fields.iter().enumerate() {
                 assert_eq!(message.field(field.number), Some(i), "{}", field.name());
-                assert!(field.number > 0 && field.key.is_empty() == (message.form != Form::Object || field.how == How::Inline));
-                assert!(field.how != How::Inline || matches!(field.one, One::Message(inner) if SCHEMA.message(inner).form == Form::Object));
+                assert!(
+                    field.number > 0
+                        && field.key.is_empty() == (message.json_shape != JsonShape::Object || field.cardinality == Cardinality::Inline)
+                );
+                assert!(
+                    field.cardinality != Cardinality::Inline
+                        || matches!(field.value_type, ValueType::Message(inner) if SCHEMA.message(inner).json_shape == JsonShape::Object)
+                );
             }
             assert!(
-                fields.iter().all(|field| field.how != How::Map || matches!(field.one, One::String | One::Bytes | One::Message(_))),
+                fields.iter().all(|field| field.cardinality != Cardinality::Map
+                    || matches!(field.value_type, ValueType::String | ValueType::Bytes | ValueType::Message(_))),
                 "lengths only"
             );
             assert!(message.by_number.is_sorted_by_key(|i| fields[usize::from(*i)].number));
@@ -358,7 +371,9 @@ mod tests {
     /// kinds that have one in every value the answers of that minor are not made here.
     #[test]
     fn few_fields_are_printed_by_default_and_not_by_all() {
-        let may_lack = |field: &Field| field.omit_empty && matches!(field.how, How::Optional | How::Repeated | How::Map);
+        let may_lack = |field: &Field| {
+            field.omit_empty && matches!(field.cardinality, Cardinality::Optional | Cardinality::Repeated | Cardinality::Map)
+        };
         let by_default = |field: &&Field| !(field.in_all || may_lack(field));
         let odd = SCHEMA.messages.iter().flat_map(|message| message.fields.iter().filter(by_default).map(Field::name));
         assert_eq!(odd.collect::<Vec<_>>(), ["stubPKCS10Request", "resources", "status", "status"]);
@@ -382,13 +397,13 @@ mod tests {
         let kind = |api_version, kind| SCHEMA.message(SCHEMA.kinds[SCHEMA.kind(api_version, kind).expect("known")].message);
         let of = |message: &'static MessageType, name: &str| {
             let field = message.fields.iter().find(|field| field.name() == name).expect("known");
-            let One::Message(inner) = field.one else { panic!("{name} is a message") };
+            let ValueType::Message(inner) = field.value_type else { panic!("{name} is a message") };
             (field, SCHEMA.message(inner))
         };
         let (_, spec) = of(kind("v1", "Pod"), "spec");
         let (field, volume) = of(spec, "volumes");
-        assert_eq!((field.how, field.number, volume.members[0], volume.members[1]), (How::Repeated, 1, "name", "hostPath"));
+        assert_eq!((field.cardinality, field.number, volume.members[0], volume.members[1]), (Cardinality::Repeated, 1, "name", "hostPath"));
         assert_eq!(volume.fields.len(), 2);
-        assert_eq!((volume.fields[1].how, volume.fields[1].place, volume.fields[1].number), (How::Inline, 1, 2));
+        assert_eq!((volume.fields[1].cardinality, volume.fields[1].place, volume.fields[1].number), (Cardinality::Inline, 1, 2));
     }
 }

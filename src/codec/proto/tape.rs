@@ -4,7 +4,7 @@ use super::{
     MESSAGE_DEPTH_MAX,
     error::{ProtoError, Result},
 };
-use crate::skim;
+use crate::skip;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Tape<'_> {
 
     fn string(&mut self) -> Result<()> {
         let start = self.at + 1;
-        if let Some(end) = skim::plain(self.text, start) {
+        if let Some(end) = skip::plain(self.text, start) {
             self.push(Kind::Plain, start, end);
             self.at = end + 1;
             return Ok(());

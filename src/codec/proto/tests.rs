@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     MESSAGE_DEPTH_MAX, Message, ProtoError, envelope_into, field_into, list_meta_into, message, open,
-    schema::{Form, How, MessageType, One, SCHEMA},
+    schema::{Cardinality, JsonShape, MessageType, SCHEMA, ValueType},
     wire::{FIXED64, VARINT, varint_into},
 };
 use crate::ListMeta;
@@ -54,29 +54,29 @@ impl Maker {
 
     pub(super) fn message(&mut self, of: &MessageType, depth: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        match of.form {
-            Form::Time | Form::MicroTime => {
+        match of.json_shape {
+            JsonShape::Time | JsonShape::MicroTime => {
                 out.push(1 << 3 | VARINT);
                 varint_into(self.random.random_range(timestamp::ZERO..253_402_300_800) as u64, &mut out);
                 out.push(2 << 3 | VARINT);
                 varint_into(self.random.random_range(0..1_000_000_000), &mut out);
             }
-            Form::Quantity => field_into(1, QUANTITIES.choose(&mut self.random).expect("some").as_bytes(), &mut out),
-            Form::Raw => field_into(1, RAWS.choose(&mut self.random).expect("some").as_bytes(), &mut out),
-            Form::IntOrString if self.random.random() => out.extend_from_slice(b"\x08\x00\x10\x50"),
-            Form::IntOrString => out.extend_from_slice(b"\x08\x01\x1a\x04http"),
+            JsonShape::Quantity => field_into(1, QUANTITIES.choose(&mut self.random).expect("some").as_bytes(), &mut out),
+            JsonShape::Raw => field_into(1, RAWS.choose(&mut self.random).expect("some").as_bytes(), &mut out),
+            JsonShape::IntOrString if self.random.random() => out.extend_from_slice(b"\x08\x00\x10\x50"),
+            JsonShape::IntOrString => out.extend_from_slice(b"\x08\x01\x1a\x04http"),
             // One of the two, as Go has it.
-            Form::OrBool => out.extend_from_slice(&[1 << 3, u8::from(self.random.random::<bool>())]),
-            Form::OrList => self.field(of, 1, depth, &mut out),
-            Form::Items | Form::Object => {
+            JsonShape::OrBool => out.extend_from_slice(&[1 << 3, u8::from(self.random.random::<bool>())]),
+            JsonShape::OrList => self.field(of, 1, depth, &mut out),
+            JsonShape::Items | JsonShape::Object => {
                 let mut fields: Vec<usize> = (0..of.fields.len()).chain(0..of.fields.len()).collect();
                 rand::seq::SliceRandom::shuffle(fields.as_mut_slice(), &mut self.random);
                 let mut seen = vec![false; of.fields.len()];
                 for i in fields {
-                    let many = matches!(of.fields[i].how, How::Repeated | How::Map);
-                    let must = match of.fields[i].how {
-                        How::Inline => true,
-                        How::Plain => self.is_go,
+                    let many = matches!(of.fields[i].cardinality, Cardinality::Repeated | Cardinality::Map);
+                    let must = match of.fields[i].cardinality {
+                        Cardinality::Inline => true,
+                        Cardinality::Plain => self.is_go,
                         _ => self.is_go && !of.fields[i].omit_empty,
                     };
                     if (must || self.there(depth)) && (many || !seen[i]) {
@@ -94,41 +94,41 @@ impl Maker {
 
     fn field(&mut self, of: &MessageType, i: usize, depth: usize, out: &mut Vec<u8>) {
         let field = &of.fields[i];
-        if field.how == How::Map {
+        if field.cardinality == Cardinality::Map {
             let mut entry = Vec::new();
             field_into(1, self.text().as_bytes(), &mut entry);
-            field_into(2, &self.value(field.one, depth), &mut entry);
+            field_into(2, &self.value(field.value_type, depth), &mut entry);
             return field_into(field.number, &entry, out);
         }
         let bits = self.random.random::<u64>() >> self.random.random_range(0..64);
-        let bits = match field.one {
-            One::Bool if self.is_go => bits & 1,
-            One::Int32 if self.is_go => i64::from(bits as i32) as u64,
+        let bits = match field.value_type {
+            ValueType::Bool if self.is_go => bits & 1,
+            ValueType::Int32 if self.is_go => i64::from(bits as i32) as u64,
             _ => bits,
         };
-        match field.one {
-            One::Bool | One::Int32 | One::Int64 if field.how == How::Repeated && self.random.random() => {
+        match field.value_type {
+            ValueType::Bool | ValueType::Int32 | ValueType::Int64 if field.cardinality == Cardinality::Repeated && self.random.random() => {
                 let mut packed = Vec::new();
                 varint_into(bits, &mut packed);
                 varint_into(1, &mut packed);
                 field_into(field.number, &packed, out);
             }
-            One::Bool | One::Int32 | One::Int64 => {
+            ValueType::Bool | ValueType::Int32 | ValueType::Int64 => {
                 varint_into(u64::from(field.number) << 3 | u64::from(VARINT), out);
                 varint_into(bits, out);
             }
-            One::Double => {
+            ValueType::Double => {
                 varint_into(u64::from(field.number) << 3 | u64::from(FIXED64), out);
                 out.extend_from_slice(&(bits as f64 / 7.0).to_le_bytes());
             }
-            one => field_into(field.number, &self.value(one, depth), out),
+            value_type => field_into(field.number, &self.value(value_type, depth), out),
         }
     }
 
-    fn value(&mut self, one: One, depth: usize) -> Vec<u8> {
-        match one {
-            One::Message(inner) => self.message(SCHEMA.message(inner), depth + 1),
-            One::Bytes => (0..self.random.random_range(0..5)).map(|_| self.random.random()).collect(),
+    fn value(&mut self, value_type: ValueType, depth: usize) -> Vec<u8> {
+        match value_type {
+            ValueType::Message(inner) => self.message(SCHEMA.message(inner), depth + 1),
+            ValueType::Bytes => (0..self.random.random_range(0..5)).map(|_| self.random.random()).collect(),
             _ => self.text().as_bytes().to_vec(),
         }
     }
@@ -247,12 +247,12 @@ fn what_becomes_too_long_is_given_up_on_the_way() {
         field_into(2, &[0x12, 0].repeat(containers), &mut raw);
         raw
     };
-    let whole = json(pod, &with(3)).expect("a pod").len();
+    let lossless = json(pod, &with(3)).expect("a pod").len();
     let mut out = b"before".to_vec();
-    assert_eq!(pod.to_json(&with(3), whole - 1, &mut out), Err(ProtoError::TooLarge));
+    assert_eq!(pod.to_json(&with(3), lossless - 1, &mut out), Err(ProtoError::TooLarge));
     assert_eq!(out, b"before");
-    assert_eq!(pod.to_json(&with(3), whole, &mut out), Ok(()));
-    assert_eq!(out.len(), 6 + whole);
+    assert_eq!(pod.to_json(&with(3), lossless, &mut out), Ok(()));
+    assert_eq!(out.len(), 6 + lossless);
     let mut out = Vec::new();
     assert_eq!(pod.to_json(&with(1 << 20), 10_000, &mut out), Err(ProtoError::TooLarge));
     assert!(out.capacity() < 100_000, "{} bytes were made", out.capacity());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Include, Table};
-use crate::{Form, ListMeta, MetaVersion, ingest, versions::Version};
+use crate::{Encoder, ListMeta, MetaVersion, ingest, versions::Version};
 use model::{Kind, Object, PrinterColumn, Revision, Shape, Storage};
 
 /// What a case says of its resource.
@@ -50,13 +50,13 @@ impl Resource {
         }
     }
 
-    fn form(&self) -> Form {
+    fn encoder(&self) -> Encoder {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         match (&self.custom, self.conversion.as_deref()) {
-            (Some(_), _) => Form::custom(&self.api_version(), &self.kind, &self.list_kind),
+            (Some(_), _) => Encoder::custom(&self.api_version(), &self.kind, &self.list_kind),
             _ => {
                 let (zero, annotations) = (text(&self.bookmark_zero), text(&self.bookmark_annotations));
-                Form::built_in_annotated(&self.api_version(), &self.kind, &self.list_kind, &zero, &annotations)
+                Encoder::built_in_annotated(&self.api_version(), &self.kind, &self.list_kind, &zero, &annotations)
             }
         }
     }
@@ -123,8 +123,8 @@ impl Case {
         self.objects.iter().find(|object| object.key() == key.as_bytes()).expect("it is stored")
     }
 
-    fn form(&self, include: Include, version: MetaVersion) -> Form {
-        Form::table(version, Arc::clone(&self.table), include, &self.resource.form(), now)
+    fn encoder(&self, include: Include, version: MetaVersion) -> Encoder {
+        Encoder::table(version, Arc::clone(&self.table), include, &self.resource.encoder(), now)
     }
 
     /// Compares, with what the case writes short written long.
@@ -152,21 +152,21 @@ impl Case {
             remaining: meta["remainingItemCount"].as_u64(),
             shard: None,
         };
-        let form = self.form(Include::None, MetaVersion::V1);
+        let encoder = self.encoder(Include::None, MetaVersion::V1);
         let mut page = objects.to_vec();
-        form.arrange(&mut page);
+        encoder.sort(&mut page);
         let mut out = Vec::new();
         if page.is_empty() {
-            form.empty_list_into(&meta, &mut out);
+            encoder.empty_list_into(&meta, &mut out);
         } else {
-            form.list_open_into(&meta, &mut out);
+            encoder.list_prologue_into(&meta, &mut out);
             for (i, object) in page.iter().enumerate() {
                 if i > 0 {
                     out.push(b',');
                 }
-                form.item_into(object, &mut out);
+                encoder.item_into(object, &mut out);
             }
-            form.list_close_into(&meta, &mut out);
+            encoder.list_epilogue_into(&meta, &mut out);
         }
         self.check(what, MetaVersion::V1, &out, recorded);
     }
@@ -179,19 +179,19 @@ fn revision(recorded: &str) -> Revision {
 }
 
 fn watch(case: &Case, what: &str, include: Include, version: MetaVersion) {
-    let form = case.form(include, version);
+    let encoder = case.encoder(include, version);
     for recorded in case.all(what) {
         let ours = if recorded.starts_with(r#"{"type":"BOOKMARK""#) {
-            form.bookmark(revision(recorded), what != "plain")
+            encoder.bookmark(revision(recorded), what != "plain")
         } else if recorded.starts_with(r#"{"type":"DELETED""#) {
-            form.event(Kind::Deleted, case.first(), revision(recorded))
+            encoder.event(Kind::Deleted, case.first(), revision(recorded))
         } else if what == "second" {
-            form.event(Kind::Added, &case.objects[1], case.objects[1].revision)
+            encoder.event(Kind::Added, &case.objects[1], case.objects[1].revision)
         } else {
-            form.event(Kind::Added, case.first(), case.first().revision)
+            encoder.event(Kind::Added, case.first(), case.first().revision)
         };
         let ours = ours.expect("JSON");
-        let ours = if recorded.contains("\"columnDefinitions\":@columns") { form.first_event(&ours) } else { ours };
+        let ours = if recorded.contains("\"columnDefinitions\":@columns") { encoder.first_event(&ours) } else { ours };
         case.check(what, version, &ours, recorded);
     }
 }
@@ -207,7 +207,7 @@ fn written(case: &Case, what: &str, include: Include) {
         (Some(version), Value::Object(sent)) => version.stored(sent, usize::MAX).expect("no limit"),
         _ => whole,
     };
-    let ours = case.form(include, MetaVersion::V1).written(case.resource.custom.is_some(), &whole);
+    let ours = case.encoder(include, MetaVersion::V1).render(case.resource.custom.is_some(), &whole);
     let ours = String::from_utf8(ours).expect("UTF-8");
     let (before, object) = ours.split_once("\"object\":").expect("a row");
     let (told, shown) = recorded.split_once("\"object\":").expect("a row");
@@ -235,7 +235,7 @@ fn tables_are_those_of_kube_apiserver() {
                 let asked = format!("{word} {}", version.api_version().trim_start_matches("meta.k8s.io/"));
                 for recorded in case.all(&format!("get {asked}")) {
                     let mut out = Vec::new();
-                    case.form(include, version).object_into(case.first(), &mut out);
+                    case.encoder(include, version).object_into(case.first(), &mut out);
                     case.check(&asked, version, &out, recorded);
                 }
                 watch(&case, &format!("watch {asked}"), include, version);

@@ -102,7 +102,7 @@ impl Table {
         Self { columns: columns::custom(&named).into(), want: cells.want(), cells: Cells::Custom(cells), storage }
     }
 
-    /// That of a Scale, which is no stored object: for [`crate::Form::written`] alone. Those of built-ins have a printer, those of custom resources
+    /// That of a Scale, which is no stored object: for [`crate::Encoder::written`] alone. Those of built-ins have a printer, those of custom resources
     /// columns that apiextensions makes up (`getScaleColumnsForVersion`).
     #[must_use]
     pub fn of_scale(custom: bool) -> Self {
@@ -128,7 +128,7 @@ impl Table {
 
     /// Sorts one page of a list as its rows are sorted: flow schemas by precedence, everything else as it is (kubernetes' `printFlowSchemaList`).
     /// Their JSON is read for it, and they are few.
-    pub(super) fn arrange(&self, page: &mut [Arc<Object>]) {
+    pub(super) fn sort(&self, page: &mut [Arc<Object>]) {
         if self.storage.resource == "flowschemas" && self.storage.group == "flowcontrol.apiserver.k8s.io" {
             page.sort_by_cached_key(|object| {
                 let node = Node::of_object(object, &self.want).unwrap_or_default();
@@ -144,28 +144,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Form, MetaVersion};
+    use crate::{Encoder, MetaVersion};
     use model::Revision;
 
-    fn form(include: Include) -> Form {
+    fn encoder(include: Include) -> Encoder {
         let shape = Shape::BuiltIn { kind: "ConfigMap".to_owned(), api_version: "v1".to_owned() };
         let (group, resource) = (String::new(), "configmaps".to_owned());
         let storage = Storage { id: "configmaps".into(), group, resource, namespaced: true, shape, fields: Vec::new() };
-        let base = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
-        Form::table(MetaVersion::V1, Arc::new(Table::of(&storage, &[])), include, &base, || Duration::from_secs(1 << 30))
+        let base = Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "");
+        Encoder::table(MetaVersion::V1, Arc::new(Table::of(&storage, &[])), include, &base, || Duration::from_secs(1 << 30))
     }
 
     #[test]
     fn only_the_first_event_of_a_frame_tells_the_columns() {
-        let form = form(Include::None);
-        let one = form.bookmark(Revision(7), true).expect("JSON");
-        let first = form.first_event(&one);
+        let encoder = encoder(Include::None);
+        let one = encoder.bookmark(Revision(7), true).expect("JSON");
+        let first = encoder.first_event(&one);
         assert!(first.len() > one.len() + 900 && first.ends_with(&one[one.len() - 90..]));
         let frame = Bytes::from([&one[..], &one[..]].concat());
-        assert_eq!(form.first_event(&frame), [&first[..], &one[..]].concat());
-        let failed = Bytes::from([&form.error(b"{}").expect("JSON")[..], &one[..]].concat());
-        assert_eq!(form.first_event(&failed), failed, "a Status has no columns");
-        let plain = Form::built_in("v1", "ConfigMap", "ConfigMapList", "");
+        assert_eq!(encoder.first_event(&frame), [&first[..], &one[..]].concat());
+        let failed = Bytes::from([&encoder.error(b"{}").expect("JSON")[..], &one[..]].concat());
+        assert_eq!(encoder.first_event(&failed), failed, "a Status has no columns");
+        let plain = Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "");
         assert_eq!(plain.first_event(&one), one);
     }
 
@@ -183,9 +183,9 @@ mod tests {
         let check = |custom: bool, columns: &str, row: &str| {
             let table = Arc::new(Table::of_scale(custom));
             assert!(table.columns.contains(columns), "{}", table.columns);
-            let base = Form::built_in("autoscaling/v1", "Scale", "ScaleList", "");
-            let form = Form::table(MetaVersion::V1, table, Include::Object, &base, || Duration::ZERO);
-            let text = String::from_utf8(form.written(false, &scale)).expect("UTF-8");
+            let base = Encoder::built_in("autoscaling/v1", "Scale", "ScaleList", "");
+            let encoder = Encoder::table(MetaVersion::V1, table, Include::Object, &base, || Duration::ZERO);
+            let text = String::from_utf8(encoder.render(false, &scale)).expect("UTF-8");
             assert!(text.contains(row), "{text}");
         };
         let age = r#"{"name":"Age","type":"date","format":"","description":"CreationTimestamp is"#;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{encode, skim};
+use crate::{encode, skip};
 use model::Object;
 
 /// One value. What a printer asks for and does not find is the zero value of its Go type, as after decoding in kube-apiserver.
@@ -250,7 +250,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// The next byte that is no white space.
     fn next(&mut self) -> Option<u8> {
-        self.at = skim::blank(self.text, self.at);
+        self.at = skip::blank(self.text, self.at);
         self.text.get(self.at).copied()
     }
 
@@ -326,7 +326,7 @@ impl<'a> Reader<'a> {
         if self.next()? != b'"' {
             return None;
         }
-        let (inside, escaped) = skim::string(self.text, self.at)?;
+        let (inside, escaped) = skip::string(self.text, self.at)?;
         let start = self.at;
         self.at += inside.len() + 2;
         if escaped {
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
     /// The text of the value that begins here.
     fn skip(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
-        self.at = skim::end(self.text, start)?;
+        self.at = skip::end(self.text, start)?;
         Some(&self.text[start..self.at])
     }
 }
@@ -372,7 +372,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::{Form, MetaVersion, ingest};
+    use crate::{Encoder, MetaVersion, ingest};
     use model::{Revision, Storage};
 
     fn json() -> impl Strategy<Value = Value> {
@@ -431,7 +431,7 @@ mod tests {
                 prop_assert_eq!(Node::of_object(&object, &want), Node::read(&text, &want));
             }
             let mut shown = Vec::new();
-            Form::metadata_only(MetaVersion::V1, &Storage::test_config_maps()).object_into(&object, &mut shown);
+            Encoder::metadata_only(MetaVersion::V1, &Storage::test_config_maps()).object_into(&object, &mut shown);
             let metadata = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("JSON")["metadata"].take();
             prop_assert_eq!(metadata(&shown), metadata(&text));
         }

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{Cells, Clock, Include, Table, age::Moment, cell::Row, node::Node};
 use crate::{
-    content::{Content, Heads, ListMeta, Metadata, Parts, revision_into},
     partial::MetaVersion,
-    stored::{only_metadata, shown},
+    representation::{Heads, ListMeta, Metadata, Render, Representation, revision_into},
+    stored::{only_metadata, render},
 };
 use model::{Object, Revision};
 
@@ -23,14 +23,14 @@ pub(crate) struct Rows {
     table: Arc<Table>,
     include: Include,
     /// The whole object, for the rows that include it and for the paths of a custom resource's columns.
-    base: Arc<Content>,
+    base: Arc<Representation>,
     version: MetaVersion,
     metadata: Metadata,
     now: Clock,
 }
 
 impl Rows {
-    pub(crate) fn new(version: MetaVersion, table: Arc<Table>, include: Include, base: Arc<Content>, now: Clock) -> Self {
+    pub(crate) fn new(version: MetaVersion, table: Arc<Table>, include: Include, base: Arc<Representation>, now: Clock) -> Self {
         let (heads, metadata) = (Heads::new(version.api_version(), "Table", "Table"), Metadata::new(version, &table.storage));
         Self { heads, table, include, base, version, metadata, now }
     }
@@ -66,9 +66,9 @@ impl Rows {
             Cells::Custom(_) => {
                 let mut json = Vec::with_capacity(object.tail().len() + 64);
                 self.base.event_into(object, revision, &mut json);
-                self.open_into(Node::read(&json, &self.table.want), out);
+                self.cells_into(Node::read(&json, &self.table.want), out);
             }
-            Cells::BuiltIn { .. } => self.open_into(Node::of_object(object, &self.table.want), out),
+            Cells::BuiltIn { .. } => self.cells_into(Node::of_object(object, &self.table.want), out),
         }
         match self.include {
             Include::Metadata => self.metadata.event_into(object, revision, out),
@@ -80,10 +80,10 @@ impl Rows {
 
     /// Appends the row of an object that was just written, of its tree in the version that is stored.
     fn written_into(&self, custom: bool, stored: &Value, out: &mut Vec<u8>) {
-        self.open_into(Node::read(&shown(custom, stored), &self.table.want), out);
+        self.cells_into(Node::read(&render(custom, stored), &self.table.want), out);
         match self.include {
-            Include::Metadata => out.extend_from_slice(&shown(false, &only_metadata(self.version, stored))),
-            Include::Object => out.extend_from_slice(&self.base.written(custom, stored)),
+            Include::Metadata => out.extend_from_slice(&render(false, &only_metadata(self.version, stored))),
+            Include::Object => out.extend_from_slice(&self.base.render(custom, stored)),
             Include::None => out.extend_from_slice(b"null"),
         }
         out.push(b'}');
@@ -93,7 +93,7 @@ impl Rows {
     fn bookmark_row_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>) {
         let mut json = Vec::new();
         self.base.bookmark_into(revision, annotated, &mut json);
-        self.open_into(Node::read(&json, &self.table.want), out);
+        self.cells_into(Node::read(&json, &self.table.want), out);
         match self.include {
             Include::Object => out.extend_from_slice(&json),
             Include::None if !annotated => out.extend_from_slice(b"null"),
@@ -103,7 +103,7 @@ impl Rows {
     }
 
     /// Appends the cells and conditions of an object, up to its own place. Cells of one that [`Node::read`] does not take are empty.
-    fn open_into(&self, object: Option<Node<'_>>, out: &mut Vec<u8>) {
+    fn cells_into(&self, object: Option<Node<'_>>, out: &mut Vec<u8>) {
         let object = object.unwrap_or_default();
         out.extend_from_slice(b"{\"cells\":");
         let mut row = Row::open(Moment::since_epoch((self.now)()), out);
@@ -120,7 +120,7 @@ impl Rows {
     }
 }
 
-impl Parts for Rows {
+impl Render for Rows {
     fn head(&self) -> &[u8] {
         &self.heads.object
     }
@@ -141,7 +141,7 @@ impl Parts for Rows {
         self.table_into(Some(revision), self.columns_of_events(), out, |out| self.bookmark_row_into(revision, annotated, out));
     }
 
-    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+    fn list_prologue_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         self.heads.list_into(meta, None, out);
         columns_into(self.columns(), out);
         out.extend_from_slice(b"\"rows\":[");
@@ -152,7 +152,7 @@ impl Parts for Rows {
         matches!(self.table.cells, Cells::BuiltIn { own: false, .. })
     }
 
-    fn written(&self, custom: bool, stored: &Value) -> Vec<u8> {
+    fn render(&self, custom: bool, stored: &Value) -> Vec<u8> {
         // What a dry run has created has no revision.
         let revision = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|digits| digits.parse().ok());
         let mut out = Vec::new();
@@ -161,8 +161,8 @@ impl Parts for Rows {
     }
 
     /// That of the page, but for flow schemas.
-    fn arrange(&self, page: &mut [Arc<Object>]) {
-        self.table.arrange(page);
+    fn sort(&self, page: &mut [Arc<Object>]) {
+        self.table.sort(page);
     }
 
     /// A Table tells its columns in the first event of a stream only (spec api-surface §4.3). Of several events in one frame that is the first one.
@@ -178,7 +178,7 @@ impl Parts for Rows {
     }
 
     /// Rows tell ages.
-    fn is_steady(&self) -> bool {
+    fn is_deterministic(&self) -> bool {
         false
     }
 }

@@ -33,7 +33,7 @@ use super::super::answer::{Answer, Extras, Request, Service};
 use super::super::request_body::RequestBody;
 use super::super::whole::{NoBody, Whole};
 use super::*;
-use auth::authn::{Ask, Authenticator, Config, Context, Empty, Identity, Presented, Standing};
+use auth::authn::{Authenticator, AuthnOutcome, CertificateTrust, Config, Context, Empty, Identity, PresentedChain};
 
 /// The longest body that a service under test reads.
 const BODY_BYTES_MAX: usize = 3 << 20;
@@ -41,7 +41,7 @@ const BODY_BYTES_MAX: usize = 3 << 20;
 /// A connection, and what its client has proved.
 struct Client {
     conn: Arc<Conn>,
-    certificate: Presented,
+    certificate: PresentedChain,
 }
 
 /// Has a function answer all requests.
@@ -66,8 +66,8 @@ where
 
     fn connected(&self, conn: &Arc<Conn>, certificates: Option<&[CertificateDer<'static>]>) -> Requests<F> {
         let now = SystemTime::now();
-        let certificate = certificates.map_or_else(Presented::none, |chain| self.authenticator.presented(Some(chain), now));
-        if let Standing::Trusted { user, .. } = &self.authenticator.judged(&certificate, now).standing {
+        let certificate = certificates.map_or_else(PresentedChain::none, |chain| self.authenticator.presented(Some(chain), now));
+        if let CertificateTrust::Trusted { user, .. } = &self.authenticator.evaluated(&certificate, now).trust {
             conn.certified(&user.name);
         }
         Requests(self.service.clone(), Arc::new(Client { conn: conn.clone(), certificate }))
@@ -223,11 +223,11 @@ fn start(listener: Listener, authenticator: Arc<Authenticator>, limits: Limits, 
             ListenerKind::Plain => Identity::Local,
             ListenerKind::Secure => {
                 let now = SystemTime::now();
-                let certificate = judge.judged(&client.certificate, now);
+                let certificate = judge.evaluated(&client.certificate, now);
                 let context = Context { path: "/", certificate: &certificate, is_socket: false, directory: &Empty, now };
                 match judge.identify(&mut request.headers().clone(), &context) {
-                    Ask::Identity(identity) => identity,
-                    Ask::Elsewhere(_) => Identity::None,
+                    AuthnOutcome::Identity(identity) => identity,
+                    AuthnOutcome::NeedsRemote(_) => Identity::None,
                 }
             }
         };

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{
     failure::ReadError,
-    pace::Pace,
     plan::EtcdRead,
     serve::{List, Page, Reader},
     target::Target,
     token::{Token, TokenRevision},
+    yielder::Yielder,
 };
 use codec::ingest::ingest;
 use etcd::{EtcdError, KeyValue, PAGE_KEYS_MAX, Pages, RangeRequest};
@@ -24,7 +24,7 @@ impl Reader {
     /// Reads a page from etcd, in rounds of as many keys as are wanted and not too large ([`Pages`]); while selectors drop items each round is up to twice the last.
     /// All rounds are at the first answer's revision.
     pub(super) async fn list_etcd(&self, target: &Target, start: Option<&str>, read: EtcdRead) -> Result<List, ReadError> {
-        let _turn = self.etcd_lists.take().await;
+        let _permit = self.etcd_list_permits.take().await;
         let metrics = &target.resource.metrics;
         metrics.storage_list.inc();
         let range = KeyRange::prefix(&target.prefix);
@@ -44,7 +44,7 @@ impl Reader {
         loop {
             let request = RangeRequest { key: from.clone(), end: end.clone(), revision: at, limit: size, ..RangeRequest::default() };
             let asking = if single.is_some() { metrics.etcd_get() } else { metrics.etcd_list() };
-            let answer = match self.patient(self.etcd(target).page(&request, &mut pages)).await {
+            let answer = match self.within_etcd_timeout(self.etcd(target).page(&request, &mut pages)).await {
                 Ok(answer) => answer,
                 Err(ReadError::Etcd(error)) => {
                     drop(asking);
@@ -91,7 +91,7 @@ impl Reader {
         let storage = &target.resource.served.storage;
         let prefix = storage.key_prefix_len(&self.prefix);
         let evaluated = &target.resource.metrics.storage_list_evaluated;
-        let mut pace = Pace::default();
+        let mut yielder = Yielder::default();
         for kv in kvs {
             if limit.is_some_and(|l| page.objects.len() as u64 >= l) {
                 return true;
@@ -105,8 +105,8 @@ impl Reader {
                 Ok(_) => {}
                 Err(one) => broken.push(one),
             }
-            if pace.is_due(1 + bytes / BYTES_OF_WORK) {
-                pace.rest().await;
+            if yielder.is_due(1 + bytes / BYTES_OF_WORK) {
+                yielder.yield_now().await;
             }
         }
         limit.is_some_and(|l| page.objects.len() as u64 >= l)
@@ -121,7 +121,7 @@ impl Reader {
                     ReadError::ContinueExpired(token.reopened())
                 }
             },
-            EtcdError::Future => match self.newest(target).await {
+            EtcdError::Future => match self.latest_revision(target).await {
                 Ok(current) => ReadError::TooLarge { asked: at.unwrap_or(current), current, retry_after: None },
                 Err(error) => error,
             },

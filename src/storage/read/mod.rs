@@ -2,11 +2,11 @@
 
 mod etcd_list;
 pub mod failure;
-mod newest;
+mod latest_revision;
+mod needs_etcd;
 pub mod options;
-mod pace;
 pub mod plan;
-mod reach;
 pub mod serve;
 pub mod target;
 pub mod token;
+mod yielder;

@@ -108,7 +108,7 @@ pub struct Scope {
 
 /// A LIST request as far as the table is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListAsk {
+pub struct ListRequest {
     wants: Wants,
     start: Option<String>,
     limit: Option<u64>,
@@ -128,7 +128,7 @@ enum Wants {
     Exact(Revision),
 }
 
-impl ListAsk {
+impl ListRequest {
     /// Reads the left half of table §2.2: what resourceVersion, match, limit and continue ask for.
     ///
     /// # Errors
@@ -172,20 +172,20 @@ impl ListAsk {
 ///
 /// # Errors
 /// `TooManyRequests` when only the cache could answer and it is not ready.
-pub fn list(ask: &ListAsk, state: &State) -> Result<ListPlan, Refusal> {
+pub fn list(request: &ListRequest, state: &State) -> Result<ListPlan, Refusal> {
     // Limits: a look-up of one key is never cut; the cache ignores the limit of `resourceVersion=0` (rows 4, 5, 14), etcd honours it.
-    let limit = ask.limit.filter(|_| !ask.scope.single_key);
-    let cached = limit.filter(|_| !ask.zero);
+    let limit = request.limit.filter(|_| !request.scope.single_key);
+    let cached = limit.filter(|_| !request.zero);
     let newest = EtcdRead { at: None, at_least: None, limit };
     let at_least = |n| EtcdRead { at_least: Some(n), ..newest };
     let at = |n| EtcdRead { at: Some(n), ..newest };
-    let unready_to_etcd = ask.limit.is_some() && !ask.scope.selects && !ask.scope.single_key;
+    let unready_to_etcd = request.limit.is_some() && !request.scope.selects && !request.scope.single_key;
 
-    let source = match (ask.wants, state.ready) {
+    let source = match (request.wants, state.ready) {
         // `00`: the real server hands revision 0 to etcd, where it means the newest.
         (Wants::Exact(Revision::ZERO), _) => Source::Etcd(newest),
         // §2.11: the cache has no look-up in the past, and the legacy rule does not apply to one key.
-        (Wants::Exact(n), _) if ask.scope.single_key => Source::Etcd(at(n)),
+        (Wants::Exact(n), _) if request.scope.single_key => Source::Etcd(at(n)),
         (Wants::AtLeastFromEtcd(n), _) => Source::Etcd(at_least(n)),
         // etcd without progress requests: rows 1, 2, 13 always; rows 8, 10, 12 in the future.
         (Wants::Newest, _) if !state.etcd_progress => Source::Etcd(newest),
@@ -207,7 +207,7 @@ pub fn list(ask: &ListAsk, state: &State) -> Result<ListPlan, Refusal> {
         // 8, 10, 12
         (Wants::Exact(n), true) => Source::Snapshot { at: n, limit: cached, gone: at(n) },
     };
-    Ok(ListPlan { source, start: ask.start.clone() })
+    Ok(ListPlan { source, start: request.start.clone() })
 }
 
 /// How a GET is answered.

@@ -7,17 +7,17 @@ use tokio::time::timeout;
 use super::{
     etcd_list::ETCD_LISTS_AT_ONCE,
     failure::ReadError,
-    newest::Newest,
+    latest_revision::LatestRevision,
     options::ListOptions,
-    pace::Pace,
-    plan::{self, GetPlan, ListAsk, ListPlan, Source, Start as PlannedStart, State, Wait, WatchPlan},
+    plan::{self, GetPlan, ListPlan, ListRequest, Source, Start as PlannedStart, State, Wait, WatchPlan},
     target::Target,
     token,
+    yielder::Yielder,
 };
 use cache::cacher::NoGroup;
 use cache::dispatch::{Filters, Start, Subscription, filters::FILTERS_BYTES_MAX};
 use cache::state::{Place, snapshot::Known, store::Store};
-use codec::{Blocks, ListMeta, Run, RunName, ingest::ingest};
+use codec::{CachedList, ChunkCache, ListKey, ListMeta, ingest::ingest};
 use etcd::{Etcd, EtcdError, RangeRequest};
 use fair::Turns;
 use model::{ByResource, Epoch, Object, Revision};
@@ -31,15 +31,15 @@ pub const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// Reads for every resource.
 #[derive(Clone)]
 pub struct Reader {
-    etcds: ByResource<(Etcd, Arc<Newest>)>,
+    etcds: ByResource<(Etcd, Arc<LatestRevision>)>,
     /// `/registry/`.
     pub(super) prefix: Arc<str>,
-    /// How long etcd may take where another server can answer instead; without one it has the request's time.
-    patience: Option<Duration>,
+    /// How long etcd may take where an upstream can answer instead; without one it has the request's time.
+    etcd_timeout: Option<Duration>,
     /// What watches hold.
     filters: Arc<Filters>,
-    /// Lists that etcd answers.
-    pub(super) etcd_lists: Arc<Turns>,
+    /// Permits of the lists that etcd answers.
+    pub(super) etcd_list_permits: Arc<Turns>,
     pub(super) serves_unknown_fields: bool,
 }
 
@@ -51,10 +51,10 @@ pub struct List {
     pub objects: Vec<Arc<Object>>,
     /// Of the cache that the objects are from; none of others.
     pub epoch: Option<Epoch>,
-    /// What its run is known by, when it was asked for, and the list is a whole one from the cache.
-    pub run_name: Option<RunName>,
-    /// Its run, if one was kept; then no object was looked at.
-    pub run: Option<Run>,
+    /// The key of its manifest, when it was asked for, and the list is a whole one from the cache.
+    pub list_key: Option<ListKey>,
+    /// Its chunks, if all of them were cached; then no object was looked at.
+    pub cached: Option<CachedList>,
 }
 
 /// How a watch begins.
@@ -80,10 +80,10 @@ impl Reader {
     #[must_use]
     pub fn new(etcds: &ByResource<Etcd>, prefix: &str) -> Self {
         let prefix: Arc<str> = prefix.into();
-        let etcd_lists = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
-        let etcds = etcds.map(|etcd| (etcd.clone(), Newest::of(etcd.clone(), prefix.clone())));
+        let etcd_list_permits = Arc::new(Turns::new(ETCD_LISTS_AT_ONCE));
+        let etcds = etcds.map(|etcd| (etcd.clone(), LatestRevision::of(etcd.clone(), prefix.clone())));
         let filters = Filters::new(FILTERS_BYTES_MAX);
-        Self { etcds, prefix, filters, etcd_lists, patience: None, serves_unknown_fields: false }
+        Self { etcds, prefix, filters, etcd_list_permits, etcd_timeout: None, serves_unknown_fields: false }
     }
 
     /// Whether values with fields that are not known are served without them.
@@ -100,18 +100,18 @@ impl Reader {
     /// Gives up on an etcd that does not answer in time ([`ReadError::OutOfReach`]), for a server that can hand the request on.
     #[must_use]
     pub fn impatient(self) -> Self {
-        Self { patience: Some(FRESHNESS_WAIT), ..self }
+        Self { etcd_timeout: Some(FRESHNESS_WAIT), ..self }
     }
 
     /// Waits for etcd, no longer than it pays.
-    pub(super) async fn patient<T>(&self, asking: impl Future<Output = Result<T, EtcdError>>) -> Result<T, ReadError> {
-        let Some(patience) = self.patience else { return Ok(asking.await?) };
-        match timeout(patience, asking).await {
+    pub(super) async fn within_etcd_timeout<T>(&self, asking: impl Future<Output = Result<T, EtcdError>>) -> Result<T, ReadError> {
+        let Some(etcd_timeout) = self.etcd_timeout else { return Ok(asking.await?) };
+        match timeout(etcd_timeout, asking).await {
             Ok(Err(error @ (EtcdError::Unavailable(_) | EtcdError::Deadline | EtcdError::Unauthenticated(_)))) => {
                 Err(ReadError::OutOfReach(error.to_string()))
             }
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(ReadError::OutOfReach(format!("no answer within {patience:?}"))),
+            Err(_) => Err(ReadError::OutOfReach(format!("no answer within {etcd_timeout:?}"))),
         }
     }
 
@@ -127,14 +127,14 @@ impl Reader {
         &self.filters
     }
 
-    /// LIST (spec list-watch §2). `kept`: where the run of a whole list may be, if the answer may be made of that.
+    /// LIST (spec list-watch §2). `chunks`: where a whole list may be cached, if the answer may be made of that.
     ///
     /// # Errors
     /// See [`ReadError`]; the caller bounds the time.
-    pub async fn list(&self, target: &Target, options: &ListOptions, kept: Option<&Blocks>) -> Result<List, ReadError> {
-        let ask = ListAsk::read(options, target.scope())?;
+    pub async fn list(&self, target: &Target, options: &ListOptions, chunks: Option<&ChunkCache>) -> Result<List, ReadError> {
+        let request = ListRequest::read(options, target.scope())?;
         let known = target.known();
-        let ListPlan { source, start } = plan::list(&ask, &self.state(target, &known)).map_err(|r| target.refused(r))?;
+        let ListPlan { source, start } = plan::list(&request, &self.state(target, &known)).map_err(|r| target.refused(r))?;
         let start = start.as_deref();
         let metrics = &target.resource.metrics;
         let (known, limit, exact) = match source {
@@ -168,18 +168,18 @@ impl Reader {
         };
         let is_whole = (start, limit, &target.key) == (None, None, &None);
         // Since the last change everything is as it was at that.
-        let run_name = kept.filter(|_| is_whole).map(|_| target.run_name(known.snapshot.epoch, revision.min(known.snapshot.applied)));
-        let run = kept.zip(run_name).and_then(|(kept, name)| kept.run(name));
-        let page = match &run {
-            Some(run) => {
-                metrics.cache_list_returned.inc_by(run.objects() as u64);
+        let list_key = chunks.filter(|_| is_whole).map(|_| target.list_key(known.snapshot.epoch, revision.min(known.snapshot.applied)));
+        let cached = chunks.zip(list_key).and_then(|(chunks, key)| chunks.list(key));
+        let page = match &cached {
+            Some(cached) => {
+                metrics.cache_list_returned.inc_by(cached.objects() as u64);
                 Page::default()
             }
             None => target.page((known.snapshot.epoch, revision), &store, start, limit).await,
         };
         metrics.cache_list.inc();
         metrics.cache_list_returned.inc_by(page.objects.len() as u64);
-        Ok(List { epoch: Some(known.snapshot.epoch), run_name, run, ..target.envelope(page, revision, true) })
+        Ok(List { epoch: Some(known.snapshot.epoch), list_key, cached, ..target.envelope(page, revision, true) })
     }
 
     /// About how many bytes a list holds until it is sent: pointers to objects of the cache, or copies of objects that etcd answers with.
@@ -188,7 +188,7 @@ impl Reader {
         let known = target.known();
         let store = &known.snapshot.store;
         let count = usize::try_from(options.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX).min(store.len());
-        let plan = ListAsk::read(options, target.scope()).and_then(|ask| plan::list(&ask, &self.state(target, &known)));
+        let plan = ListRequest::read(options, target.scope()).and_then(|request| plan::list(&request, &self.state(target, &known)));
         match plan {
             Ok(ListPlan { source: Source::Etcd(_), .. }) => {
                 let (mut looked, mut bytes) = (0, 0);
@@ -247,11 +247,13 @@ impl Reader {
             WatchPlan::Stream { wait, start, annotated } => (wait, start, annotated),
         };
         let newest = match (wait, start) {
-            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limits.0, self.newest(target)).await {
+            (Wait::Consistent, _) | (_, PlannedStart::AfterNewest) => match timeout(limits.0, self.latest_revision(target)).await {
                 Ok(Ok(newest)) => newest,
                 Ok(Err(error @ ReadError::OutOfReach(_))) => return Err(error),
                 Ok(Err(error)) => return Ok(Watching::Failed(ReadError::InStream(error.to_string()))),
-                Err(_) if self.patience.is_some() => return Err(ReadError::OutOfReach("no answer in the time of the watch".to_owned())),
+                Err(_) if self.etcd_timeout.is_some() => {
+                    return Err(ReadError::OutOfReach("no answer in the time of the watch".to_owned()));
+                }
                 Err(_) => return Ok(Watching::Failed(ReadError::InStream("context deadline exceeded".to_owned()))),
             },
             _ => Revision::ZERO,
@@ -265,7 +267,7 @@ impl Reader {
         let key = target.group_key(self.filters.hold(&target.filter, user)?);
         // First the group, then the snapshot: whatever the group's log does not have is in the snapshot.
         let handle = &target.resource.handle;
-        let (group, epoch) = match handle.subscribe(key, target.form().clone(), limits.1).await {
+        let (group, epoch) = match handle.subscribe(key, target.encoder().clone(), limits.1).await {
             Ok(subscribed) => subscribed,
             Err(NoGroup::Gone(gone)) => return Err(gone.into()),
             Err(NoGroup::Busy) => return Err(target.refused(plan::Refusal::TooManyRequests)),
@@ -297,30 +299,30 @@ impl Reader {
     ///
     /// # Errors
     /// etcd does not answer.
-    pub(super) async fn newest(&self, target: &Target) -> Result<Revision, ReadError> {
-        self.newest_of(&target.resource.served.storage.id).await
+    pub(super) async fn latest_revision(&self, target: &Target) -> Result<Revision, ReadError> {
+        self.latest_revision_of(&target.resource.served.storage.id).await
     }
 
     /// The same of a stored resource.
     ///
     /// # Errors
     /// etcd does not answer.
-    pub async fn newest_of(&self, id: &str) -> Result<Revision, ReadError> {
-        self.patient(self.etcds.of(id).1.ask()).await
+    pub async fn latest_revision_of(&self, id: &str) -> Result<Revision, ReadError> {
+        self.within_etcd_timeout(self.etcds.of(id).1.get()).await
     }
 
     /// Waits as planned; answers with the snapshot to serve.
     async fn wait(&self, target: &Target, wait: Wait, known: Known) -> Result<Known, ReadError> {
         let asked = match wait {
             Wait::Nothing => return Ok(known),
-            Wait::Consistent => self.newest(target).await?,
+            Wait::Consistent => self.latest_revision(target).await?,
             Wait::AtLeast(revision) => revision,
         };
         let timer = target.resource.metrics.cache_read_wait.start_timer();
         let published = &target.resource.handle.published;
         let waited = published.wait_for(asked, FRESHNESS_WAIT).await;
         timer.observe_duration();
-        waited.map_err(|late| match self.patience {
+        waited.map_err(|late| match self.etcd_timeout {
             Some(_) if published.fed().is_behind() => ReadError::OutOfReach(format!("memory is at {}", late.revision)),
             _ => ReadError::TooLarge { asked, current: late.revision, retry_after: Some(1) },
         })
@@ -329,7 +331,8 @@ impl Reader {
     async fn get_etcd(&self, target: &Target, key: &[u8], at_least: Option<Revision>) -> Result<Arc<Object>, ReadError> {
         let metrics = &target.resource.metrics;
         let asking = metrics.etcd_get();
-        let answer = self.patient(self.etcd(target).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() })).await?;
+        let answer =
+            self.within_etcd_timeout(self.etcd(target).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() })).await?;
         asking.succeeded();
         let current = answer.header.revision;
         if let Some(asked) = at_least.filter(|asked| *asked > current) {
@@ -358,8 +361,8 @@ impl Target {
     }
 
     /// Returns the key of the compressed list of the whole target at this revision.
-    fn run_name(&self, epoch: Epoch, revision: Revision) -> RunName {
-        self.form().run_name(epoch, revision, &self.prefix, &self.filter)
+    fn list_key(&self, epoch: Epoch, revision: Revision) -> ListKey {
+        self.encoder().list_key(epoch, revision, &self.prefix, &self.filter)
     }
 
     fn not_found(&self) -> ReadError {
@@ -390,7 +393,7 @@ impl Target {
         let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
         let mut page = Page::default();
         let fetched = &self.resource.metrics.cache_list_fetched;
-        let (mut pace, mut looked, mut next) = (Pace::default(), 0, Vec::new());
+        let (mut yielder, mut looked, mut next) = (Yielder::default(), 0, Vec::new());
         for object in store.select(&self.filter, &self.prefix, &start) {
             looked += 1;
             if self.filter.matches(object) {
@@ -402,14 +405,14 @@ impl Target {
                     break;
                 }
             }
-            if pace.is_due(object.looks()) {
-                pace.rest().await;
+            if yielder.is_due(object.looks()) {
+                yielder.yield_now().await;
             }
         }
         fetched.inc_by(looked as u64);
         self.resource.handle.published.scanned(&self.filter, self.reader, looked, page.objects.len());
         if page.last.is_some() && !self.scope().selects {
-            let remaining = self.count(at, store, &start, &mut pace).await - limit;
+            let remaining = self.count(at, store, &start, &mut yielder).await - limit;
             self.resource.handle.published.tell_count(self.place(at, &next), remaining);
             page.remaining = Some(remaining as u64);
         }
@@ -417,16 +420,16 @@ impl Target {
     }
 
     /// How many objects the list has from a key on.
-    async fn count(&self, at: (Epoch, Revision), store: &Store, from: &[u8], pace: &mut Pace) -> usize {
-        let told = self.resource.handle.published.counted(self.place(at, from));
-        if let Some(count) = told.or_else(|| store.count_at_once(&self.prefix, from)) {
+    async fn count(&self, at: (Epoch, Revision), store: &Store, from: &[u8], yielder: &mut Yielder) -> usize {
+        let counted = self.resource.handle.published.counted(self.place(at, from));
+        if let Some(count) = counted.or_else(|| store.count_at_once(&self.prefix, from)) {
             return count;
         }
         let mut count = 0;
         for _ in store.scan(&self.prefix, from) {
             count += 1;
-            if pace.is_due(1) {
-                pace.rest().await;
+            if yielder.is_due(1) {
+                yielder.yield_now().await;
             }
         }
         count
@@ -447,8 +450,8 @@ impl Target {
             meta: ListMeta { revision, continue_token, remaining: page.remaining, shard },
             objects: page.objects,
             epoch: None,
-            run_name: None,
-            run: None,
+            list_key: None,
+            cached: None,
         }
     }
 }
@@ -462,16 +465,16 @@ mod tests {
     };
 
     use super::*;
-    use crate::read::{pace::SCAN_TIME, target::Wanted};
+    use crate::read::{target::RequestScope, yielder::SCAN_TIME};
     use model::{test_object_of, test_object_with};
     use registry::test_resource;
 
     const OBJECTS: u64 = 20_000;
 
     fn target(labels: &str) -> Target {
-        let wanted = Wanted { namespace: None, name: None, labels, fields: "", shard: None };
+        let requested = RequestScope { namespace: None, name: None, labels, fields: "", shard: None };
         let resource = Arc::new(test_resource("", "configmaps"));
-        Target::collection(resource, "/registry/", &wanted, || Ok(())).unwrap_or_else(|refused| panic!("{refused:?}"))
+        Target::collection(resource, "/registry/", &requested, || Ok(())).unwrap_or_else(|refused| panic!("{refused:?}"))
     }
 
     /// A page, how often its scan let others run, and how long it kept its thread at a time: mostly, and at most.
@@ -528,8 +531,8 @@ mod tests {
     async fn every_page_says_what_is_left() {
         let (mut store, everything) = (store(), target(""));
         store.put(Arc::new(test_object_of("/registry/configmaps/other/a", 1, &[], &[])));
-        let wanted = Wanted { namespace: Some("ns"), name: None, labels: "", fields: "", shard: None };
-        let namespace = Target::collection(everything.resource.clone(), "/registry/", &wanted, || Ok(()))
+        let requested = RequestScope { namespace: Some("ns"), name: None, labels: "", fields: "", shard: None };
+        let namespace = Target::collection(everything.resource.clone(), "/registry/", &requested, || Ok(()))
             .unwrap_or_else(|refused| panic!("{refused:?}"));
         for (list, objects, counts) in [(&everything, OBJECTS + 1, 0), (&namespace, OBJECTS, 1)] {
             let (mut start, mut shown, mut counted) = (None::<String>, 0, 0);

@@ -1,4 +1,4 @@
-//! What a request is about, resolved: the served resource, its cacher, the keys and the filter.
+//! Resolves what a read is about: the served resource, its cacher, the keys and the filter.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::plan::{Refusal, Scope};
 use cache::dispatch::{GroupKey, SharedFilter};
 use cache::state::learner::Reader;
-use codec::Form;
+use codec::Encoder;
 use model::{
     Filter,
     selector::{Field, FieldMatcher, FieldTerm, LabelMatcher, LabelSelector, parse},
@@ -15,10 +15,10 @@ use model::{
 };
 use registry::{
     Resource,
-    representation::{Named, Representation},
+    representation::{NamedEncoder, Representation},
 };
 
-/// One request's target.
+/// The target of one read.
 pub struct Target {
     pub resource: Arc<Resource>,
     /// Key prefix of what is in scope, with a slash at its end: `/registry/pods/ns/`.
@@ -32,14 +32,14 @@ pub struct Target {
     pub filter: Filter,
     /// Whether a label or field selector was given, also one that became the scope; a shard is none (spec list-watch §11).
     selects: bool,
-    /// How it is shown.
-    named: Named,
-    /// Who reads, for the share of learned indexes that is his.
+    /// The encoder of its representation.
+    named: NamedEncoder,
+    /// Who reads, for his share of the learned indexes.
     pub(super) reader: Reader,
 }
 
 /// Scope of a request as the path and the query name it.
-pub struct Wanted<'a> {
+pub struct RequestScope<'a> {
     /// Namespace in the path.
     pub namespace: Option<&'a str>,
     /// Name in the path.
@@ -67,42 +67,42 @@ impl Target {
     pub fn collection(
         resource: Arc<Resource>,
         etcd_prefix: &str,
-        wanted: &Wanted<'_>,
+        requested: &RequestScope<'_>,
         validate: impl FnOnce() -> Result<(), Refusal>,
     ) -> Result<Self, Refusal> {
-        let labels = parse::labels(wanted.labels).map_err(Refusal::BadRequest)?;
-        let clauses = parse::fields(wanted.fields).map_err(Refusal::BadRequest)?;
+        let labels = parse::labels(requested.labels).map_err(Refusal::BadRequest)?;
+        let clauses = parse::fields(requested.fields).map_err(Refusal::BadRequest)?;
         validate()?;
         let mut fields = Vec::with_capacity(clauses.len());
         for clause in clauses {
             let field = resource.served.field(&clause.label).map_err(Refusal::BadRequest)?;
             fields.push(FieldTerm { field, equal: clause.equal, value: clause.value.into() });
         }
-        if let Some(name) = wanted.name {
+        if let Some(name) = requested.name {
             let names_it = |t: &FieldTerm| t.field == Field::Name && t.equal && &*t.value == name;
             if !fields.is_empty() && !fields.iter().any(names_it) {
                 return Err(Refusal::BadRequest("fieldSelector metadata.name doesn't match requested name".to_owned()));
             }
         }
         let shard =
-            wanted.shard.map(Shard::parse).transpose().map_err(|why| Refusal::Internal(format!("invalid shard selector: {why}")))?;
-        Ok(Self::scoped(resource, etcd_prefix, wanted, Selectors { labels, fields, shard }))
+            requested.shard.map(Shard::parse).transpose().map_err(|why| Refusal::Internal(format!("invalid shard selector: {why}")))?;
+        Ok(Self::scoped(resource, etcd_prefix, requested, Selectors { labels, fields, shard }))
     }
 
     /// Resolves one object.
     #[must_use]
     pub fn object(resource: Arc<Resource>, etcd_prefix: &str, namespace: Option<&str>, name: &str) -> Self {
-        let wanted = Wanted { namespace, name: Some(name), labels: "", fields: "", shard: None };
-        Self::scoped(resource, etcd_prefix, &wanted, Selectors { labels: LabelSelector::default(), fields: Vec::new(), shard: None })
+        let requested = RequestScope { namespace, name: Some(name), labels: "", fields: "", shard: None };
+        Self::scoped(resource, etcd_prefix, &requested, Selectors { labels: LabelSelector::default(), fields: Vec::new(), shard: None })
     }
 
     /// Lifts exact name and namespace terms into the scope (spec list-watch §4.9); what contradicts them stays a term and matches nothing.
-    fn scoped(resource: Arc<Resource>, etcd_prefix: &str, wanted: &Wanted<'_>, selectors: Selectors) -> Self {
+    fn scoped(resource: Arc<Resource>, etcd_prefix: &str, requested: &RequestScope<'_>, selectors: Selectors) -> Self {
         let namespaced = resource.served.namespaced;
         let selects = !selectors.labels.is_empty() || !selectors.fields.is_empty();
         let mut filter = Filter {
-            namespace: wanted.namespace.map(Into::into),
-            name: wanted.name.map(Into::into),
+            namespace: requested.namespace.map(Into::into),
+            name: requested.name.map(Into::into),
             labels: LabelMatcher::new(&selectors.labels),
             fields: FieldMatcher::default(),
             shard: selectors.shard,
@@ -130,19 +130,19 @@ impl Target {
             None => whole.clone(),
         };
         let scope = filter.namespace.as_deref().filter(|_| namespaced);
-        let (base, prefix) = (within(wanted.namespace), within(scope));
+        let (base, prefix) = (within(requested.namespace), within(scope));
         let key = match &filter.name {
             Some(name) if scope.is_some() || !namespaced => Some(Bytes::from(format!("{prefix}{name}"))),
             _ => None,
         };
-        let named = resource.forms.whole().clone();
+        let named = resource.encoders.whole().clone();
         Self { resource, prefix: prefix.into(), base: base.into(), key, filter, selects, named, reader: 0 }
     }
 
-    /// The same, shown so.
+    /// The same in another representation.
     #[must_use]
     pub fn represented_as(self, representation: Representation) -> Self {
-        Self { named: self.resource.forms.get(representation), ..self }
+        Self { named: self.resource.encoders.get(representation), ..self }
     }
 
     /// The same for this reader.
@@ -151,10 +151,10 @@ impl Target {
         Self { reader, ..self }
     }
 
-    /// How what is asked for is written.
+    /// Returns the encoder of the representation that is asked for.
     #[must_use]
-    pub fn form(&self) -> &Arc<Form> {
-        &self.named.form
+    pub fn encoder(&self) -> &Arc<Encoder> {
+        &self.named.encoder
     }
 
     /// What the plan needs to know of the scope.
@@ -166,7 +166,7 @@ impl Target {
     /// Its group of watchers, who hold this filter of it.
     #[must_use]
     pub fn group_key(&self, filter: SharedFilter) -> GroupKey {
-        GroupKey { form: self.named.name.clone(), filter }
+        GroupKey { representation: self.named.name.clone(), filter }
     }
 }
 

@@ -3,17 +3,17 @@
 mod identity;
 mod json;
 mod protobuf;
-mod told;
+mod warnings;
 
 use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
-use self::{json::Twice, protobuf::Wrong};
+use self::{json::DuplicateKeys, protobuf::Wrong};
 use go::yaml::reader::{self, whole};
 
 pub(crate) use identity::{Expected, IdentifyError, converts, identified, identify};
-pub(crate) use told::{strict_error, warnings};
+pub(crate) use warnings::{strict_error, warnings};
 
 /// Maps and lists inside each other that a body may have: what can be read back from the store.
 pub(super) const BODY_DEPTH_MAX: usize = reader::DEPTH_MAX;
@@ -83,16 +83,16 @@ pub(crate) struct BodyError(pub(crate) String);
 /// When it is not of the syntax, no object, or says its kind or version with something else than a string.
 pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Result<Tree, BodyError> {
     let kind = expected.kind;
-    let twice = if expected.custom { Twice::Last } else { Twice::Merged };
+    let duplicate_keys = if expected.custom { DuplicateKeys::Last } else { DuplicateKeys::Merged };
     let json::Read { value, duplicates, overflow } =
-        read(syntax, bytes, twice, (&expected.api_version(), kind)).map_err(|wrong| match wrong {
+        read(syntax, bytes, duplicate_keys, (&expected.api_version(), kind)).map_err(|wrong| match wrong {
             Wrong::Envelope(cause) => unrecognized(kind, &cause, bytes),
             Wrong::Message { api_version, kind: found, cause } => unhandled(kind, (&api_version, &found), &cause),
         })?;
     if let Some(number) = overflow {
         let text = |member: &str, default| value[member].as_str().filter(|text| !text.is_empty()).unwrap_or(default);
-        let told = (text("apiVersion", "v1"), text("kind", kind));
-        return Err(unhandled(kind, told, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
+        let warnings = (text("apiVersion", "v1"), text("kind", kind));
+        return Err(unhandled(kind, warnings, &format!("json: cannot unmarshal number {number} into Go value of type float64")));
     }
     Ok(Tree { value, duplicates })
 }
@@ -102,7 +102,7 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8], expected: &Expected<'_>) -> Re
 /// # Errors
 /// As `parse`.
 pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyError> {
-    read(syntax, bytes, Twice::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(|wrong| BodyError(wrong.cause()))
+    read(syntax, bytes, DuplicateKeys::Merged, ("v1", "DeleteOptions")).map(|read| read.value).map_err(|wrong| BodyError(wrong.cause()))
 }
 
 /// Reads the JSON of a patch, of whatever type. `float` is what Go would make of a number, for the error about one that is too large.
@@ -110,7 +110,7 @@ pub(crate) fn parse_options(syntax: Syntax, bytes: &[u8]) -> Result<Value, BodyE
 /// # Errors
 /// The text of Go's error.
 pub(super) fn parse_patch(bytes: &[u8], float: &str) -> Result<(Value, Vec<Duplicate>), String> {
-    let json::Read { value, duplicates, overflow } = json::parse(bytes, Twice::Last)?;
+    let json::Read { value, duplicates, overflow } = json::parse(bytes, DuplicateKeys::Last)?;
     match overflow {
         Some(number) => Err(format!("json: cannot unmarshal number {number} into Go {float} of type float64")),
         None => Ok((value, duplicates)),
@@ -118,16 +118,16 @@ pub(super) fn parse_patch(bytes: &[u8], float: &str) -> Result<(Value, Vec<Dupli
 }
 
 /// `of`: version and kind of protobuf that does not tell them.
-fn read(syntax: Syntax, bytes: &[u8], twice: Twice, of: (&str, &str)) -> Result<json::Read, Wrong> {
+fn read(syntax: Syntax, bytes: &[u8], duplicate_keys: DuplicateKeys, of: (&str, &str)) -> Result<json::Read, Wrong> {
     let no_type = |cause: String| Wrong::Envelope(version_and_kind(&cause));
     let mut read = match syntax {
-        Syntax::Json => json::parse(bytes, twice).map_err(no_type)?,
+        Syntax::Json => json::parse(bytes, duplicate_keys).map_err(no_type)?,
         Syntax::Yaml => {
             let document = reader::parse(bytes).map_err(|wrong| Wrong::Envelope(wrong.to_string()))?;
             let duplicates = document.duplicates.into_iter().map(Duplicate::Line).collect();
             json::Read { value: document.value, duplicates, overflow: None }
         }
-        Syntax::Protobuf => json::parse(&protobuf::json(bytes, of)?, twice).map_err(no_type)?,
+        Syntax::Protobuf => json::parse(&protobuf::json(bytes, of)?, duplicate_keys).map_err(no_type)?,
     };
     read.value = object(read.value).map_err(no_type)?;
     Ok(read)

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::{
     body::{self, Expected, Syntax},
-    decode::Sent,
+    decode::DecodedBody,
     metadata::wrong_name,
     names,
     options::{DeleteOptions, FieldValidation, WriteOptions},
-    patched::{Patch, PatchKind},
+    patch_request::{PatchKind, PatchRequest},
     typed,
 };
 use catalogue::{Definition, NameRule, definition, types::TypeRef};
-use codec::{Form, definition::to_stored, ingest};
+use codec::{Encoder, definition::to_stored, ingest};
 use corpus::Subject;
 use go::url::Query;
 use model::{Revision, Shape, Storage};
@@ -142,7 +142,8 @@ fn read(syntax: Syntax, input: &[u8]) -> bool {
             assert_eq!(typed::conform(&mut again, expected.group, expected.version, expected.kind), Ok(Vec::new()), "{typed}");
             assert_eq!(again, typed);
         }
-        let sent = |validation| Sent::read_as(&expected, &WriteOptions { dry_run: false, validation }, syntax, input).map(|sent| sent.tree);
+        let sent =
+            |validation| DecodedBody::read_as(&expected, &WriteOptions { dry_run: false, validation }, syntax, input).map(|sent| sent.tree);
         let (strict, warned, ignored) = (sent(FieldValidation::Strict), sent(FieldValidation::Warn), sent(FieldValidation::Ignore));
         assert_eq!(warned.as_ref().ok(), ignored.as_ref().ok(), "what is told changes nothing");
         assert!(strict.is_err() || strict.as_ref().ok() == warned.as_ref().ok());
@@ -181,14 +182,14 @@ fn pod() -> Value {
 
 fn patch(kind: PatchKind, input: &[u8]) -> Option<Value> {
     let of = TypeRef::of("", "v1", "Pod").expect("a built-in kind");
-    let apply = |validation| Patch { kind, bytes: input, validation }.apply(&pod(), Some(of));
+    let apply = |validation| PatchRequest { kind, bytes: input, validation }.apply(&pod(), Some(of));
     let (patched, _) = apply(FieldValidation::Warn).ok()?;
     let (ignored, _) = apply(FieldValidation::Ignore).expect("what is right is right without being told");
     assert_eq!(ignored, patched);
     let printed = serde_json::to_vec(&patched).expect("a tree of values");
     assert_eq!(serde_json::from_slice::<Value>(&printed).ok().as_ref(), Some(&patched), "what is stored can be read");
     let options = WriteOptions { dry_run: false, validation: FieldValidation::Warn };
-    let _ = Sent::patched(&POD, &options, &Patch { kind, bytes: input, validation: FieldValidation::Warn }, &pod());
+    let _ = DecodedBody::patched(&POD, &options, &PatchRequest { kind, bytes: input, validation: FieldValidation::Warn }, &pod());
     Some(patched)
 }
 
@@ -234,7 +235,7 @@ fn patches_merge() {
         name: "patches-merge",
         law: |input| {
             let Some(patched) = patch(PatchKind::Merge, input) else { return false };
-            let again = Patch { kind: PatchKind::Merge, bytes: input, validation: FieldValidation::Warn }.apply(&patched, None);
+            let again = PatchRequest { kind: PatchKind::Merge, bytes: input, validation: FieldValidation::Warn }.apply(&patched, None);
             assert_eq!(again.expect("it was applied before").0, patched, "a merge patch says what there should be");
             true
         },
@@ -304,7 +305,7 @@ fn definitions() {
         name: "definitions",
         law: |input| {
             let options = WriteOptions { dry_run: false, validation: FieldValidation::Warn };
-            let Ok(sent) = Sent::read_as(&DEFINITION, &options, Syntax::Json, input) else { return false };
+            let Ok(sent) = DecodedBody::read_as(&DEFINITION, &options, Syntax::Json, input) else { return false };
             let mut definition = sent.tree;
             // The metadata is judged elsewhere.
             if definition.pointer("/metadata/name").and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -328,7 +329,7 @@ fn definitions() {
             let key = Bytes::from_static(b"/registry/apiextensions.k8s.io/customresourcedefinitions/a.b");
             let read = ingest(&storage, "/registry/apiextensions.k8s.io/customresourcedefinitions/".len(), key, &stored, Revision(7));
             let mut shown = Vec::new();
-            Form::built_in("apiextensions.k8s.io/v1", DEFINITION.kind, "", "").object_into(&read.expect("what is valid can be served"), &mut shown);
+            Encoder::built_in("apiextensions.k8s.io/v1", DEFINITION.kind, "", "").object_into(&read.expect("what is valid can be served"), &mut shown);
             Definition::parse(&shown).expect("what is valid is understood");
             true
         },

@@ -1,13 +1,13 @@
-//! What a client sent becomes a tree of the type that is meant; what is too much in it is told, refused or dropped (spec api-surface §3.8, §5.6).
+//! Decodes a body into a tree of its type; unknown and duplicate fields are warned of, refused or dropped (spec api-surface §3.8, §5.6).
 
 use serde_json::Value;
 
 use super::{
-    Ask, JSON_BYTES_MAX,
+    JSON_BYTES_MAX, WriteRequest,
     body::{self, BodyError, Expected, IdentifyError, Syntax, Tree},
-    failure::{Named, WriteError},
+    failure::{StatusSubject, WriteError},
     options::{FieldValidation, WriteOptions},
-    patched::{Patch, PatchKind},
+    patch_request::{PatchKind, PatchRequest},
     tree, typed,
 };
 use catalogue::{defaults, types::TypeRef};
@@ -18,32 +18,37 @@ use codec::{
 use go::quote::quoted;
 use model::invalid::FieldError;
 
-/// A body, read.
+/// A decoded body.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct DecodedBody {
     /// The object.
     pub(super) tree: Value,
     /// Texts of `Warning` headers.
     pub(super) warnings: Vec<String>,
 }
 
-impl Sent {
-    /// The object; what is told goes to `told`.
-    pub(super) fn into_tree(self, told: &mut Vec<String>) -> Value {
-        told.extend(self.warnings);
+impl DecodedBody {
+    /// Returns the object, and appends the warnings to `warnings`.
+    pub(super) fn into_tree(self, warnings: &mut Vec<String>) -> Value {
+        warnings.extend(self.warnings);
         self.tree
     }
 
     /// The body of a POST or PUT of an object of this resource, in the version that is stored.
-    pub(super) fn read(ask: &Ask<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let expected = Expected::of(ask.place.served());
-        Self::read_shown(&expected, ask, syntax, bytes)?.in_stored_version(&expected)
+    pub(super) fn read(request: &WriteRequest<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
+        let expected = Expected::of(request.target.served());
+        Self::read_audited(&expected, request, syntax, bytes)?.in_stored_version(&expected)
     }
 
-    /// The body of a POST or PUT that holds this kind, which who wants to see it is shown.
-    pub(super) fn read_shown(expected: &Expected<'_>, ask: &Ask<'_>, syntax: Syntax, bytes: &[u8]) -> Result<Self, WriteError> {
-        let sent = Self::read_as(expected, &ask.options, syntax, bytes)?;
-        ask.show(&sent.tree);
+    /// The body of a POST or PUT that holds this kind; the audit hook is called with it.
+    pub(super) fn read_audited(
+        expected: &Expected<'_>,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        bytes: &[u8],
+    ) -> Result<Self, WriteError> {
+        let sent = Self::read_as(expected, &request.options, syntax, bytes)?;
+        request.audit(&sent.tree);
         Ok(sent)
     }
 
@@ -80,9 +85,14 @@ impl Sent {
 
     /// What a patch makes of an object, with what was too much in the patch, in the version that is stored. Its errors speak of the patch (spec
     /// api-surface §7.2).
-    pub(super) fn patched(expected: &Expected<'_>, options: &WriteOptions, patch: &Patch<'_>, object: &Value) -> Result<Self, WriteError> {
+    pub(super) fn patched(
+        expected: &Expected<'_>,
+        options: &WriteOptions,
+        patch: &PatchRequest<'_>,
+        object: &Value,
+    ) -> Result<Self, WriteError> {
         let type_ref = TypeRef::of(expected.group, expected.version, expected.kind).filter(|_| !expected.custom);
-        let (mut tree, told) = patch.apply(object, type_ref)?;
+        let (mut tree, warnings) = patch.apply(object, type_ref)?;
         // A patch may make it another version of the same object.
         let sibling = tree.get("apiVersion").and_then(Value::as_str);
         let sibling = sibling.and_then(|found| Version::sibling(&expected.api_version(), expected.kind, found));
@@ -92,7 +102,7 @@ impl Sent {
         let refused = |why: &str| {
             let made = || patch.apply(object, type_ref).map(|(tree, _)| tree.to_string()).unwrap_or_default();
             let text = if patch.kind == PatchKind::Strategic { patch.printed() } else { made() };
-            WriteError::Invalid { of: Named::default(), errors: vec![FieldError::invalid("patch", &text.into(), why)] }
+            WriteError::Invalid { of: StatusSubject::default(), errors: vec![FieldError::invalid("patch", &text.into(), why)] }
         };
         if expected.custom {
             if tree.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
@@ -114,13 +124,14 @@ impl Sent {
         let conform_as = if patch.kind == PatchKind::Strategic { typed::conform_merged } else { typed::conform };
         let unknown = conform(&mut tree, expected, conform_as).map_err(|why| refused(&why))?;
         // What is wrong with the patch itself comes first.
-        let told: Vec<String> = told.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
+        let warnings: Vec<String> =
+            warnings.into_iter().chain(unknown.iter().map(|path| format!("unknown field {}", quoted(path)))).collect();
         match options.validation {
             FieldValidation::Ignore => Self { tree, warnings: Vec::new() },
-            FieldValidation::Strict if !told.is_empty() => {
-                return Err(refused(&format!("strict decoding error: {}", told.join(", "))));
+            FieldValidation::Strict if !warnings.is_empty() => {
+                return Err(refused(&format!("strict decoding error: {}", warnings.join(", "))));
             }
-            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings: told },
+            FieldValidation::Warn | FieldValidation::Strict => Self { tree, warnings },
         }
         .in_stored_version(expected)
     }
@@ -134,7 +145,7 @@ fn same_version(tree: &Value, expected: &Expected<'_>) -> Result<(), WriteError>
         let found = tree.get(member).unwrap_or(&Value::Null);
         if found != wanted {
             let group = text("/apiVersion").split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
-            let of = Named { group, kind: text("/kind"), name: text("/metadata/name") };
+            let of = StatusSubject { group, kind: text("/kind"), name: text("/metadata/name") };
             return Err(WriteError::Invalid { of, errors: vec![FieldError::invalid(member, found, &format!("must be {wanted}"))] });
         }
     }
@@ -177,7 +188,7 @@ fn misidentified(error: IdentifyError, tree: &Value) -> WriteError {
         IdentifyError::BadRequest(text) => WriteError::BadRequest(text),
         IdentifyError::Invalid { kind, group, error } => {
             let name = tree.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("").to_owned();
-            WriteError::Invalid { of: Named { group, kind, name }, errors: vec![error] }
+            WriteError::Invalid { of: StatusSubject { group, kind, name }, errors: vec![error] }
         }
     }
 }
@@ -193,8 +204,8 @@ mod tests {
         let expected = Expected { group: "", version: "v1", kind: "ConfigMap", custom: false };
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});
         let told = |kind, bytes: &[u8]| {
-            let patch = Patch { kind, bytes, validation: FieldValidation::Warn };
-            Sent::patched(&expected, &WriteOptions::default(), &patch, &object).expect("a patch").warnings
+            let patch = PatchRequest { kind, bytes, validation: FieldValidation::Warn };
+            DecodedBody::patched(&expected, &WriteOptions::default(), &patch, &object).expect("a patch").warnings
         };
         let twice = br#"{"aaa":1,"data":{"a":"1","a":"2"}}"#;
         for kind in [PatchKind::Merge, PatchKind::Strategic] {

@@ -7,12 +7,12 @@ use time::OffsetDateTime;
 
 use super::{
     Writer,
-    failure::{Named, WriteError},
+    failure::{StatusSubject, WriteError},
     kinds,
+    object_ref::{Current, ObjectRef},
     options::{DeleteOptions, Propagation, UNREAD},
-    place::{Current, Place},
     strategy::is_finished,
-    transaction::{Decision, Done, Look, at_revision},
+    transaction::{Decision, ReadFrom, WriteOutcome, at_revision},
     tree,
 };
 use catalogue::Served;
@@ -64,57 +64,57 @@ impl Writer {
     /// See [`WriteError`].
     pub async fn delete(
         &self,
-        place: &Place,
+        target: &ObjectRef,
         options: &DeleteOptions,
         approval: Option<&DeletionApproval<'_>>,
     ) -> Result<Deletion, WriteError> {
-        self.may_delete(place)?;
+        self.may_delete(target)?;
         let approve = |object: &Value| approval.map_or(Ok(()), |approval| approval(object));
         if options.unread {
             approve(&Value::Null)?;
-            return self.delete_unread(place).await;
+            return self.delete_unread(target).await;
         }
-        let _entered = self.enter(place, false, 0).await;
+        let _admitted = self.admit(target, false, 0).await;
         let now = tree::now();
         let decide = |current: Option<&Current>| {
-            if let Some(namespace) = current.filter(|_| is_namespace(place.served())) {
-                self.leaving.note(namespace, Instant::now());
+            if let Some(namespace) = current.filter(|_| is_namespace(target.served())) {
+                self.terminating.note(namespace, Instant::now());
             }
-            if let Some(current) = current.filter(|current| !is_pending(place, options, current)) {
-                preconditions(place, options, current)?;
+            if let Some(current) = current.filter(|current| !is_pending(target, options, current)) {
+                preconditions(target, options, current)?;
                 approve(&current.tree)?;
             }
-            decide(place, options, current, now)
+            decide(target, options, current, now)
         };
-        let marked = self.change(place, Look::Cache, options.dry_run, false, decide).await?;
+        let marked = self.change(target, ReadFrom::Cache, options.dry_run, false, decide).await?;
         let done = match marked {
-            Done::Put { tree, .. } if is_pod(place.served()) && is_finished(place.served(), &tree) => {
+            WriteOutcome::Put { tree, .. } if is_pod(target.served()) && is_finished(target.served(), &tree) => {
                 if options.dry_run {
                     return Ok(Deletion::Gone(tree));
                 }
                 // A pod that nothing holds is marked first, and then goes: two events (spec api-surface §8.2).
-                self.change(place, Look::Etcd, false, false, |current| Ok(finish(place, current))).await?
+                self.change(target, ReadFrom::Etcd, false, false, |current| Ok(finish(target, current))).await?
             }
             other => other,
         };
         Ok(match done {
-            Done::Removed { was, revision, .. } => Deletion::Gone(at_revision(was, revision)),
-            Done::Kept(tree) | Done::Put { tree, .. } => Deletion::Pending(tree),
+            WriteOutcome::Removed { was, revision, .. } => Deletion::Gone(at_revision(was, revision)),
+            WriteOutcome::Kept(tree) | WriteOutcome::Put { tree, .. } => Deletion::Pending(tree),
         })
     }
 
     /// Deletes what stands under the key, if that cannot be read: then its resource cannot be listed. What can be read, and what is not there, is
     /// refused, as kube-apiserver does it with the feature gate AllowUnsafeMalformedObjectDeletion (measured).
-    async fn delete_unread(&self, place: &Place) -> Result<Deletion, WriteError> {
-        let key = place.key(&self.prefix);
+    async fn delete_unread(&self, target: &ObjectRef) -> Result<Deletion, WriteError> {
+        let key = target.key(&self.prefix);
         loop {
-            let asking = place.resource.metrics.etcd_get();
-            let answer = self.etcd(place.served()).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
+            let asking = target.resource.metrics.etcd_get();
+            let answer = self.etcd(target.served()).range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() }).await?;
             asking.succeeded();
-            let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(place)) };
+            let Some(kv) = answer.kvs.into_iter().next() else { return Err(readable(target)) };
             let revision = kv.mod_revision;
-            match self.decoded(place, kv).await {
-                Err(WriteError::Undecodable(why)) => match self.delete_if(place, revision).await? {
+            match self.decoded(target, kv).await {
+                Err(WriteError::Undecodable(why)) => match self.delete_if(target, revision).await? {
                     Outcome::Written(_) => {
                         tracing::warn!(%why, "deleted a value that cannot be read, as the client asked");
                         return Ok(Deletion::Unread);
@@ -122,7 +122,7 @@ impl Writer {
                     Outcome::Changed(_) => {}
                 },
                 Err(error) => return Err(error),
-                Ok(_) => return Err(readable(place)),
+                Ok(_) => return Err(readable(target)),
             }
         }
     }
@@ -140,8 +140,8 @@ impl Writer {
     ) -> Result<(), WriteError> {
         for object in objects {
             let namespace = Some(object.namespace()).filter(|n| !n.is_empty()).map(str::to_owned);
-            let place = Place { resource: resource.clone(), namespace, name: object.name().to_owned() };
-            match self.delete(&place, options, approval).await {
+            let target = ObjectRef { resource: resource.clone(), namespace, name: object.name().to_owned() };
+            match self.delete(&target, options, approval).await {
                 Ok(_) | Err(WriteError::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -149,18 +149,18 @@ impl Writer {
         Ok(())
     }
 
-    fn may_delete(&self, place: &Place) -> Result<(), WriteError> {
-        if is_namespace(place.served()) && NAMESPACES_KEPT.contains(&place.name.as_str()) {
-            return Err(WriteError::Forbidden { of: place.named(), why: "this namespace may not be deleted".to_owned(), cause: None });
+    fn may_delete(&self, target: &ObjectRef) -> Result<(), WriteError> {
+        if is_namespace(target.served()) && NAMESPACES_KEPT.contains(&target.name.as_str()) {
+            return Err(WriteError::Forbidden { of: target.subject(), why: "this namespace may not be deleted".to_owned(), cause: None });
         }
         Ok(())
     }
 }
 
 /// The option is no way around finalizers.
-fn readable(place: &Place) -> WriteError {
+fn readable(target: &ObjectRef) -> WriteError {
     let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
-    WriteError::Invalid { of: place.named(), errors: vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)] }
+    WriteError::Invalid { of: target.subject(), errors: vec![FieldError::invalid(UNREAD, &Value::Bool(true), why)] }
 }
 
 fn is_namespace(served: &Served) -> bool {
@@ -172,17 +172,17 @@ fn is_pod(served: &Served) -> bool {
 }
 
 /// Gone already counts as done: somebody else has finished it.
-fn finish(place: &Place, current: Option<&Current>) -> Decision {
+fn finish(target: &ObjectRef, current: Option<&Current>) -> Decision {
     match current {
-        Some(current) if is_finished(place.served(), &current.tree) => Decision::Remove(None),
+        Some(current) if is_finished(target.served(), &current.tree) => Decision::Remove(None),
         _ => Decision::Keep,
     }
 }
 
-fn decide(place: &Place, options: &DeleteOptions, current: Option<&Current>, now: OffsetDateTime) -> Result<Decision, WriteError> {
-    let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
-    preconditions(place, options, current)?;
-    let (served, old) = (place.served(), &current.tree);
+fn decide(target: &ObjectRef, options: &DeleteOptions, current: Option<&Current>, now: OffsetDateTime) -> Result<Decision, WriteError> {
+    let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+    preconditions(target, options, current)?;
+    let (served, old) = (target.served(), &current.tree);
     let mut new = old.clone();
     set_finalizers(served, options, &mut new);
     let is_marked = tree::at(old, &["metadata", "deletionTimestamp"]).is_some();
@@ -201,16 +201,16 @@ fn decide(place: &Place, options: &DeleteOptions, current: Option<&Current>, now
 }
 
 /// Whether a pod ends already, no later than it is asked to: then nothing is written, and nobody is asked.
-fn is_pending(place: &Place, options: &DeleteOptions, current: &Current) -> bool {
+fn is_pending(target: &ObjectRef, options: &DeleteOptions, current: &Current) -> bool {
     let left = tree::integer(&current.tree, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     let is_marked = tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some();
     let is_sooner = options.grace_seconds.is_some_and(|grace| if grace < 0 { 1 } else { grace } < left);
-    is_pod(place.served()) && is_marked && left != 0 && !is_sooner
+    is_pod(target.served()) && is_marked && left != 0 && !is_sooner
 }
 
 /// Spec api-surface §8.1; the texts name the kind, not the resource.
-pub(super) fn preconditions(place: &Place, options: &DeleteOptions, current: &Current) -> Result<(), WriteError> {
-    let of = || Named::kind(place.served(), &place.name);
+pub(super) fn preconditions(target: &ObjectRef, options: &DeleteOptions, current: &Current) -> Result<(), WriteError> {
+    let of = || StatusSubject::kind(target.served(), &target.name);
     let uid = tree::text(&current.tree, &["metadata", "uid"]);
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         let why = format!(
@@ -301,12 +301,12 @@ fn shorten(served: &Served, object: &mut Value, grace: i64, now: OffsetDateTime)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::place::test_place;
+    use crate::write::object_ref::test_object_ref;
     use model::Revision;
 
-    fn decided(place: &Place, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
+    fn decided(target: &ObjectRef, options: &DeleteOptions, tree: Value) -> Result<Decision, WriteError> {
         let now = tree::parsed("2026-01-01T00:00:00Z").expect("a time");
-        decide(place, options, Some(&Current { tree, revision: Revision(7), is_large: false }), now)
+        decide(target, options, Some(&Current { tree, revision: Revision(7), is_large: false }), now)
     }
 
     fn put(decision: Result<Decision, WriteError>) -> Value {
@@ -318,40 +318,40 @@ mod tests {
 
     #[test]
     fn what_nothing_holds_goes_at_once() {
-        let place = test_place("", "configmaps", Some("n"), "c");
-        assert_eq!(decided(&place, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})), Ok(Decision::Remove(None)));
+        let target = test_object_ref("", "configmaps", Some("n"), "c");
+        assert_eq!(decided(&target, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})), Ok(Decision::Remove(None)));
     }
 
     #[test]
     fn a_generation_at_its_limit_wraps() {
-        let place = test_place("", "configmaps", Some("n"), "c");
+        let target = test_object_ref("", "configmaps", Some("n"), "c");
         let held = json!({"metadata": {"uid": "u", "generation": i64::MAX, "finalizers": ["ex.io/f"]}});
-        let marked = put(decided(&place, &DeleteOptions::default(), held));
+        let marked = put(decided(&target, &DeleteOptions::default(), held));
         assert_eq!(tree::integer(&marked, &["metadata", "generation"]), Some(i64::MIN), "as Go counts");
     }
 
     #[test]
     fn a_namespace_is_marked_before_it_goes() {
-        let place = test_place("", "namespaces", None, "n");
-        let marked = put(decided(&place, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})));
+        let target = test_object_ref("", "namespaces", None, "n");
+        let marked = put(decided(&target, &DeleteOptions::default(), json!({"metadata": {"uid": "u"}})));
         assert_eq!(tree::text(&marked, &["status", "phase"]), "Terminating");
-        assert_eq!(decided(&place, &DeleteOptions::default(), marked), Ok(Decision::Remove(None)));
+        assert_eq!(decided(&target, &DeleteOptions::default(), marked), Ok(Decision::Remove(None)));
     }
 
     #[test]
     fn finalizers_hold_and_a_second_delete_changes_nothing() {
-        let place = test_place("apps", "deployments", Some("n"), "d");
-        let marked = put(decided(&place, &DeleteOptions::default(), json!({"metadata": {"generation": 2, "finalizers": ["x.io/f"]}})));
+        let target = test_object_ref("apps", "deployments", Some("n"), "d");
+        let marked = put(decided(&target, &DeleteOptions::default(), json!({"metadata": {"generation": 2, "finalizers": ["x.io/f"]}})));
         assert_eq!(
             marked,
             json!({"metadata": {"generation": 3, "finalizers": ["x.io/f"], "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}})
         );
-        assert_eq!(decided(&place, &DeleteOptions::default(), marked), Ok(Decision::Keep));
+        assert_eq!(decided(&target, &DeleteOptions::default(), marked), Ok(Decision::Keep));
     }
 
     #[test]
     fn propagation_becomes_a_finalizer() {
-        let (jobs, configs) = (test_place("batch", "jobs", Some("n"), "j"), test_place("", "configmaps", Some("n"), "c"));
+        let (jobs, configs) = (test_object_ref("batch", "jobs", Some("n"), "j"), test_object_ref("", "configmaps", Some("n"), "c"));
         let with = |propagation| DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
         let finalizers = |tree: &Value| tree::texts(tree, &["metadata", "finalizers"]).join(",");
         assert_eq!(finalizers(&put(decided(&jobs, &DeleteOptions::default(), json!({"metadata": {}})))), "orphan");
@@ -363,9 +363,9 @@ mod tests {
 
     #[test]
     fn preconditions_name_the_kind() {
-        let place = test_place("", "configmaps", Some("n"), "c");
+        let target = test_object_ref("", "configmaps", Some("n"), "c");
         let wrong = DeleteOptions { uid: Some("v".to_owned()), ..DeleteOptions::default() };
-        let Err(WriteError::Conflict { of, why }) = decided(&place, &wrong, json!({"metadata": {"uid": "u"}})) else {
+        let Err(WriteError::Conflict { of, why }) = decided(&target, &wrong, json!({"metadata": {"uid": "u"}})) else {
             panic!("no conflict")
         };
         assert_eq!(
@@ -376,15 +376,15 @@ mod tests {
 
     #[test]
     fn a_running_pod_ends_slowly_and_can_be_hurried() {
-        let place = test_place("", "pods", Some("n"), "p");
+        let target = test_object_ref("", "pods", Some("n"), "p");
         let pod = json!({"metadata": {"generation": 1}, "spec": {"nodeName": "node", "terminationGracePeriodSeconds": 60}, "status": {"phase": "Running"}});
-        let marked = put(decided(&place, &DeleteOptions::default(), pod.clone()));
+        let marked = put(decided(&target, &DeleteOptions::default(), pod.clone()));
         assert_eq!(tree::text(&marked, &["metadata", "deletionTimestamp"]), "2026-01-01T00:01:00Z");
-        assert_eq!(decided(&place, &DeleteOptions::default(), marked.clone()), Ok(Decision::Keep));
-        let hurried = put(decided(&place, &DeleteOptions { grace_seconds: Some(20), ..DeleteOptions::default() }, marked));
+        assert_eq!(decided(&target, &DeleteOptions::default(), marked.clone()), Ok(Decision::Keep));
+        let hurried = put(decided(&target, &DeleteOptions { grace_seconds: Some(20), ..DeleteOptions::default() }, marked));
         assert_eq!(tree::text(&hurried, &["metadata", "deletionTimestamp"]), "2026-01-01T00:00:20Z");
-        let unscheduled = put(decided(&place, &DeleteOptions::default(), json!({"metadata": {}, "spec": {}})));
-        assert!(is_finished(place.served(), &unscheduled), "marked first, so that watchers see it go");
-        assert_eq!(decided(&place, &DeleteOptions::default(), unscheduled), Ok(Decision::Remove(None)));
+        let unscheduled = put(decided(&target, &DeleteOptions::default(), json!({"metadata": {}, "spec": {}})));
+        assert!(is_finished(target.served(), &unscheduled), "marked first, so that watchers see it go");
+        assert_eq!(decided(&target, &DeleteOptions::default(), unscheduled), Ok(Decision::Remove(None)));
     }
 }

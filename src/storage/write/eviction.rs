@@ -4,17 +4,17 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    Ask, Writer,
+    WriteRequest, Writer,
     body::{Expected, Syntax},
-    decode::Sent,
+    decode::DecodedBody,
     delete,
-    failure::{Named, WriteError},
+    failure::{StatusSubject, WriteError},
     in_namespace, is_large,
     metadata::{Found, dedup_owners},
+    object_ref::{Current, ObjectRef},
     options::{DeleteOptions, DeleteOptionsError},
-    place::{Current, Place},
     strategy::Part,
-    transaction::{Done, Look},
+    transaction::{ReadFrom, WriteOutcome},
     tree, updated,
 };
 use etcd::{Pages, RangeRequest};
@@ -45,48 +45,54 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`]: there is no such Pod, it is another one than the eviction says, or its budget allows no disruption.
-    pub async fn evict(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Evicted, WriteError> {
+    pub async fn evict(
+        &self,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Evicted, WriteError> {
         let mut eviction = {
-            let _entered = self.offload.enter(false, body.len()).await;
-            self.offload.take(is_large(body), || Sent::read_shown(&EVICTION, ask, syntax, body)).await?.into_tree(told)
+            let _admitted = self.offload.admit(false, body.len()).await;
+            self.offload.run(is_large(body), || DecodedBody::read_audited(&EVICTION, request, syntax, body)).await?.into_tree(warnings)
         };
-        let place = &ask.place;
-        in_namespace(place, &eviction)?;
-        told.extend(dedup_owners(&mut eviction, Found::Sent));
-        self.namespace_takes(place).await?;
-        ask.approve(&eviction, None)?;
-        if tree::text(&eviction, &["metadata", "name"]) != place.name {
+        let target = &request.target;
+        in_namespace(target, &eviction)?;
+        warnings.extend(dedup_owners(&mut eviction, Found::Sent));
+        self.check_namespace(target).await?;
+        request.approve(&eviction, None)?;
+        if tree::text(&eviction, &["metadata", "name"]) != target.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Eviction object".to_owned()));
         }
-        let options = options(&eviction, place, ask.options.dry_run)?;
-        let Some(pod) = self.evict_unguarded(place, &options).await? else { return Ok(Evicted::Deleted) };
-        let mut budgets = self.budgets(place, &pod.tree).await?;
+        let options = options(&eviction, target, request.options.dry_run)?;
+        let Some(pod) = self.evict_unguarded(target, &options).await? else { return Ok(Evicted::Deleted) };
+        let mut budgets = self.budgets(target, &pod.tree).await?;
         let (budget, budget_place) = match (budgets.pop(), budgets.is_empty()) {
             (None, _) => {
-                self.delete_evicted(place, &options).await?;
+                self.delete_evicted(target, &options).await?;
                 return Ok(Evicted::Deleted);
             }
             (Some(budget), true) => budget,
             (Some(_), false) => return Ok(Evicted::Ambiguous),
         };
         if !may_go_unready(&pod.tree, &budget) {
-            self.count_disruption(&budget_place, &place.name, options.dry_run).await?;
-            self.delete_evicted(place, &options).await?;
+            self.count_disruption(&budget_place, &target.name, options.dry_run).await?;
+            self.delete_evicted(target, &options).await?;
             return Ok(Evicted::Deleted);
         }
         // It must still be the Pod that is not ready.
         let of_this = DeleteOptions { resource_version: Some(pod.revision.0.to_string()), ..options.clone() };
-        match self.delete_evicted(place, &of_this).await {
+        match self.delete_evicted(target, &of_this).await {
             Err(WriteError::Conflict { .. }) if options.resource_version.is_none() => Err(unprocessed(&budget_place.name)),
             outcome => outcome.map(|()| Evicted::Deleted),
         }
     }
 
     /// Deletes a Pod that no budget guards because it has ended or has not begun; otherwise returns it.
-    async fn evict_unguarded(&self, place: &Place, options: &DeleteOptions) -> Result<Option<Current>, WriteError> {
+    async fn evict_unguarded(&self, target: &ObjectRef, options: &DeleteOptions) -> Result<Option<Current>, WriteError> {
         let is_bound = options.resource_version.is_some();
         for attempt in 1.. {
-            let Some(pod) = self.fresh(place).await? else { return Err(WriteError::NotFound(place.named())) };
+            let Some(pod) = self.fresh(target).await? else { return Err(WriteError::NotFound(target.subject())) };
             let is_leaving = tree::at(&pod.tree, &["metadata", "deletionTimestamp"]).is_some();
             let phase = tree::text(&pod.tree, &["status", "phase"]);
             if !is_leaving && !matches!(phase, "Succeeded" | "Failed" | "Pending") {
@@ -96,7 +102,7 @@ impl Writer {
             if !is_leaving && phase == "Pending" && !is_bound {
                 options.resource_version = Some(pod.revision.0.to_string());
             }
-            match self.delete_evicted(place, &options).await {
+            match self.delete_evicted(target, &options).await {
                 Err(WriteError::Conflict { .. }) if !is_bound && attempt < TRIES => {}
                 outcome => return outcome.map(|()| None),
             }
@@ -105,10 +111,10 @@ impl Writer {
     }
 
     /// The budgets that count this Pod.
-    async fn budgets(&self, place: &Place, pod: &Value) -> Result<Vec<(Value, Place)>, WriteError> {
+    async fn budgets(&self, target: &ObjectRef, pod: &Value) -> Result<Vec<(Value, ObjectRef)>, WriteError> {
         let found = self.resources.load().find("policy", "v1", "poddisruptionbudgets").cloned();
         let Some(resource) = found else { return Ok(Vec::new()) };
-        let mut at = Place { resource, namespace: place.namespace.clone(), name: String::new() };
+        let mut at = ObjectRef { resource, namespace: target.namespace.clone(), name: String::new() };
         let (mut key, mut budgets, mut pages) = (at.key(&self.prefix).to_vec(), Vec::new(), Pages::default());
         // The keys of a namespace end with a slash and a name.
         let mut end = key.clone();
@@ -134,43 +140,43 @@ impl Writer {
     }
 
     /// Takes one disruption from a budget, which notes the Pod until it has seen it go.
-    async fn count_disruption(&self, place: &Place, pod: &str, dry_run: bool) -> Result<(), WriteError> {
+    async fn count_disruption(&self, target: &ObjectRef, pod: &str, dry_run: bool) -> Result<(), WriteError> {
         let now = tree::now();
-        self.change(place, Look::Cache, dry_run, false, |current| {
-            let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
+        self.change(target, ReadFrom::Cache, dry_run, false, |current| {
+            let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let counted = disrupted(&current.tree, pod, now)?;
-            updated(place, Part::Status, current, counted, &mut Vec::new())
+            updated(target, Part::Status, current, counted, &mut Vec::new())
         })
         .await?;
         Ok(())
     }
 
     /// Marks the Pod as disrupted, and deletes it.
-    async fn delete_evicted(&self, place: &Place, options: &DeleteOptions) -> Result<(), WriteError> {
+    async fn delete_evicted(&self, target: &ObjectRef, options: &DeleteOptions) -> Result<(), WriteError> {
         let mut options = options.clone();
         if !options.dry_run {
             let now = tree::now();
             let marked = self
-                .change(place, Look::Cache, false, false, |current| {
-                    let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
-                    delete::preconditions(place, &options, current)?;
-                    updated(place, Part::Status, current, marked(&current.tree, now), &mut Vec::new())
+                .change(target, ReadFrom::Cache, false, false, |current| {
+                    let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
+                    delete::preconditions(target, &options, current)?;
+                    updated(target, Part::Status, current, marked(&current.tree, now), &mut Vec::new())
                 })
                 .await?;
             // The revision is another one because of us.
-            if let (Some(revision), Done::Put { tree, .. }) = (&mut options.resource_version, &marked) {
+            if let (Some(revision), WriteOutcome::Put { tree, .. }) = (&mut options.resource_version, &marked) {
                 tree::text(tree, &["metadata", "resourceVersion"]).clone_into(revision);
             }
         }
-        self.delete(place, &options, None).await.map(drop)
+        self.delete(target, &options, None).await.map(drop)
     }
 }
 
 /// How the Pod is deleted, as the eviction and its query say.
-fn options(eviction: &Value, place: &Place, dry_run: bool) -> Result<DeleteOptions, WriteError> {
+fn options(eviction: &Value, target: &ObjectRef, dry_run: bool) -> Result<DeleteOptions, WriteError> {
     let Some(sent) = tree::at(eviction, &["deleteOptions"]) else { return Ok(DeleteOptions { dry_run, ..DeleteOptions::default() }) };
     if sent[UNREAD] == true {
-        let of = Named { group: "policy".to_owned(), kind: "Eviction".to_owned(), name: place.name.clone() };
+        let of = StatusSubject { group: "policy".to_owned(), kind: "Eviction".to_owned(), name: target.name.clone() };
         let why = "can not be set for pod eviction, try after removing the option";
         return Err(WriteError::Invalid { of, errors: vec![FieldError::invalid(format!("deleteOptions.{UNREAD}"), &true.into(), why)] });
     }
@@ -179,7 +185,7 @@ fn options(eviction: &Value, place: &Place, dry_run: bool) -> Result<DeleteOptio
     let parsed = DeleteOptions::parse(&Query::parse(""), Syntax::Json, sent.to_string().as_bytes());
     let options = parsed.map_err(|error| match error {
         DeleteOptionsError::BadRequest(message) => WriteError::BadRequest(message),
-        DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: Named::options("DeleteOptions"), errors },
+        DeleteOptionsError::Invalid(errors) => WriteError::Invalid { of: StatusSubject::options("DeleteOptions"), errors },
     })?;
     Ok(DeleteOptions { dry_run: dry_run || options.dry_run, ..options })
 }
@@ -200,7 +206,7 @@ fn may_go_unready(pod: &Value, budget: &Value) -> bool {
 fn disrupted(budget: &Value, pod: &str, now: OffsetDateTime) -> Result<Value, WriteError> {
     let (name, number) = (tree::text(budget, &["metadata", "name"]), |path: &[&str]| tree::integer(budget, path).unwrap_or(0));
     let forbidden = |why: &str| {
-        let of = Named { group: "policy".to_owned(), kind: "poddisruptionbudget".to_owned(), name: name.to_owned() };
+        let of = StatusSubject { group: "policy".to_owned(), kind: "poddisruptionbudget".to_owned(), name: name.to_owned() };
         Err(WriteError::Forbidden { of, why: why.to_owned(), cause: None })
     };
     let observed = number(&["status", "observedGeneration"]);

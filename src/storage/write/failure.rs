@@ -10,9 +10,9 @@ use etcd::EtcdError;
 use go::quote::quoted;
 use model::{Broken, invalid::FieldError};
 
-/// An object as messages name it.
+/// The object of a `Status`, as its message and its details name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct StatusSubject {
     /// API group; empty for core.
     pub group: String,
     /// Plural resource, or kind where the API says kind.
@@ -21,7 +21,7 @@ pub struct Named {
     pub name: String,
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for StatusSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, quoted(&self.name))
     }
@@ -37,7 +37,7 @@ pub enum WriteError {
     #[error("forbidden: {why}")]
     Forbidden {
         /// What the write was about.
-        of: Named,
+        of: StatusSubject,
         /// Text after `is forbidden: `.
         why: String,
         /// What clients match on: the namespace that is being terminated.
@@ -45,7 +45,7 @@ pub enum WriteError {
     },
     /// 404.
     #[error("{0} not found")]
-    NotFound(Named),
+    NotFound(StatusSubject),
     /// 405 with this text.
     #[error("{0}")]
     NotAllowed(String),
@@ -56,7 +56,7 @@ pub enum WriteError {
     #[error("{of} already exists")]
     AlreadyExists {
         /// The one that is there.
-        of: Named,
+        of: StatusSubject,
         /// It has a deletionTimestamp.
         deleting: bool,
         /// The name was generated, again and again (spec api-surface §5.3).
@@ -66,7 +66,7 @@ pub enum WriteError {
     #[error("conflict on {of}: {why}")]
     Conflict {
         /// The object.
-        of: Named,
+        of: StatusSubject,
         /// Text after the colon.
         why: String,
     },
@@ -78,7 +78,7 @@ pub enum WriteError {
         /// Seconds after which it may be tried again; 0 when nobody knows.
         retry_after: u32,
     },
-    /// 429 with this text: who else asks for the same has taken all places.
+    /// 429 with this text: too many requests wait for the same answer.
     #[error("{0}")]
     TooMany(String),
     /// 413 with this text.
@@ -88,7 +88,7 @@ pub enum WriteError {
     #[error("{of} is invalid")]
     Invalid {
         /// The object or the options.
-        of: Named,
+        of: StatusSubject,
         /// What is wrong.
         errors: Vec<FieldError>,
     },
@@ -116,7 +116,7 @@ pub struct Terminating {
     pub namespace: String,
 }
 
-impl Named {
+impl StatusSubject {
     /// An object under its plural resource.
     #[must_use]
     pub fn resource(served: &Served, name: &str) -> Self {
@@ -138,13 +138,13 @@ impl Named {
 
 impl WriteError {
     /// What the server says when somebody else's write came between (spec api-surface §6.1).
-    pub(super) fn modified(of: Named) -> Self {
+    pub(super) fn modified(of: StatusSubject) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::Conflict { of, why: why.to_owned() }
     }
 
     /// 422 when there is something wrong.
-    pub(super) fn unless_valid(of: Named, errors: Vec<FieldError>) -> Result<(), Self> {
+    pub(super) fn unless_valid(of: StatusSubject, errors: Vec<FieldError>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self::Invalid { of, errors }) }
     }
 }

@@ -8,11 +8,11 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Ask, Part,
+    Part, WriteRequest,
     body::Syntax,
-    decode::Sent,
+    decode::DecodedBody,
+    object_ref::{ObjectRef, test_object_ref},
     options::{FieldValidation, WriteOptions},
-    place::{Place, test_place},
     strategy, tree,
 };
 use model::invalid::joined;
@@ -76,7 +76,7 @@ fn bodies() -> Vec<(&'static str, &'static str, Value, &'static str)> {
 fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
     let key = "k".repeat(bytes / 3);
     let text = object.to_string().replace('«', &key);
-    let place = if text.contains("\"…\":1") {
+    let target = if text.contains("\"…\":1") {
         "\"…\":1"
     } else if text.contains("\"…\":\"\"") {
         "\"…\":\"\""
@@ -85,16 +85,16 @@ fn grown(object: &Value, item: &str, bytes: usize) -> Vec<u8> {
     };
     let count = bytes.saturating_sub(text.len()) / (item.len() + 5);
     let items: Vec<String> = (0..count).map(|i| item.replace('#', &i.to_string())).collect();
-    text.replace(place, &items.join(",")).into_bytes()
+    text.replace(target, &items.join(",")).into_bytes()
 }
 
 /// From the bytes to the text of the answer, or to the object that would be written.
-fn judge(place: &Place, body: &[u8]) {
+fn judge(target: &ObjectRef, body: &[u8]) {
     for validation in [FieldValidation::Warn, FieldValidation::Strict] {
         let options = WriteOptions { dry_run: false, validation };
-        let ask = Ask { place: place.clone(), part: Part::Main, options, approval: None, requester: None, seen: None };
-        let Ok(sent) = Sent::read(&ask, Syntax::Json, body) else { continue };
-        let made = strategy::create(place, sent.tree, tree::now(), &mut Vec::new());
+        let request = WriteRequest { target: target.clone(), part: Part::Main, options, approval: None, requester: None, audit_hook: None };
+        let Ok(sent) = DecodedBody::read(&request, Syntax::Json, body) else { continue };
+        let made = strategy::create(target, sent.tree, tree::now(), &mut Vec::new());
         if let Err(super::failure::WriteError::Invalid { errors, .. }) = &made {
             assert!(black_box(joined(errors)).len() < 8 << 20, "more is told than anybody reads");
         }
@@ -112,10 +112,10 @@ fn timed(work: impl Fn()) -> Duration {
 fn cost_grows_with_the_length_of_a_body() {
     for (group, resource, object, item) in bodies() {
         let namespace = (resource == "configmaps").then_some("n");
-        let place = test_place(group, resource, namespace, "a");
+        let target = test_object_ref(group, resource, namespace, "a");
         let [short, long] = [BYTES, BYTES * LONGER].map(|bytes| grown(&object, item, bytes));
         assert!(long.len() > short.len() * (LONGER - 1), "{} and {} bytes", short.len(), long.len());
-        let mut tries = (0..TRIES).map(|_| [&short, &long].map(|body| timed(|| judge(&place, body))));
+        let mut tries = (0..TRIES).map(|_| [&short, &long].map(|body| timed(|| judge(&target, body))));
         let grows = |[short, long]: [Duration; 2]| long < short * SLOWER_MAX + Duration::from_millis(20);
         assert!(tries.any(grows), "{item} in {object} takes more than {SLOWER_MAX} times as long when it is {LONGER} times as long");
     }

@@ -51,7 +51,7 @@ pub(super) fn identify(served: &Served, object: &mut Value, requester: Option<&R
 }
 
 /// Fields that a new object gets; what its writer should know about them.
-pub(super) fn prepare_create(served: &Served, object: &mut Value, told: &mut Vec<String>) {
+pub(super) fn prepare_create(served: &Served, object: &mut Value, warnings: &mut Vec<String>) {
     match id(served) {
         "namespaces" => {
             let finalizers = tree::texts(object, &["spec", "finalizers"]);
@@ -67,7 +67,7 @@ pub(super) fn prepare_create(served: &Served, object: &mut Value, told: &mut Vec
         "serviceaccounts" => only_names(object),
         "pods" => {
             pod::begin(object);
-            pod_parts::confine(object, told);
+            pod_parts::confine(object, warnings);
         }
         "persistentvolumes" => volume::begin(object),
         "persistentvolumeclaims" => {

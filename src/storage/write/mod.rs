@@ -20,18 +20,18 @@ mod lease;
 mod metadata;
 mod names;
 mod namespace;
+pub mod object_ref;
 mod offload;
 pub mod options;
 mod patch;
-mod patched;
-pub mod permit;
-pub mod place;
+mod patch_request;
 pub mod scale;
 mod strategy;
 mod subresource;
 mod transaction;
 mod tree;
 mod typed;
+pub mod write_gate;
 
 use std::sync::Arc;
 
@@ -41,22 +41,22 @@ use serde_json::Value;
 pub use body::Syntax;
 pub use delete::{Deletion, DeletionApproval};
 pub use eviction::Evicted;
-pub use patched::PatchKind;
+pub use patch_request::PatchKind;
 pub use strategy::Part;
 
 use body::Expected;
 use catalogue::Served;
-use decode::Sent;
+use decode::DecodedBody;
 use etcd::Etcd;
-use failure::{Named, WriteError};
+use failure::{StatusSubject, WriteError};
 use go::{quote::quoted, url::Query};
 use metadata::{Found, dedup_owners};
 use model::{ByResource, Revision};
+use object_ref::{Current, ObjectRef, StoredValue};
 use options::{DeleteOptions, DeleteOptionsError, WriteOptions};
-use place::{Current, Place, StoredValue};
 use registry::ServedResources;
 use strategy::Preconditions;
-use transaction::{Decision, Done, Look, at_revision};
+use transaction::{Decision, ReadFrom, WriteOutcome, at_revision};
 use upstream::host::Namespaces;
 
 /// Longest body of a write, in bytes (spec api-surface §5.7).
@@ -73,32 +73,32 @@ pub struct Writer {
     prefix: Arc<str>,
     resources: Arc<ArcSwap<ServedResources>>,
     leases: lease::Leases,
-    /// Which namespaces the cache may not be asked about.
-    leaving: namespace::Leaving,
+    /// Namespaces that were deleted a moment ago: the cache may not know it yet.
+    terminating: namespace::TerminatingNamespaces,
     /// Whose the namespaces are when they are not ours.
     host: Option<Arc<Namespaces>>,
-    permit: Arc<permit::Permit>,
+    gate: Arc<write_gate::WriteGate>,
     offload: offload::Offload,
     loses_unknown_fields: bool,
 }
 
-/// One write: where, which part of it, and how.
-pub struct Ask<'a> {
-    /// The object; the name is empty when the body names it.
-    pub place: Place,
-    /// What may be changed.
+/// One write: of which object, which part of it, and how.
+pub struct WriteRequest<'a> {
+    /// The object; its name is empty when the body names it.
+    pub target: ObjectRef,
+    /// The part that may be changed.
     pub part: Part,
     /// Query parameters.
     pub options: WriteOptions,
-    /// Who else is asked.
+    /// Authorizes what the object names.
     pub approval: Option<&'a Approval<'a>>,
-    /// Who asks; nobody when it is the server itself.
+    /// The user; none when it is the server itself.
     pub requester: Option<Requester<'a>>,
-    /// Who is shown the object that was sent, as it was understood and before anything is decided about it. A patch is shown to nobody.
-    pub seen: Option<&'a Seen<'a>>,
+    /// Is called with the object that was sent, as it was decoded and before anything is decided about it; never with a patch.
+    pub audit_hook: Option<&'a AuditHook<'a>>,
 }
 
-/// Who asks for a write, as far as an object may say so.
+/// The user of a write, as far as an object may name him.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names of `authentication.k8s.io/v1` UserInfo")]
 pub struct Requester<'a> {
@@ -108,16 +108,16 @@ pub struct Requester<'a> {
     pub extra: &'a [(String, Vec<String>)],
 }
 
-/// Is shown an object that was sent.
-pub type Seen<'a> = dyn Fn(&Value) + Send + Sync + 'a;
+/// Notes an object that was sent for the audit log.
+pub type AuditHook<'a> = dyn Fn(&Value) + Send + Sync + 'a;
 
 /// Asked about every object before it is written, with the one that it replaces; an error is the answer then.
 pub type Approval<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), WriteError> + Send + Sync + 'a;
 
-impl Ask<'_> {
-    fn show(&self, object: &Value) {
-        if let Some(seen) = self.seen {
-            seen(object);
+impl WriteRequest<'_> {
+    fn audit(&self, object: &Value) {
+        if let Some(audit_hook) = self.audit_hook {
+            audit_hook(object);
         }
     }
 
@@ -126,10 +126,10 @@ impl Ask<'_> {
     }
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Debug, PartialEq)]
 pub struct Written {
-    /// The object as it is now, in the version that is stored: `codec::Form` shows it in that of the request.
+    /// The object as it is now, in the version that is stored: `codec::Encoder` renders it in that of the request.
     pub object: Value,
     /// It did not exist before.
     pub created: bool,
@@ -144,11 +144,11 @@ impl Writer {
         etcds: ByResource<Etcd>,
         prefix: &str,
         resources: Arc<ArcSwap<ServedResources>>,
-        permit: Arc<permit::Permit>,
+        gate: Arc<write_gate::WriteGate>,
         host: Option<Arc<Namespaces>>,
     ) -> Self {
-        let (leases, leaving, offload) = Default::default();
-        Self { etcds, prefix: prefix.into(), resources, leases, leaving, host, permit, offload, loses_unknown_fields: false }
+        let (leases, terminating, offload) = Default::default();
+        Self { etcds, prefix: prefix.into(), resources, leases, terminating, host, gate, offload, loses_unknown_fields: false }
     }
 
     /// Whether objects with fields that are not known may be changed, and lose them.
@@ -162,9 +162,9 @@ impl Writer {
         self.etcds.of(&served.storage.id)
     }
 
-    /// Does work on this object, which is written; when it is large, so that nobody else waits for it. It has no turn to wait for: the client should know.
+    /// Does work on an object that is already written; when it is large, so that nobody else waits for it. It waits for no permit: the client should get its answer.
     pub fn offload<T>(&self, object: &Value, work: impl FnOnce() -> T) -> T {
-        if tree::fits(object, offload::LARGE_BYTES) { work() } else { offload::apart(work) }
+        if tree::fits(object, offload::LARGE_BYTES) { work() } else { offload::run_blocking(work) }
     }
 
     /// The body of a request that is answered and never stored: an object of this group, version and kind.
@@ -177,11 +177,11 @@ impl Writer {
         options: &WriteOptions,
         syntax: Syntax,
         body: &[u8],
-        told: &mut Vec<String>,
+        warnings: &mut Vec<String>,
     ) -> Result<Value, WriteError> {
         let expected = Expected { group, version, kind, custom: false };
-        let _entered = self.offload.enter(false, body.len()).await;
-        Ok(self.offload.take(is_large(body), || Sent::read_as(&expected, options, syntax, body)).await?.into_tree(told))
+        let _admitted = self.offload.admit(false, body.len()).await;
+        Ok(self.offload.run(is_large(body), || DecodedBody::read_as(&expected, options, syntax, body)).await?.into_tree(warnings))
     }
 
     /// Takes away what a client cannot say of an object that is answered and never stored, and the owners that stand twice; returns the warning about them.
@@ -202,34 +202,40 @@ impl Writer {
     /// # Errors
     /// What is wrong with them.
     pub async fn delete_options(&self, query: &Query, syntax: Syntax, body: &[u8]) -> Result<DeleteOptions, DeleteOptionsError> {
-        self.offload.take(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
+        self.offload.run(is_large(body), || DeleteOptions::parse(query, syntax, body)).await
     }
 
-    /// POST of a collection (spec api-surface §5). `told` gets the texts of `Warning` headers, as in the methods below.
+    /// POST of a collection (spec api-surface §5). `warnings` gets the texts of `Warning` headers, as in the methods below.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn create(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.offload.enter(false, body.len()).await;
-        let mut object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
-        let mut place = ask.place.clone();
-        kinds::identify(place.served(), &mut object, ask.requester.as_ref());
-        in_namespace(&place, &object)?;
-        told.extend(dedup_owners(&mut object, Found::Sent));
+    pub async fn create(
+        &self,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Written, WriteError> {
+        let _admitted = self.offload.admit(false, body.len()).await;
+        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, syntax, body)).await?.into_tree(warnings);
+        let mut target = request.target.clone();
+        kinds::identify(target.served(), &mut object, request.requester.as_ref());
+        in_namespace(&target, &object)?;
+        warnings.extend(dedup_owners(&mut object, Found::Sent));
         let (name, base) = (tree::text(&object, &["metadata", "name"]), tree::text(&object, &["metadata", "generateName"]));
-        may_create(&place, name)?;
+        may_create(&target, name)?;
         // Admission looks at it before there is a generated name.
-        [name, base].into_iter().find(|text| !text.is_empty()).unwrap_or("Unknown").clone_into(&mut place.name);
-        self.namespace_takes(&place).await?;
-        name.clone_into(&mut place.name);
-        ask.approve(&object, None)?;
+        [name, base].into_iter().find(|text| !text.is_empty()).unwrap_or("Unknown").clone_into(&mut target.name);
+        self.check_namespace(&target).await?;
+        name.clone_into(&mut target.name);
+        request.approve(&object, None)?;
         if !name.is_empty() || base.is_empty() {
-            return self.create_named(&place, object, ask.options.dry_run, false, told).await;
+            return self.create_named(&target, object, request.options.dry_run, false, warnings).await;
         }
         let base = base.to_owned();
         for attempt in 1.. {
-            place.name = names::generate(&base, &mut rand::rng());
-            match self.create_named(&place, object.clone(), ask.options.dry_run, attempt == names::ATTEMPTS_MAX, told).await {
+            target.name = names::generate(&base, &mut rand::rng());
+            match self.create_named(&target, object.clone(), request.options.dry_run, attempt == names::ATTEMPTS_MAX, warnings).await {
                 Err(WriteError::AlreadyExists { generated: false, .. }) => {}
                 outcome => return outcome,
             }
@@ -240,25 +246,25 @@ impl Writer {
     /// `last_try`: the name was generated, and there will be no other.
     async fn create_named(
         &self,
-        place: &Place,
+        target: &ObjectRef,
         object: Value,
         dry_run: bool,
         last_try: bool,
-        told: &mut Vec<String>,
+        warnings: &mut Vec<String>,
     ) -> Result<Written, WriteError> {
         let is_large = !tree::fits(&object, offload::LARGE_BYTES);
-        let object = self.offload.take(is_large, || strategy::create(place, object, tree::now(), told)).await?;
+        let object = self.offload.run(is_large, || strategy::create(target, object, tree::now(), warnings)).await?;
         let exists = |current: &Current| WriteError::AlreadyExists {
-            of: place.named(),
+            of: target.subject(),
             deleting: tree::at(&current.tree, &["metadata", "deletionTimestamp"]).is_some(),
             generated: last_try,
         };
         if dry_run {
-            let current = self.fresh(place).await?;
+            let current = self.fresh(target).await?;
             let created = |object| Written { object, created: true, stored: None };
             return current.as_ref().map_or_else(|| Ok(created(transaction::without_revision(object))), |current| Err(exists(current)));
         }
-        match self.put_new(place, &object, is_large).await? {
+        match self.put_new(target, &object, is_large).await? {
             Ok(stored) => Ok(Written { object: at_revision(object, stored.revision), created: true, stored: Some(stored) }),
             Err(current) => Err(exists(&current)),
         }
@@ -268,43 +274,49 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn replace(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let _entered = self.enter(&ask.place, false, body.len()).await;
-        let mut object = self.offload.take(is_large(body), || Sent::read(ask, syntax, body)).await?.into_tree(told);
-        let place = &ask.place;
-        in_namespace(place, &object)?;
-        is_named(place, &object)?;
-        told.extend(dedup_owners(&mut object, Found::Sent));
-        let creates = place.served().rules.create_on_update && ask.part == Part::Main;
-        if creates && self.known(place).is_none() {
-            self.namespace_takes(place).await?;
+    pub async fn replace(
+        &self,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Written, WriteError> {
+        let _admitted = self.admit(&request.target, false, body.len()).await;
+        let mut object = self.offload.run(is_large(body), || DecodedBody::read(request, syntax, body)).await?.into_tree(warnings);
+        let target = &request.target;
+        in_namespace(target, &object)?;
+        is_named(target, &object)?;
+        warnings.extend(dedup_owners(&mut object, Found::Sent));
+        let creates = target.served().rules.create_on_update && request.part == Part::Main;
+        if creates && self.known(target).is_none() {
+            self.check_namespace(target).await?;
         }
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, is_large(body), |current| match current {
+            .change(target, ReadFrom::Cache, request.options.dry_run, is_large(body), |current| match current {
                 Some(current) => {
                     Preconditions { uid: tree::text(&object, &["metadata", "uid"]), revision: "" }.check(
-                        place,
+                        target,
                         current,
-                        ask.options.dry_run,
+                        request.options.dry_run,
                     )?;
-                    ask.approve(&object, Some(&current.tree))?;
-                    updated(place, ask.part, current, object.clone(), told)
+                    request.approve(&object, Some(&current.tree))?;
+                    updated(target, request.part, current, object.clone(), warnings)
                 }
                 None if creates => {
-                    created_by_update(place, &object, ask.options.dry_run)?;
-                    ask.approve(&object, None)?;
+                    created_by_update(target, &object, request.options.dry_run)?;
+                    request.approve(&object, None)?;
                     let mut object = object.clone();
                     let metadata = tree::member(&mut object, "metadata");
                     metadata.remove("resourceVersion");
                     // Only a POST takes these away (measured).
                     let sent = ["deletionTimestamp", "deletionGracePeriodSeconds"].map(|name| Some((name, metadata.get(name)?.clone())));
-                    let mut new = strategy::create(place, object, tree::now(), told)?;
+                    let mut new = strategy::create(target, object, tree::now(), warnings)?;
                     sent.into_iter()
                         .flatten()
                         .for_each(|(name, value)| drop(tree::member(&mut new, "metadata").insert(name.into(), value)));
                     Ok(Decision::Put(new))
                 }
-                None => Err(WriteError::NotFound(place.named())),
+                None => Err(WriteError::NotFound(target.subject())),
             })
             .await?;
         Ok(written(done))
@@ -314,24 +326,30 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn patch(&self, ask: &Ask<'_>, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let place = &ask.place;
-        let patch = patched::Patch { kind, bytes: body, validation: ask.options.validation };
-        let expected = Expected::of(place.served());
+    pub async fn patch(
+        &self,
+        request: &WriteRequest<'_>,
+        kind: PatchKind,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Written, WriteError> {
+        let target = &request.target;
+        let patch = patch_request::PatchRequest { kind, bytes: body, validation: request.options.validation };
+        let expected = Expected::of(target.served());
         let is_large = is_large_patch(kind, body);
-        let _entered = self.enter(place, is_large, body.len()).await;
+        let _admitted = self.admit(target, is_large, body.len()).await;
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
-                let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
+            .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
+                let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
                 // Only what the last try had to say counts.
-                told.clear();
-                let shown = place.resource.forms.whole().form.tree(&current.tree);
-                let mut patched = Sent::patched(&expected, &ask.options, &patch, &shown)?.into_tree(told);
-                in_namespace(place, &patched)?;
-                is_named(place, &patched)?;
-                told.extend(dedup_owners(&mut patched, Found::Patched));
-                ask.approve(&patched, Some(&shown))?;
-                updated(place, ask.part, current, patched, told)
+                warnings.clear();
+                let shown = target.resource.encoders.whole().encoder.tree(&current.tree);
+                let mut patched = DecodedBody::patched(&expected, &request.options, &patch, &shown)?.into_tree(warnings);
+                in_namespace(target, &patched)?;
+                is_named(target, &patched)?;
+                warnings.extend(dedup_owners(&mut patched, Found::Patched));
+                request.approve(&patched, Some(&shown))?;
+                updated(target, request.part, current, patched, warnings)
             })
             .await?;
         Ok(written(done))
@@ -344,23 +362,27 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn amend(&self, place: &Place, change: impl Fn(&Value) -> Option<Value>) -> Result<Option<(Revision, Value)>, WriteError> {
-        let _entered = self.enter(place, false, 0).await;
-        let done = self.change(place, Look::Etcd, false, false, |current| {
+    pub async fn amend(
+        &self,
+        target: &ObjectRef,
+        change: impl Fn(&Value) -> Option<Value>,
+    ) -> Result<Option<(Revision, Value)>, WriteError> {
+        let _admitted = self.admit(target, false, 0).await;
+        let done = self.change(target, ReadFrom::Etcd, false, false, |current| {
             let Some(current) = current else { return Ok(Decision::Keep) };
-            change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(place, Part::Server, current, object, &mut Vec::new()))
+            change(&current.tree).map_or(Ok(Decision::Keep), |object| updated(target, Part::Server, current, object, &mut Vec::new()))
         });
         let object = match done.await? {
-            Done::Kept(tree) | Done::Put { tree, .. } => tree,
-            Done::Removed { .. } => return Ok(None),
+            WriteOutcome::Kept(tree) | WriteOutcome::Put { tree, .. } => tree,
+            WriteOutcome::Removed { .. } => return Ok(None),
         };
         let revision = tree::text(&object, &["metadata", "resourceVersion"]).parse().ok();
         Ok(revision.map(|revision| (Revision(revision), object)))
     }
 
-    /// Does work on so many bytes, on behalf of the server itself; when it is large, in its turn.
-    pub async fn turn<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
-        self.offload.take(bytes >= offload::LARGE_BYTES, work).await
+    /// Does work on so many bytes, on behalf of the server itself; when it is large, with a permit.
+    pub async fn run_offloaded<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        self.offload.run(bytes >= offload::LARGE_BYTES, work).await
     }
 
     /// Now, as `creationTimestamp` and conditions have it.
@@ -371,15 +393,15 @@ impl Writer {
 }
 
 /// The update that PUT and PATCH share: judged against the object that is there, and the end of one that nothing holds (spec api-surface §8.4).
-fn updated(place: &Place, part: Part, current: &Current, object: Value, warnings: &mut Vec<String>) -> Result<Decision, WriteError> {
+fn updated(target: &ObjectRef, part: Part, current: &Current, object: Value, warnings: &mut Vec<String>) -> Result<Decision, WriteError> {
     let sent = tree::text(&object, &["metadata", "resourceVersion"]);
     // `/finalize` needs none (spec api-surface §8.3).
     if part != Part::Finalizers || !sent.is_empty() {
-        strategy::check_revision(place, sent, current)?;
+        strategy::check_revision(target, sent, current)?;
     }
-    let Some(new) = strategy::update(place, part, current, object, warnings)? else { return Ok(Decision::Keep) };
+    let Some(new) = strategy::update(target, part, current, object, warnings)? else { return Ok(Decision::Keep) };
     let shown = || at_revision(new.clone(), current.revision);
-    Ok(if strategy::is_finished(place.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
+    Ok(if strategy::is_finished(target.served(), &new) { Decision::Remove(Some(shown())) } else { Decision::Put(new) })
 }
 
 fn is_large(body: &[u8]) -> bool {
@@ -391,19 +413,19 @@ fn is_large_patch(kind: PatchKind, body: &[u8]) -> bool {
     kind == PatchKind::Json || body.len() >= offload::LARGE_PATCH_BYTES
 }
 
-fn written(done: Done) -> Written {
+fn written(done: WriteOutcome) -> Written {
     let (object, created, stored) = match done {
-        Done::Kept(tree) => (tree, false, None),
-        Done::Put { tree, created, stored } => (tree, created, stored),
-        Done::Removed { was, shown, .. } => (shown.unwrap_or(was), false, None),
+        WriteOutcome::Kept(tree) => (tree, false, None),
+        WriteOutcome::Put { tree, created, stored } => (tree, created, stored),
+        WriteOutcome::Removed { was, shown, .. } => (shown.unwrap_or(was), false, None),
     };
     Written { object, created, stored }
 }
 
 /// Spec api-surface §5.1 step 4.
-fn in_namespace(place: &Place, object: &Value) -> Result<(), WriteError> {
+fn in_namespace(target: &ObjectRef, object: &Value) -> Result<(), WriteError> {
     let sent = tree::text(object, &["metadata", "namespace"]);
-    match &place.namespace {
+    match &target.namespace {
         Some(namespace) if !sent.is_empty() && sent != namespace => {
             Err(WriteError::BadRequest("the namespace of the provided object does not match the namespace sent on the request".to_owned()))
         }
@@ -412,8 +434,8 @@ fn in_namespace(place: &Place, object: &Value) -> Result<(), WriteError> {
 }
 
 /// Spec api-surface §6.1.
-fn is_named(place: &Place, object: &Value) -> Result<(), WriteError> {
-    let (sent, name) = (tree::text(object, &["metadata", "name"]), &place.name);
+fn is_named(target: &ObjectRef, object: &Value) -> Result<(), WriteError> {
+    let (sent, name) = (tree::text(object, &["metadata", "name"]), &target.name);
     if sent == name {
         return Ok(());
     }
@@ -425,34 +447,34 @@ fn is_named(place: &Place, object: &Value) -> Result<(), WriteError> {
 }
 
 /// A definition that is being deleted lets nothing new in (spec api-surface §11.2).
-fn may_create(place: &Place, name: &str) -> Result<(), WriteError> {
-    if place.served().has_verb("create") {
+fn may_create(target: &ObjectRef, name: &str) -> Result<(), WriteError> {
+    if target.served().has_verb("create") {
         return Ok(());
     }
     let why = "create not allowed while custom resource definition is terminating".to_owned();
-    Err(WriteError::Forbidden { of: Named::resource(place.served(), name), why, cause: None })
+    Err(WriteError::Forbidden { of: StatusSubject::resource(target.served(), name), why, cause: None })
 }
 
 /// A PUT that creates ignores the revision it names, but not the uid (spec api-surface §6.1).
-fn created_by_update(place: &Place, object: &Value, dry_run: bool) -> Result<(), WriteError> {
+fn created_by_update(target: &ObjectRef, object: &Value, dry_run: bool) -> Result<(), WriteError> {
     let uid = tree::text(object, &["metadata", "uid"]);
     if uid.is_empty() {
         return Ok(());
     }
-    let why = strategy::unmet(place, dry_run, "UID", uid, "");
-    Err(WriteError::Conflict { of: place.named(), why })
+    let why = strategy::unmet(target, dry_run, "UID", uid, "");
+    Err(WriteError::Conflict { of: target.subject(), why })
 }
 
 impl Writer {
     /// Puts what must not exist yet; or what does.
-    async fn put_new(&self, place: &Place, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
-        let lease = self.lease_for(place.served()).await?;
-        let value = self.offload.take(is_large, || transaction::encoded(place, object)).await;
-        match self.put_if(place, value.clone(), Revision::ZERO, lease).await? {
-            etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: place.key(&self.prefix), value, revision })),
-            etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(place, kv).await?)),
+    async fn put_new(&self, target: &ObjectRef, object: &Value, is_large: bool) -> Result<Result<StoredValue, Current>, WriteError> {
+        let lease = self.lease_for(target.served()).await?;
+        let value = self.offload.run(is_large, || transaction::encoded(target, object)).await;
+        match self.put_if(target, value.clone(), Revision::ZERO, lease).await? {
+            etcd::Outcome::Written(revision) => Ok(Ok(StoredValue { key: target.key(&self.prefix), value, revision })),
+            etcd::Outcome::Changed(Some(kv)) => Ok(Err(self.decoded(target, kv).await?)),
             etcd::Outcome::Changed(None) => {
-                Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&place.name))))
+                Err(WriteError::Raw(format!("etcd says that {} neither exists nor is absent", quoted(&target.name))))
             }
         }
     }

@@ -8,30 +8,30 @@ use std::{
 
 use super::{
     Writer,
-    failure::{Named, Terminating, WriteError},
-    place::{Current, Place},
+    failure::{StatusSubject, Terminating, WriteError},
+    object_ref::{Current, ObjectRef},
     tree,
 };
 use upstream::host::{Phase, Unknown};
 
-/// How long etcd is asked about a namespace after its deletion, for the cache may not have heard of it (spec api-surface §5.5).
-const LEAVING: Duration = Duration::from_secs(30);
+/// How long etcd is asked about a namespace after its deletion, because the cache may not know of it yet (spec api-surface §5.5).
+const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// Namespaces that are remembered to be leaving. When more leave at once, etcd is asked about all.
-const LEAVING_MAX: usize = 4_096;
+/// Namespaces that are remembered to be terminating. When there are more at once, etcd is asked about all.
+const TERMINATING_MAX: usize = 4_096;
 
-/// Namespaces that were deleted here a moment ago.
+/// The namespaces that were deleted here a moment ago.
 #[derive(Default)]
-pub(super) struct Leaving {
+pub(super) struct TerminatingNamespaces {
     since: Mutex<HashMap<String, Instant>>,
 }
 
-impl Leaving {
-    /// This namespace is about to be deleted. It is there: of a name that a client made up nothing is kept.
+impl TerminatingNamespaces {
+    /// Notes that this namespace is about to be deleted. It exists: names that a client made up are not kept.
     pub(super) fn note(&self, namespace: &Current, now: Instant) {
         let mut recent = self.recent(now);
         // The empty name, which no namespace has, stands for all.
-        let name = if recent.len() < LEAVING_MAX { tree::text(&namespace.tree, &["metadata", "name"]) } else { "" };
+        let name = if recent.len() < TERMINATING_MAX { tree::text(&namespace.tree, &["metadata", "name"]) } else { "" };
         recent.insert(name.to_owned(), now);
     }
 
@@ -43,18 +43,18 @@ impl Leaving {
     /// Those that are remembered still; the others are forgotten.
     fn recent(&self, now: Instant) -> MutexGuard<'_, HashMap<String, Instant>> {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        since.retain(|_, at| now.saturating_duration_since(*at) < LEAVING);
+        since.retain(|_, at| now.saturating_duration_since(*at) < REMEMBERED_FOR);
         since
     }
 }
 
 impl Writer {
-    /// Whether an object may be created at this place.
+    /// Checks that the namespace of a new object exists and is not being terminated.
     ///
     /// # Errors
     /// See [`WriteError`]: the namespace is not there, or is being terminated.
-    pub async fn namespace_takes(&self, place: &Place) -> Result<(), WriteError> {
-        let Some(namespace) = &place.namespace else { return Ok(()) };
+    pub async fn check_namespace(&self, target: &ObjectRef) -> Result<(), WriteError> {
+        let Some(namespace) = &target.namespace else { return Ok(()) };
         let phase = match &self.host {
             Some(host) => host.phase(namespace, fair::asker()).await?,
             None => self.namespace(namespace).await?.map(|found| match tree::text(&found.tree, &["status", "phase"]) {
@@ -62,10 +62,10 @@ impl Writer {
                 _ => Phase::Active,
             }),
         };
-        let missing = || Named { group: String::new(), kind: "namespaces".to_owned(), name: namespace.clone() };
+        let missing = || StatusSubject { group: String::new(), kind: "namespaces".to_owned(), name: namespace.clone() };
         if phase.ok_or_else(|| WriteError::NotFound(missing()))? == Phase::Terminating {
             return Err(WriteError::Forbidden {
-                of: place.named(),
+                of: target.subject(),
                 why: format!("unable to create new content in namespace {namespace} because it is being terminated"),
                 cause: Some(Terminating { namespace: namespace.clone() }),
             });
@@ -77,11 +77,11 @@ impl Writer {
     async fn namespace(&self, name: &str) -> Result<Option<Current>, WriteError> {
         let resources = self.resources.load();
         let Some(resource) = resources.find("", "v1", "namespaces").cloned() else { return Ok(None) };
-        let place = Place { resource, namespace: None, name: name.to_owned() };
-        let cached = if self.leaving.has(name, Instant::now()) { None } else { self.cached(&place).await };
+        let target = ObjectRef { resource, namespace: None, name: name.to_owned() };
+        let cached = if self.terminating.has(name, Instant::now()) { None } else { self.cached(&target).await };
         match cached {
             Some(found) => Ok(Some(found)),
-            None => self.fresh(&place).await,
+            None => self.fresh(&target).await,
         }
     }
 }
@@ -108,16 +108,16 @@ mod tests {
 
     #[test]
     fn what_leaves_is_remembered_for_a_while_and_within_bounds() {
-        let (leaving, now) = (Leaving::default(), Instant::now());
-        assert!(!leaving.has("a", now));
-        leaving.note(&named("a"), now);
-        assert!(leaving.has("a", now) && !leaving.has("b", now));
-        for n in 0..LEAVING_MAX {
-            leaving.note(&named(&n.to_string()), now);
+        let (terminating, now) = (TerminatingNamespaces::default(), Instant::now());
+        assert!(!terminating.has("a", now));
+        terminating.note(&named("a"), now);
+        assert!(terminating.has("a", now) && !terminating.has("b", now));
+        for n in 0..TERMINATING_MAX {
+            terminating.note(&named(&n.to_string()), now);
         }
-        assert!(leaving.has("b", now), "all are asked about when too many leave");
-        leaving.note(&named("c"), now + LEAVING);
-        assert!(!leaving.has("b", now + LEAVING) && leaving.has("c", now + LEAVING));
-        assert!(!leaving.has("c", now + 2 * LEAVING) && leaving.recent(now).is_empty(), "who asks forgets");
+        assert!(terminating.has("b", now), "all are asked about when too many leave");
+        terminating.note(&named("c"), now + REMEMBERED_FOR);
+        assert!(!terminating.has("b", now + REMEMBERED_FOR) && terminating.has("c", now + REMEMBERED_FOR));
+        assert!(!terminating.has("c", now + 2 * REMEMBERED_FOR) && terminating.recent(now).is_empty(), "who asks forgets");
     }
 }

@@ -1,4 +1,4 @@
-//! Work on large bodies and objects leaves the runtime's threads to others, a few pieces at a time. Knows neither bodies nor objects.
+//! Runs work on large bodies and objects apart from the runtime's other tasks, a few pieces at a time.
 
 use std::thread::available_parallelism;
 
@@ -17,30 +17,30 @@ pub(super) const LARGE_BYTES: usize = 16 << 10;
 /// may double the object with each operation.
 pub(super) const LARGE_PATCH_BYTES: usize = 1 << 10;
 
-/// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait their turn, as long as their requests may.
+/// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait for a permit, as long as their requests may.
 const AT_ONCE_MIN: usize = 2;
 
-/// Bytes of a body or an object from which on it may keep a thread for a second and a hundred MB: the others keep one turn for themselves.
+/// Bytes of a body or an object from which on it may keep a thread for a second and a hundred MB: the others keep one permit for themselves.
 const HUGE_BYTES: usize = 256 << 10;
 
-/// Requests with large bodies or on large objects that are under way at the same time, from their first turn to etcd's answer: a tree may take fifty times
+/// Requests with large bodies or on large objects that are under way at the same time, from their first permit to etcd's answer: a tree may take fifty times
 /// the memory of its bytes.
 const REQUESTS_AT_ONCE: usize = 8;
 
 /// Other requests that are under way at the same time: more than etcd takes at once, and less than a GB of trees.
 const SMALL_AT_ONCE: usize = 1_024;
 
-/// How much large work runs at a time.
+/// Limits how much large work runs at a time.
 pub(super) struct Offload {
-    turns: Turns,
+    permits: Turns,
     requests: Turns,
     small: Turns,
-    /// Requests with huge bodies: one fewer than there are turns.
+    /// Requests with huge bodies: one fewer than there are permits.
     huge: Turns,
 }
 
-/// A request that is in; out when this is dropped.
-pub(super) struct Entered {
+/// The admission of a request, until this is dropped.
+pub(super) struct Admitted {
     _huge: Option<Turn>,
     _request: Turn,
 }
@@ -48,7 +48,7 @@ pub(super) struct Entered {
 impl Default for Offload {
     fn default() -> Self {
         Self {
-            turns: Turns::new(at_once()),
+            permits: Turns::new(at_once()),
             requests: Turns::new(REQUESTS_AT_ONCE),
             small: Turns::new(SMALL_AT_ONCE),
             huge: Turns::new(at_once() - 1),
@@ -61,27 +61,27 @@ fn at_once() -> usize {
 }
 
 impl Offload {
-    /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
-    pub(super) async fn enter(&self, is_large: bool, bytes: usize) -> Entered {
-        // First this one: who waits for it takes no place of others.
+    /// Admits a request whose body, or the object that it changes, has so many bytes, until what this returns is dropped.
+    pub(super) async fn admit(&self, is_large: bool, bytes: usize) -> Admitted {
+        // First this one: who waits for it takes no permit of others.
         let huge = if bytes >= HUGE_BYTES { Some(self.huge.take().await) } else { None };
         let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
-        Entered { _huge: huge, _request: requests.take().await }
+        Admitted { _huge: huge, _request: requests.take().await }
     }
 
-    /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
+    /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before it has a permit, and it is never
     /// given up in the middle.
-    pub(super) async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
+    pub(super) async fn run<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
         if !is_large {
             return work();
         }
-        let _turn = self.turns.take().await;
-        apart(work)
+        let _permit = self.permits.take().await;
+        run_blocking(work)
     }
 }
 
-/// Does work that takes long, so that others go on meanwhile.
-pub(super) fn apart<T>(work: impl FnOnce() -> T) -> T {
+/// Runs work that takes long, and lets the runtime's other tasks go on meanwhile.
+pub(super) fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         // There is no other thread that could go on.
         RuntimeFlavor::CurrentThread => work(),
@@ -100,7 +100,7 @@ mod tests {
     fn others_run_meanwhile() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
         let (done, wait) = mpsc::channel();
-        let work = runtime.spawn(async move { Offload::default().take(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
+        let work = runtime.spawn(async move { Offload::default().run(true, move || wait.recv_timeout(Duration::from_secs(10))).await });
         let told = runtime.spawn(async move { done.send(7) });
         assert_eq!(runtime.block_on(told).expect("no panic"), Ok(()));
         assert_eq!(runtime.block_on(work).expect("no panic"), Ok(7), "nobody could tell it");
@@ -110,37 +110,37 @@ mod tests {
     async fn huge_bodies_leave_room_for_others() {
         let offload = Offload::default();
         let mut huge = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(true, HUGE_BYTES)).await {
-            huge.push(entered);
+        while let Ok(admitted) = tokio::time::timeout(Duration::from_millis(20), offload.admit(true, HUGE_BYTES)).await {
+            huge.push(admitted);
         }
         assert_eq!(huge.len(), at_once() - 1);
-        assert!(tokio::time::timeout(Duration::from_secs(10), offload.enter(true, HUGE_BYTES - 1)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(10), offload.admit(true, HUGE_BYTES - 1)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn large_requests_leave_room_for_small_ones() {
         let offload = Offload::default();
         let mut large = Vec::new();
-        while let Ok(entered) = tokio::time::timeout(Duration::from_millis(20), offload.enter(false, LARGE_BYTES)).await {
-            large.push(entered);
+        while let Ok(admitted) = tokio::time::timeout(Duration::from_millis(20), offload.admit(false, LARGE_BYTES)).await {
+            large.push(admitted);
         }
         assert_eq!(large.len(), REQUESTS_AT_ONCE);
-        assert!(tokio::time::timeout(Duration::from_millis(20), offload.enter(false, 0)).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_millis(20), offload.admit(false, 0)).await.is_ok());
     }
 
     #[test]
     fn few_run_at_once() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
         let offload = std::sync::Arc::new(Offload::default());
-        let (entered, seen) = mpsc::channel();
+        let (admitted, seen) = mpsc::channel();
         let (go, gate) = mpsc::channel::<()>();
         let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
         for i in 0..=at_once() {
-            let (offload, entered, gate) = (offload.clone(), entered.clone(), gate.clone());
+            let (offload, admitted, gate) = (offload.clone(), admitted.clone(), gate.clone());
             runtime.spawn(async move {
                 offload
-                    .take(true, || {
-                        entered.send(i).expect("somebody counts");
+                    .run(true, || {
+                        admitted.send(i).expect("somebody counts");
                         gate.lock().expect("no panic").recv().expect("it is opened")
                     })
                     .await;

@@ -3,17 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ask, Writer, Written,
+    WriteRequest, Writer, Written,
     body::{Expected, Syntax},
-    decode::Sent,
-    failure::{Named, WriteError},
+    decode::DecodedBody,
+    failure::{StatusSubject, WriteError},
     in_namespace, is_large, is_large_patch, is_named,
     metadata::{self, Found, dedup_owners},
+    object_ref::{Current, ObjectRef},
     patch::printed::{go_type, printed},
-    patched::{Patch, PatchKind},
-    place::{Current, Place},
+    patch_request::{PatchKind, PatchRequest},
     strategy::{self, Part, Preconditions},
-    transaction::{Decision, Look},
+    transaction::{Decision, ReadFrom},
     tree, written,
 };
 use catalogue::{NameRule, Rules, ScalePaths, Served};
@@ -100,32 +100,44 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`]; conflicts are named after the parent.
-    pub async fn replace_scale(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let place = &ask.place;
-        let _entered = self.enter(place, false, body.len()).await;
-        let sent = self.offload.take(is_large(body), || Sent::read_shown(&SCALE, ask, syntax, body)).await;
-        let mut scale = sent.map_err(|error| unread(place.served(), error))?.into_tree(told);
-        in_namespace(place, &scale)?;
-        is_named(place, &scale)?;
-        told.extend(dedup_owners(&mut scale, Found::Sent));
+    pub async fn replace_scale(
+        &self,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Written, WriteError> {
+        let target = &request.target;
+        let _admitted = self.admit(target, false, body.len()).await;
+        let sent = self.offload.run(is_large(body), || DecodedBody::read_audited(&SCALE, request, syntax, body)).await;
+        let mut scale = sent.map_err(|error| unread(target.served(), error))?.into_tree(warnings);
+        in_namespace(target, &scale)?;
+        is_named(target, &scale)?;
+        warnings.extend(dedup_owners(&mut scale, Found::Sent));
         let uid = tree::text(&scale, &["metadata", "uid"]);
-        self.scale(ask, false, Preconditions { uid, revision: "" }, |_| Ok(scale.clone())).await
+        self.scale(request, false, Preconditions { uid, revision: "" }, |_| Ok(scale.clone())).await
     }
 
     /// PATCH of `/scale`.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn patch_scale(&self, ask: &Ask<'_>, kind: PatchKind, body: &[u8], told: &mut Vec<String>) -> Result<Written, WriteError> {
-        let patch = Patch { kind, bytes: body, validation: ask.options.validation };
+    pub async fn patch_scale(
+        &self,
+        request: &WriteRequest<'_>,
+        kind: PatchKind,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Written, WriteError> {
+        let patch = PatchRequest { kind, bytes: body, validation: request.options.validation };
         let is_large = is_large_patch(kind, body);
-        let _entered = self.enter(&ask.place, is_large, body.len()).await;
-        self.scale(ask, is_large, Preconditions::default(), |scale| {
-            told.clear();
-            let mut scale = Sent::patched(&SCALE, &ask.options, &patch, scale)?.into_tree(told);
-            in_namespace(&ask.place, &scale)?;
-            is_named(&ask.place, &scale)?;
-            told.extend(dedup_owners(&mut scale, Found::Patched));
+        let _admitted = self.admit(&request.target, is_large, body.len()).await;
+        self.scale(request, is_large, Preconditions::default(), |scale| {
+            warnings.clear();
+            let mut scale = DecodedBody::patched(&SCALE, &request.options, &patch, scale)?.into_tree(warnings);
+            in_namespace(&request.target, &scale)?;
+            is_named(&request.target, &scale)?;
+            warnings.extend(dedup_owners(&mut scale, Found::Patched));
             Ok(scale)
         })
         .await
@@ -133,25 +145,25 @@ impl Writer {
 
     async fn scale(
         &self,
-        ask: &Ask<'_>,
+        request: &WriteRequest<'_>,
         is_large: bool,
         preconditions: Preconditions<'_>,
         mut wanted: impl FnMut(&Value) -> Result<Value, WriteError>,
     ) -> Result<Written, WriteError> {
-        let place = &ask.place;
+        let target = &request.target;
         let done = self
-            .change(place, Look::Cache, ask.options.dry_run, is_large, |current| {
-                let Some(current) = current else { return Err(WriteError::NotFound(place.named())) };
-                preconditions.check(place, current, ask.options.dry_run)?;
-                let read = Read::of(place.served(), &Paths::of(place.served()), &current.tree)?;
+            .change(target, ReadFrom::Cache, request.options.dry_run, is_large, |current| {
+                let Some(current) = current else { return Err(WriteError::NotFound(target.subject())) };
+                preconditions.check(target, current, request.options.dry_run)?;
+                let read = Read::of(target.served(), &Paths::of(target.served()), &current.tree)?;
                 let shown = read.shown(&current.tree);
                 let scale = wanted(&shown)?;
-                ask.approve(&scale, Some(&shown))?;
-                scaled(place, current, scale)
+                request.approve(&scale, Some(&shown))?;
+                scaled(target, current, scale)
             })
             .await?;
         let parent = written(done);
-        Ok(Written { object: of(place.served(), &parent.object)?, created: parent.created, stored: None })
+        Ok(Written { object: of(target.served(), &parent.object)?, created: parent.created, stored: None })
     }
 }
 
@@ -166,8 +178,8 @@ fn unread(served: &Served, error: WriteError) -> WriteError {
 }
 
 /// The parent with the replicas of a scale.
-fn scaled(place: &Place, current: &Current, mut scale: Value) -> Result<Decision, WriteError> {
-    let served = place.served();
+fn scaled(target: &ObjectRef, current: &Current, mut scale: Value) -> Result<Decision, WriteError> {
+    let served = target.served();
     let paths = Paths::of(served);
     let replicas = tree::integer(&scale, &["spec", "replicas"]).unwrap_or(0);
     // Of a custom resource the whole is judged, and nothing of the scale's metadata but the revision.
@@ -176,10 +188,10 @@ fn scaled(place: &Place, current: &Current, mut scale: Value) -> Result<Decision
             return Err(WriteError::BadRequest(format!("the spec replicas field \"{}\" cannot be empty", dotted(&paths.spec))));
         }
     } else {
-        judge(place, &mut scale, replicas)?;
+        judge(target, &mut scale, replicas)?;
         let (sent, uid) = (tree::text(&scale, &["metadata", "uid"]), tree::text(&current.tree, &["metadata", "uid"]));
         if !sent.is_empty() && sent != uid {
-            let of = Named { kind: format!("{}/scale", served.resource), ..place.named() };
+            let of = StatusSubject { kind: format!("{}/scale", served.resource), ..target.subject() };
             let why = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
             return Err(WriteError::Conflict { of, why });
         }
@@ -188,23 +200,23 @@ fn scaled(place: &Place, current: &Current, mut scale: Value) -> Result<Decision
     put(&mut object, &paths.spec, replicas)?;
     let sent = tree::text(&scale, &["metadata", "resourceVersion"]);
     if !sent.is_empty() || !served.custom {
-        strategy::check_revision(place, sent, current)?;
+        strategy::check_revision(target, sent, current)?;
     }
-    Ok(strategy::update(place, Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
+    Ok(strategy::update(target, Part::Main, current, object, &mut Vec::new())?.map_or(Decision::Keep, Decision::Put))
 }
 
 /// Judges a scale of a built-in as an object of its own.
-fn judge(place: &Place, scale: &mut Value, replicas: i64) -> Result<(), WriteError> {
+fn judge(target: &ObjectRef, scale: &mut Value, replicas: i64) -> Result<(), WriteError> {
     let metadata = tree::member(scale, "metadata");
-    if let Some(namespace) = &place.namespace {
+    if let Some(namespace) = &target.namespace {
         metadata.insert("namespace".to_owned(), namespace.as_str().into());
     }
-    let rules = Rules { name: NameRule::Subdomain, any_finalizer: false, ..place.served().rules };
+    let rules = Rules { name: NameRule::Subdomain, any_finalizer: false, ..target.served().rules };
     let mut errors = metadata::validate_create(metadata, true, &rules);
     if replicas < 0 {
         errors.push(FieldError::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0"));
     }
-    let of = Named { group: SCALE.group.to_owned(), kind: SCALE.kind.to_owned(), name: place.name.clone() };
+    let of = StatusSubject { group: SCALE.group.to_owned(), kind: SCALE.kind.to_owned(), name: target.name.clone() };
     WriteError::unless_valid(of, errors)
 }
 

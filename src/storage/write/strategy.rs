@@ -9,7 +9,7 @@ use super::{
     failure::WriteError,
     kinds::{self, StatusMetadata},
     metadata,
-    place::{Current, Place},
+    object_ref::{Current, ObjectRef},
     tree,
 };
 use catalogue::Served;
@@ -39,17 +39,17 @@ pub enum Part {
 }
 
 /// Makes what a client sent into a new object, and judges it.
-pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warnings: &mut Vec<String>) -> Result<Value, WriteError> {
-    let served = place.served();
+pub(super) fn create(target: &ObjectRef, mut object: Value, now: OffsetDateTime, warnings: &mut Vec<String>) -> Result<Value, WriteError> {
+    let served = target.served();
     no_revision(&object)?;
     let metadata = tree::member(&mut object, "metadata");
     SERVER_SET.iter().for_each(|name| drop(metadata.remove(*name)));
     metadata.remove("resourceVersion");
-    match &place.namespace {
+    match &target.namespace {
         Some(namespace) => metadata.insert("namespace".into(), namespace.as_str().into()),
         None => metadata.remove("namespace"),
     };
-    metadata.insert("name".into(), place.name.as_str().into());
+    metadata.insert("name".into(), target.name.as_str().into());
     metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), tree::rfc3339(now).into());
     if served.rules.generation && !kinds::begins_as_sent(served) {
@@ -62,19 +62,19 @@ pub(super) fn create(place: &Place, mut object: Value, now: OffsetDateTime, warn
     warnings.extend(kinds::warnings(served, Part::Main, None, &object));
     let mut errors = metadata::validate_create(tree::metadata(&object), served.namespaced, &served.rules);
     errors.extend(kinds::validate_create(served, &object));
-    WriteError::unless_valid(place.kind(), errors)?;
+    WriteError::unless_valid(target.kind_subject(), errors)?;
     Ok(object)
 }
 
 /// Makes what a client wants the object to be into what it becomes, and judges it. `None`: nothing changes.
 pub(super) fn update(
-    place: &Place,
+    target: &ObjectRef,
     part: Part,
     current: &Current,
     wanted: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Value>, WriteError> {
-    let (served, old) = (place.served(), &current.tree);
+    let (served, old) = (target.served(), &current.tree);
     let mut new = match part {
         Part::Main => with_old_status(served, old, wanted),
         Part::Status => with_new_status(served, old, wanted),
@@ -87,7 +87,7 @@ pub(super) fn update(
     let metadata = tree::member(&mut new, "metadata");
     keep_server_set(metadata, tree::metadata(old));
     // A client may give a namespace to what has none (measured).
-    if place.namespace.is_none() {
+    if target.namespace.is_none() {
         metadata.remove("namespace");
     }
     kinds::drop_disabled(served, Some(old), &mut new);
@@ -99,7 +99,7 @@ pub(super) fn update(
     let again = kinds::is_judged_as_new(served, part);
     let mut errors = metadata::validate_update(tree::metadata(&new), tree::metadata(old), served.namespaced, again, &served.rules);
     errors.extend(kinds::validate_update(served, part, old, &new));
-    WriteError::unless_valid(place.kind(), errors)?;
+    WriteError::unless_valid(target.kind_subject(), errors)?;
     Ok((new != *kinds::comparable(served, old)).then_some(new))
 }
 
@@ -111,16 +111,16 @@ pub(super) fn is_finished(served: &Served, object: &Value) -> bool {
 }
 
 /// Judges the `resourceVersion` of what a client sent against the object that is there (spec api-surface §6.1).
-pub(super) fn check_revision(place: &Place, sent: &str, current: &Current) -> Result<(), WriteError> {
+pub(super) fn check_revision(target: &ObjectRef, sent: &str, current: &Current) -> Result<(), WriteError> {
     if matches!(sent, "" | "0") {
-        if place.served().rules.unconditional_update {
+        if target.served().rules.unconditional_update {
             return Ok(());
         }
         let error = FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
-        return Err(WriteError::Invalid { of: place.named(), errors: vec![error] });
+        return Err(WriteError::Invalid { of: target.subject(), errors: vec![error] });
     }
     let revision = parse_uint(sent).map_err(WriteError::Raw)?;
-    if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(place.named())) }
+    if revision == current.revision.0 { Ok(()) } else { Err(WriteError::modified(target.subject())) }
 }
 
 /// What a client says that the object is; what is empty says nothing.
@@ -133,20 +133,22 @@ pub(super) struct Preconditions<'a> {
 
 impl Preconditions<'_> {
     /// Judges them as kube-apiserver's storage does, before anything else is looked at (spec api-surface §6.1).
-    pub(super) fn check(self, place: &Place, current: &Current, dry_run: bool) -> Result<(), WriteError> {
+    pub(super) fn check(self, target: &ObjectRef, current: &Current, dry_run: bool) -> Result<(), WriteError> {
         let uid = tree::text(&current.tree, &["metadata", "uid"]);
         let revision = current.revision.0.to_string();
         let of = [("UID", self.uid, uid), ("ResourceVersion", self.revision, &revision)];
         match of.into_iter().find(|(_, wanted, found)| !wanted.is_empty() && wanted != found) {
-            Some((what, wanted, found)) => Err(WriteError::Conflict { of: place.named(), why: unmet(place, dry_run, what, wanted, found) }),
+            Some((what, wanted, found)) => {
+                Err(WriteError::Conflict { of: target.subject(), why: unmet(target, dry_run, what, wanted, found) })
+            }
             None => Ok(()),
         }
     }
 }
 
 /// Tells of a precondition that does not hold. A dry run does not come to the storage that knows the prefix of the keys.
-pub(super) fn unmet(place: &Place, dry_run: bool, what: &str, wanted: &str, found: &str) -> String {
-    let key = place.key(if dry_run { "/" } else { "/registry/" });
+pub(super) fn unmet(target: &ObjectRef, dry_run: bool, what: &str, wanted: &str, found: &str) -> String {
+    let key = target.key(if dry_run { "/" } else { "/registry/" });
     let key = String::from_utf8_lossy(&key);
     format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: \
@@ -260,7 +262,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::write::place::test_place;
+    use crate::write::object_ref::test_object_ref;
     use model::Revision;
 
     fn current(tree: Value) -> Current {
@@ -280,11 +282,11 @@ mod tests {
 
     #[test]
     fn what_only_the_server_sets_is_not_taken_from_a_client() {
-        let place = test_place("apps", "deployments", Some("n"), "d");
+        let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let mut sent = deployment(1, "x", 5);
         tree::member(&mut sent, "metadata").insert("deletionTimestamp".into(), "2026-01-01T00:00:00Z".into());
         tree::member(&mut sent, "metadata").remove("resourceVersion");
-        let new = create(&place, sent, tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, sent, tree::now(), &mut Vec::new()).expect("valid");
         assert_ne!(tree::text(&new, &["metadata", "uid"]), "u");
         assert_ne!(tree::text(&new, &["metadata", "creationTimestamp"]), "2026-01-01T00:00:00Z");
         assert_eq!((generation(&new), tree::at(&new, &["metadata", "deletionTimestamp"])), (1, None));
@@ -293,29 +295,29 @@ mod tests {
 
     #[test]
     fn an_object_to_be_created_has_no_revision() {
-        let place = test_place("", "configmaps", Some("n"), "c");
+        let target = test_object_ref("", "configmaps", Some("n"), "c");
         let sent =
             |revision: &str| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "resourceVersion": revision}});
         for fine in ["", "0", "abc"] {
-            let new = create(&place, sent(fine), tree::now(), &mut Vec::new()).expect("dropped");
+            let new = create(&target, sent(fine), tree::now(), &mut Vec::new()).expect("dropped");
             assert_eq!(tree::at(&new, &["metadata", "resourceVersion"]), None);
         }
         assert!(
-            matches!(create(&place, sent("5"), tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
+            matches!(create(&target, sent("5"), tree::now(), &mut Vec::new()), Err(WriteError::Raw(text)) if text.starts_with("resourceVersion should not"))
         );
     }
 
     #[test]
     fn spec_and_status_are_written_apart() {
-        let place = test_place("apps", "deployments", Some("n"), "d");
+        let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let main = update(&place, Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        let main = update(&target, Part::Main, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((tree::integer(&main, &["spec", "replicas"]), tree::integer(&main, &["status", "replicas"])), (Some(2), Some(5)));
-        let status = update(&place, Part::Status, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
+        let status = update(&target, Part::Status, &old, deployment(2, "x", 9), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((tree::integer(&status, &["spec", "replicas"]), tree::integer(&status, &["status", "replicas"])), (Some(1), Some(9)));
         assert_eq!((generation(&main), generation(&status)), (4, 3));
         assert_eq!(
-            update(&place, Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
+            update(&target, Part::Main, &old, deployment(1, "x", 9), &mut Vec::new()),
             Ok(None),
             "a status through the main listener is no change"
         );
@@ -323,15 +325,15 @@ mod tests {
 
     #[test]
     fn annotations_of_a_deployment_count_as_spec_and_labels_do_not() {
-        let place = test_place("apps", "deployments", Some("n"), "d");
+        let target = test_object_ref("apps", "deployments", Some("n"), "d");
         let old = current(deployment(1, "x", 5));
-        let annotated = update(&place, Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
+        let annotated = update(&target, Part::Main, &old, deployment(1, "y", 5), &mut Vec::new()).expect("valid").expect("a change");
         let mut wanted = deployment(1, "x", 5);
         tree::set(&mut wanted, &["metadata", "labels", "l"], "2".into());
-        let labelled = update(&place, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
+        let labelled = update(&target, Part::Main, &old, wanted.clone(), &mut Vec::new()).expect("valid").expect("a change");
         assert_eq!((generation(&annotated), generation(&labelled)), (4, 3));
         assert_eq!(
-            update(&place, Part::Status, &old, wanted, &mut Vec::new()),
+            update(&target, Part::Status, &old, wanted, &mut Vec::new()),
             Ok(None),
             "the status listener of Deployments takes no labels"
         );
@@ -339,39 +341,39 @@ mod tests {
 
     #[test]
     fn what_has_no_namespace_gets_none() {
-        let place = test_place("", "nodes", None, "n");
+        let target = test_object_ref("", "nodes", None, "n");
         let node = |namespace: &str, label: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "namespace": namespace, "labels": {"l": label}}});
         let old = current(json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "labels": {"l": "1"}}}));
         for part in [Part::Main, Part::Status] {
-            let new = update(&place, part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
+            let new = update(&target, part, &old, node("x", "2"), &mut Vec::new()).expect("valid").expect("a change");
             assert_eq!((tree::at(&new, &["metadata", "namespace"]), tree::text(&new, &["metadata", "labels", "l"])), (None, "2"));
-            assert_eq!(update(&place, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
+            assert_eq!(update(&target, part, &old, node("x", "1"), &mut Vec::new()), Ok(None), "nothing else is wanted");
         }
-        let new = create(&place, node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
+        let new = create(&target, node("x", "1"), tree::now(), &mut Vec::new()).expect("valid");
         assert_eq!(tree::at(&new, &["metadata", "namespace"]), None);
     }
 
     #[test]
     fn revisions_and_uids_are_judged() {
-        let place = test_place("coordination.k8s.io", "leases", Some("n"), "l");
+        let target = test_object_ref("coordination.k8s.io", "leases", Some("n"), "l");
         let lease = current(json!({"metadata": {"uid": "u"}}));
-        assert!(check_revision(&place, "7", &lease).is_ok());
-        assert!(matches!(check_revision(&place, "8", &lease), Err(WriteError::Conflict { .. })));
-        assert!(matches!(check_revision(&place, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
+        assert!(check_revision(&target, "7", &lease).is_ok());
+        assert!(matches!(check_revision(&target, "8", &lease), Err(WriteError::Conflict { .. })));
+        assert!(matches!(check_revision(&target, "0", &lease), Err(WriteError::Invalid { of, .. }) if of.kind == "leases"));
         for sent in ["x", "+7"] {
             let want = format!(r#"strconv.ParseUint: parsing "{sent}": invalid syntax"#);
-            assert!(matches!(check_revision(&place, sent, &lease), Err(WriteError::Raw(text)) if text == want));
+            assert!(matches!(check_revision(&target, sent, &lease), Err(WriteError::Raw(text)) if text == want));
         }
-        let config = test_place("", "configmaps", Some("n"), "c");
+        let config = test_object_ref("", "configmaps", Some("n"), "c");
         assert!(check_revision(&config, "0", &lease).is_ok());
     }
 
     /// Each was sent to a kube-apiserver.
     #[test]
     fn preconditions_are_compared_as_texts() {
-        let place = test_place("", "pods", Some("n"), "p");
+        let target = test_object_ref("", "pods", Some("n"), "p");
         let pod = current(json!({"metadata": {"uid": "u"}}));
-        let told = |uid, revision, dry_run| match (Preconditions { uid, revision }).check(&place, &pod, dry_run) {
+        let told = |uid, revision, dry_run| match (Preconditions { uid, revision }).check(&target, &pod, dry_run) {
             Ok(()) => String::new(),
             Err(WriteError::Conflict { why, .. }) => why,
             Err(other) => panic!("{other:?}"),
@@ -392,7 +394,7 @@ mod tests {
     /// Each was sent to a kube-apiserver.
     #[test]
     fn what_may_not_change_is_put_back_or_refused() {
-        let place = test_place("", "configmaps", Some("n"), "c");
+        let target = test_object_ref("", "configmaps", Some("n"), "c");
         let object = |more: Value| {
             let mut object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}});
             tree::member(&mut object, "metadata").extend(more.as_object().expect("members").clone());
@@ -402,7 +404,7 @@ mod tests {
         let told = |old: &Value, more: Value| {
             let mut wanted = object(old.clone());
             tree::member(&mut wanted, "metadata").extend(more.as_object().expect("members").clone());
-            match update(&place, Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
+            match update(&target, Part::Main, &current(object(old.clone())), wanted, &mut Vec::new()) {
                 Ok(None) => "same".to_owned(),
                 Err(WriteError::Invalid { errors, .. }) => errors.into_iter().map(|error| error.field).collect::<Vec<_>>().join(" "),
                 other => panic!("{other:?}"),
@@ -428,12 +430,12 @@ mod tests {
     #[test]
     fn a_status_leaves_of_the_metadata_what_its_kind_says() {
         let written = |group: &str, resource: &str, namespace: Option<&str>| {
-            let place = test_place(group, resource, namespace, "x");
+            let target = test_object_ref(group, resource, namespace, "x");
             let object = |text: &str| {
                 json!({"metadata": {"name": "x", "uid": "u", "namespace": namespace, "labels": {"l": text}, "annotations": {"a": text},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": text, "uid": "o"}]}})
             };
-            let new = update(&place, Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
+            let new = update(&target, Part::Status, &current(object("old")), object("new"), &mut Vec::new()).expect("valid");
             let Some(new) = new else { return String::new() };
             let owner = tree::at(&new, &["metadata", "ownerReferences"]).map(|owners| owners[0]["name"].as_str().unwrap_or(""));
             let told = [("l", tree::text(&new, &["metadata", "labels", "l"])), ("a", tree::text(&new, &["metadata", "annotations", "a"]))];
@@ -457,11 +459,11 @@ mod tests {
 
     #[test]
     fn the_last_finalizer_of_what_is_being_deleted_ends_it() {
-        let place = test_place("", "namespaces", None, "n");
+        let target = test_object_ref("", "namespaces", None, "n");
         let object = |spec: Value, finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}, "spec": {"finalizers": spec}});
-        assert!(is_finished(place.served(), &object(json!([]), json!([]))));
-        assert!(!is_finished(place.served(), &object(json!(["kubernetes"]), json!([]))));
-        assert!(!is_finished(place.served(), &object(json!([]), json!(["x"]))));
-        assert!(!is_finished(place.served(), &json!({"metadata": {}})));
+        assert!(is_finished(target.served(), &object(json!([]), json!([]))));
+        assert!(!is_finished(target.served(), &object(json!(["kubernetes"]), json!([]))));
+        assert!(!is_finished(target.served(), &object(json!([]), json!(["x"]))));
+        assert!(!is_finished(target.served(), &json!({"metadata": {}})));
     }
 }

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    Ask, Writer,
+    WriteRequest, Writer,
     body::{Expected, Syntax},
-    decode::Sent,
-    failure::{Named, WriteError},
+    decode::DecodedBody,
+    failure::{StatusSubject, WriteError},
     in_namespace, is_large,
     metadata::{Found, dedup_owners},
-    place::{Current, Place},
+    object_ref::{Current, ObjectRef},
     strategy::Preconditions,
-    transaction::{Decision, Look},
+    transaction::{Decision, ReadFrom},
     tree,
 };
 use model::invalid::FieldError;
@@ -24,24 +24,31 @@ impl Writer {
     ///
     /// # Errors
     /// See [`WriteError`]: the pod is bound already, is being deleted, or waits for its gates.
-    pub async fn bind(&self, ask: &Ask<'_>, syntax: Syntax, body: &[u8], told: &mut Vec<String>) -> Result<(), WriteError> {
-        let _entered = self.enter(&ask.place, false, body.len()).await;
-        let mut binding = self.offload.take(is_large(body), || Sent::read_shown(&BINDING, ask, syntax, body)).await?.into_tree(told);
-        let place = &ask.place;
-        in_namespace(place, &binding)?;
-        told.extend(dedup_owners(&mut binding, Found::Sent));
-        self.namespace_takes(place).await?;
-        ask.approve(&binding, None)?;
-        if tree::text(&binding, &["metadata", "name"]) != place.name {
+    pub async fn bind(
+        &self,
+        request: &WriteRequest<'_>,
+        syntax: Syntax,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<(), WriteError> {
+        let _admitted = self.admit(&request.target, false, body.len()).await;
+        let mut binding =
+            self.offload.run(is_large(body), || DecodedBody::read_audited(&BINDING, request, syntax, body)).await?.into_tree(warnings);
+        let target = &request.target;
+        in_namespace(target, &binding)?;
+        warnings.extend(dedup_owners(&mut binding, Found::Sent));
+        self.check_namespace(target).await?;
+        request.approve(&binding, None)?;
+        if tree::text(&binding, &["metadata", "name"]) != target.name {
             return Err(WriteError::BadRequest("name in URL does not match name in Binding object".to_owned()));
         }
         validate(&binding)?;
         let now = tree::now();
-        self.change(place, Look::Cache, ask.options.dry_run, false, |current| {
-            let current = current.ok_or_else(|| WriteError::NotFound(place.named()))?;
+        self.change(target, ReadFrom::Cache, request.options.dry_run, false, |current| {
+            let current = current.ok_or_else(|| WriteError::NotFound(target.subject()))?;
             let own = |name| tree::text(&binding, &["metadata", name]);
-            Preconditions { uid: own("uid"), revision: own("resourceVersion") }.check(place, current, ask.options.dry_run)?;
-            bound(place, &binding, current, now).map(Decision::Put)
+            Preconditions { uid: own("uid"), revision: own("resourceVersion") }.check(target, current, request.options.dry_run)?;
+            bound(target, &binding, current, now).map(Decision::Put)
         })
         .await?;
         Ok(())
@@ -67,10 +74,10 @@ fn validate(binding: &Value) -> Result<(), WriteError> {
 }
 
 /// The pod on its node.
-fn bound(place: &Place, binding: &Value, current: &Current, now: OffsetDateTime) -> Result<Value, WriteError> {
-    let (pod, name) = (&current.tree, &place.name);
+fn bound(target: &ObjectRef, binding: &Value, current: &Current, now: OffsetDateTime) -> Result<Value, WriteError> {
+    let (pod, name) = (&current.tree, &target.name);
     let conflict = |why: String| {
-        let of = Named { group: String::new(), kind: "pods/binding".to_owned(), name: name.clone() };
+        let of = StatusSubject { group: String::new(), kind: "pods/binding".to_owned(), name: name.clone() };
         WriteError::Conflict { of, why }
     };
     let node = tree::text(pod, &["spec", "nodeName"]);

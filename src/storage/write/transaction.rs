@@ -1,6 +1,6 @@
 //! The loop of a write: what is there, what should be there, one transaction, again when somebody else was faster (spec api-surface §10.5).
 //!
-//! Optimistic: the first look is at the cache. Whatever is decided from it and not written (an error, no change) is decided again on etcd's own state,
+//! Optimistic: the object is first read from the cache. Whatever is decided from it and not written (an error, no change) is decided again on etcd's own state,
 //! for the cache may be behind.
 
 use bytes::Bytes;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::WriteError,
-    place::{Current, Place, StoredValue},
+    object_ref::{Current, ObjectRef, StoredValue},
     tree,
 };
-use codec::stored::stored;
+use codec::stored;
 use etcd::{EtcdError, Outcome};
 use model::Revision;
 
-/// What a look at the object came to.
+/// What should become of the object.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     /// It is as it should be.
@@ -27,9 +27,9 @@ pub(super) enum Decision {
     Remove(Option<Value>),
 }
 
-/// What was done.
+/// The outcome of a write.
 #[derive(Debug, PartialEq)]
-pub(super) enum Done {
+pub(super) enum WriteOutcome {
     /// Nothing: the object is this.
     Kept(Value),
     /// The object is this now.
@@ -52,12 +52,12 @@ pub(super) enum Done {
     },
 }
 
-/// The first look at the object.
+/// Where the object is first read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// At the cache.
+pub(super) enum ReadFrom {
+    /// The cache.
     Cache,
-    /// At etcd: when the decision is not ours to repeat.
+    /// etcd: when the decision cannot be repeated.
     Etcd,
 }
 
@@ -65,109 +65,109 @@ impl Writer {
     /// Changes one object as `decide` says; a dry run does all but the transaction. `is_large`: to decide takes long even where the object is small.
     pub(super) async fn change(
         &self,
-        place: &Place,
-        look: Look,
+        target: &ObjectRef,
+        read_from: ReadFrom,
         dry_run: bool,
         is_large: bool,
         mut decide: impl FnMut(Option<&Current>) -> Result<Decision, WriteError>,
-    ) -> Result<Done, WriteError> {
+    ) -> Result<WriteOutcome, WriteError> {
         // A dry run has no transaction that would find out that the cache is behind.
-        let cached = if look == Look::Cache && !dry_run { self.cached(place).await } else { None };
+        let cached = if read_from == ReadFrom::Cache && !dry_run { self.cached(target).await } else { None };
         let (mut current, mut is_fresh) = match cached {
             Some(current) => (Some(current), false),
-            None => (self.fresh(place).await?, true),
+            None => (self.fresh(target).await?, true),
         };
         loop {
             let is_large = is_large || current.as_ref().is_some_and(|current| current.is_large);
-            let decision = self.offload.take(is_large, || decide(current.as_ref())).await;
+            let decision = self.offload.run(is_large, || decide(current.as_ref())).await;
             if !is_fresh && !matches!(decision, Ok(Decision::Put(_) | Decision::Remove(_))) {
-                (current, is_fresh) = (self.fresh(place).await?, true);
+                (current, is_fresh) = (self.fresh(target).await?, true);
                 continue;
             }
             let decision = decision?;
             if dry_run {
-                return Ok(rehearsed(decision, current));
+                return Ok(dry_run_outcome(decision, current));
             }
-            match self.carry_out(place, decision, current, is_large).await? {
+            match self.commit(target, decision, current, is_large).await? {
                 Ok(done) => return Ok(done),
                 Err(found) => (current, is_fresh) = (found, true),
             }
         }
     }
 
-    /// One transaction; or what was found instead of what the decision was made on.
-    async fn carry_out(
+    /// Commits a decision in one transaction; or returns what was found instead of what the decision was made on.
+    async fn commit(
         &self,
-        place: &Place,
+        target: &ObjectRef,
         decision: Decision,
         current: Option<Current>,
         is_large: bool,
-    ) -> Result<Result<Done, Option<Current>>, WriteError> {
+    ) -> Result<Result<WriteOutcome, Option<Current>>, WriteError> {
         let expected = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
         let mut value = None;
         let outcome = match &decision {
             Decision::Keep => Outcome::Written(expected),
             Decision::Put(tree) => {
-                let lease = self.lease_for(place.served()).await?;
-                let encoded = self.offload.take(is_large, || encoded(place, tree)).await;
-                self.put_if(place, value.insert(encoded).clone(), expected, lease).await?
+                let lease = self.lease_for(target.served()).await?;
+                let encoded = self.offload.run(is_large, || encoded(target, tree)).await;
+                self.put_if(target, value.insert(encoded).clone(), expected, lease).await?
             }
-            Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(place.named())),
-            Decision::Remove(_) => self.delete_if(place, expected).await?,
+            Decision::Remove(_) if current.is_none() => return Err(WriteError::NotFound(target.subject())),
+            Decision::Remove(_) => self.delete_if(target, expected).await?,
         };
         Ok(match outcome {
             Outcome::Written(revision) => {
-                let stored = value.map(|value| StoredValue { key: place.key(&self.prefix), value, revision });
+                let stored = value.map(|value| StoredValue { key: target.key(&self.prefix), value, revision });
                 Ok(done(decision, current, revision, stored))
             }
-            Outcome::Changed(Some(found)) => Err(Some(self.decoded(place, found).await?)),
+            Outcome::Changed(Some(found)) => Err(Some(self.decoded(target, found).await?)),
             Outcome::Changed(None) => Err(None),
         })
     }
 
     /// Puts the object if it was last written at this revision; 0 means that it must not exist.
-    pub(super) async fn put_if(&self, place: &Place, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
-        let metrics = &place.resource.metrics;
+    pub(super) async fn put_if(&self, target: &ObjectRef, value: Bytes, expected: Revision, lease: i64) -> Result<Outcome, EtcdError> {
+        let metrics = &target.resource.metrics;
         let asking = if expected == Revision::ZERO { metrics.etcd_create() } else { metrics.etcd_update() };
-        let outcome = self.etcd(place.served()).put_if(place.key(&self.prefix), value, expected, lease).await?;
+        let outcome = self.etcd(target.served()).put_if(target.key(&self.prefix), value, expected, lease).await?;
         asking.succeeded();
         Ok(outcome)
     }
 
     /// Deletes the object if it was last written at this revision.
-    pub(super) async fn delete_if(&self, place: &Place, expected: Revision) -> Result<Outcome, EtcdError> {
-        let asking = place.resource.metrics.etcd_delete();
-        let outcome = self.etcd(place.served()).delete_if(place.key(&self.prefix), expected).await?;
+    pub(super) async fn delete_if(&self, target: &ObjectRef, expected: Revision) -> Result<Outcome, EtcdError> {
+        let asking = target.resource.metrics.etcd_delete();
+        let outcome = self.etcd(target.served()).delete_if(target.key(&self.prefix), expected).await?;
         asking.succeeded();
         Ok(outcome)
     }
 }
 
-/// What a decision came to at this revision.
-fn done(decision: Decision, current: Option<Current>, revision: Revision, stored: Option<StoredValue>) -> Done {
+/// The outcome of a decision that was committed at this revision.
+fn done(decision: Decision, current: Option<Current>, revision: Revision, stored: Option<StoredValue>) -> WriteOutcome {
     let created = current.is_none();
     let was = current.map(|c| c.tree).unwrap_or_default();
     match decision {
-        Decision::Keep => Done::Kept(was),
-        Decision::Put(tree) => Done::Put { tree: at_revision(tree, revision), created, stored },
-        Decision::Remove(shown) => Done::Removed { was, shown, revision },
+        Decision::Keep => WriteOutcome::Kept(was),
+        Decision::Put(tree) => WriteOutcome::Put { tree: at_revision(tree, revision), created, stored },
+        Decision::Remove(shown) => WriteOutcome::Removed { was, shown, revision },
     }
 }
 
-/// What a dry run answers: the revision stays what it is, and what does not exist has none.
-fn rehearsed(decision: Decision, current: Option<Current>) -> Done {
+/// The outcome of a dry run: the revision stays what it is, and what does not exist has none.
+fn dry_run_outcome(decision: Decision, current: Option<Current>) -> WriteOutcome {
     let revision = current.as_ref().map_or(Revision::ZERO, |c| c.revision);
     match done(decision, current, revision, None) {
-        Done::Put { tree, created: true, stored } => Done::Put { tree: without_revision(tree), created: true, stored },
+        WriteOutcome::Put { tree, created: true, stored } => WriteOutcome::Put { tree: without_revision(tree), created: true, stored },
         done => done,
     }
 }
 
 /// The value that etcd gets.
-pub(super) fn encoded(place: &Place, tree: &Value) -> Bytes {
-    let served = place.served();
+pub(super) fn encoded(target: &ObjectRef, tree: &Value) -> Bytes {
+    let served = target.served();
     let object = tree.as_object().expect("every tree that is written was made an object");
-    stored(&served.storage, &served.stored_as, object).into()
+    stored::encode(&served.storage, &served.stored_as, object).into()
 }
 
 /// The object as it is shown after a write at this revision.

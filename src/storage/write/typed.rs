@@ -194,9 +194,9 @@ impl Walk {
             (Shape::Int64, _) if value.is_i64() => {}
             (Shape::Int32 | Shape::IntOrString, _) if value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => {}
             (Shape::Bytes, Value::String(text)) => *value = Value::String(base64(text)?),
-            (Shape::Quantity, Value::String(text)) => *value = Value::String(quantity::canonical(text).map_err(told)?),
-            (Shape::Quantity, Value::Number(number)) => *value = Value::String(quantity::canonical(&number.to_string()).map_err(told)?),
-            (Shape::Quantity, _) => return Err(told(quantity::FORMAT)),
+            (Shape::Quantity, Value::String(text)) => *value = Value::String(quantity::canonical(text).map_err(warnings)?),
+            (Shape::Quantity, Value::Number(number)) => *value = Value::String(quantity::canonical(&number.to_string()).map_err(warnings)?),
+            (Shape::Quantity, _) => return Err(warnings(quantity::FORMAT)),
             (Shape::Time, Value::String(text)) => *value = time::seconds(text).map_err(WrongType)?.map_or(Value::Null, Value::String),
             (Shape::MicroTime, Value::String(text)) => *value = time::micros(text).map_err(WrongType)?.map_or(Value::Null, Value::String),
             _ => return Err(self.misfit(value, shape)),
@@ -275,7 +275,7 @@ fn uncopied(value: &Value, shape: &Shape) -> Option<String> {
     })
 }
 
-fn told(text: &str) -> WrongType {
+fn warnings(text: &str) -> WrongType {
     WrongType(text.to_owned())
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use client::{CallError, Client, Kubeconfig, Limits, Lines, Questions, Room, Streamed, TooMany};
+use client::{CallError, Client, FlightLimits, Kubeconfig, Limits, NdjsonStream, SingleFlight, Streamed, TooMany};
 
 /// Of the namespaces, client-go's size of a page.
 const PAGE: usize = 500;
@@ -48,7 +48,7 @@ pub enum Phase {
 pub struct Namespaces {
     host: Arc<Host>,
     known: Mutex<Known>,
-    questions: Questions<String, Arc<str>, Result<Option<Phase>, String>>,
+    flights: SingleFlight<String, Arc<str>, Result<Option<Phase>, String>>,
 }
 
 /// Where they are.
@@ -133,7 +133,7 @@ impl Namespaces {
     pub fn new(kubeconfig: Kubeconfig) -> Result<Self, String> {
         let known = Known { phases: BTreeMap::new(), wrong: Some("they are not listed yet".to_owned()), is_ready: false };
         let host = Arc::new(Host { client: Client::of(&kubeconfig, LIMITS)?, kubeconfig });
-        Ok(Self { host, known: Mutex::new(known), questions: Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX)) })
+        Ok(Self { host, known: Mutex::new(known), flights: SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_EACH_MAX)) })
     }
 
     /// How this namespace is; none when the host has none of this name. `asker` is who wants to know.
@@ -150,7 +150,7 @@ impl Namespaces {
             let (host, name) = (self.host.clone(), name.to_owned());
             async move { host.phase(&name).await }
         };
-        let answer = self.questions.ask(name.to_owned(), asker, name.len(), Instant::now() + PATIENCE, question).await?;
+        let answer = self.flights.get(name.to_owned(), asker, name.len(), Instant::now() + PATIENCE, question).await?;
         answer.map_err(Unknown::NoAnswer)
     }
 
@@ -216,7 +216,7 @@ impl Namespaces {
     async fn watch(&self, from: &str) -> Result<Ended, String> {
         let query = format!("?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}");
         let mut lines = match self.host.client.stream(&self.host.url(&query)).await.map_err(|error| error.to_string())? {
-            Streamed::Lines(lines) => lines,
+            Streamed::Ndjson(lines) => lines,
             Streamed::Refused(answer) if answer.status == StatusCode::GONE => return Ok(Ended::Gone),
             Streamed::Refused(answer) => return Err(answer.failure().unwrap_or_default()),
         };
@@ -233,7 +233,7 @@ impl Namespaces {
     }
 
     /// Takes events in until there are no more; whether the host says that they must be listed again.
-    async fn follow_lines(&self, lines: &mut Lines, last: &mut String) -> Result<bool, CallError> {
+    async fn follow_lines(&self, lines: &mut NdjsonStream, last: &mut String) -> Result<bool, CallError> {
         while let Some(line) = lines.next().await? {
             // An event that cannot be read may have been about anything.
             let Ok(Event { kind, object }) = serde_json::from_slice(&line) else { return Ok(true) };

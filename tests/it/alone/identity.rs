@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ::client::testing::{Asked, Reaction, Server};
+use ::client::testing::{Reaction, ReceivedRequest, Server};
 use auth::authn::{Discovery, SigningKey};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -97,7 +97,7 @@ async fn tokens_of_an_openid_provider() -> Outcome {
     Ok(())
 }
 
-fn webhook(asked: &Asked) -> Reaction {
+fn webhook(asked: &ReceivedRequest) -> Reaction {
     let review: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     let user = |name: &str| {
         let status = json!({"authenticated": true, "user": {"username": name}});

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ::client::testing::{Asked, Reaction, Server};
+use ::client::testing::{Reaction, ReceivedRequest, Server};
 use auth::authn::{Discovery, SigningKey};
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ impl Forge {
 }
 
 /// Knows `hook-NAME`, and misbehaves when it is told to.
-fn webhook(asked: &Asked) -> Reaction {
+fn webhook(asked: &ReceivedRequest) -> Reaction {
     let review: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     let answer = |status: Value| Reaction::json(&json!({"kind": "TokenReview", "apiVersion": review["apiVersion"], "status": status}));
     match review["spec"]["token"].as_str().unwrap_or_default() {

@@ -44,8 +44,8 @@ fn context(certificate: &ClientCertificate) -> Context<'_> {
 
 fn identify_with(headers: &mut HeaderMap, context: &Context<'_>) -> Identity {
     match authenticator().identify(headers, context) {
-        Ask::Identity(identity) => identity,
-        Ask::Elsewhere(_) => panic!("nobody else is asked"),
+        AuthnOutcome::Identity(identity) => identity,
+        AuthnOutcome::NeedsRemote(_) => panic!("nobody else is asked"),
     }
 }
 
@@ -58,8 +58,8 @@ fn identify(authorization: &str) -> Identity {
 #[test]
 fn bearer_tokens_as_kube_apiserver_reads_them() {
     for right in ["Bearer admintoken", "bearer admintoken", " BEARER admintoken ", "Bearer admintoken more"] {
-        let Identity::User(proof) = identify(right) else { panic!("{right}") };
-        assert_eq!(proof.user.groups, ["system:masters", "ops", AUTHENTICATED]);
+        let Identity::User(authenticated) = identify(right) else { panic!("{right}") };
+        assert_eq!(authenticated.user.groups, ["system:masters", "ops", AUTHENTICATED]);
     }
     for wrong in ["Bearer nope", "Bearer admintoke", "Bearer admintoken1"] {
         assert_eq!(identify(wrong), Identity::Invalid(Refusal::default()), "{wrong}");
@@ -93,10 +93,10 @@ fn a_subprotocol_may_be_a_token() {
 #[test]
 fn an_expired_or_untrusted_certificate_is_wrong_unless_a_token_is_right() {
     let now = UNIX_EPOCH + Duration::from_secs(10);
-    let expired = Standing::Trusted { user: Arc::new(User::default()), expires: now - Duration::from_secs(1) };
-    let untrusted = Standing::Untrusted("unknown issuer".to_owned());
-    for standing in [expired, untrusted] {
-        let certificate = ClientCertificate { standing, ..ClientCertificate::ABSENT };
+    let expired = CertificateTrust::Trusted { user: Arc::new(User::default()), expires: now - Duration::from_secs(1) };
+    let untrusted = CertificateTrust::Untrusted("unknown issuer".to_owned());
+    for trust in [expired, untrusted] {
+        let certificate = ClientCertificate { trust, ..ClientCertificate::ABSENT };
         let context = Context { now, ..context(&certificate) };
         let mut headers = HeaderMap::new();
         assert!(matches!(identify_with(&mut headers, &context), Identity::Invalid(_)));
@@ -155,7 +155,7 @@ fn tokens_are_reviewed_as_kube_apiserver_reviews_them() {
         let texts =
             |list: &Value| -> Vec<String> { list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect() };
         let (name, status) = (text("name"), &case["status"]);
-        let Ask::Identity(identity) = authenticator.review(text("token"), &texts(&case["audiences"]), &Recorded, now) else {
+        let AuthnOutcome::Identity(identity) = authenticator.review(text("token"), &texts(&case["audiences"]), &Recorded, now) else {
             panic!("nobody else is asked")
         };
         if STRICTER.iter().any(|(of, _)| *of == name) {
@@ -163,14 +163,14 @@ fn tokens_are_reviewed_as_kube_apiserver_reviews_them() {
             continue;
         }
         match identity {
-            Identity::User(proof) => {
+            Identity::User(authenticated) => {
                 let extra = &status["user"]["extra"];
                 let extra = extra.as_object().into_iter().flatten().map(|(key, values)| (key.clone(), texts(values))).collect();
                 let own = |member: &str| status["user"][member].as_str().unwrap_or_default().to_owned();
                 let theirs = User { name: own("username"), uid: own("uid"), groups: texts(&status["user"]["groups"]), extra };
                 assert_eq!(status["authenticated"], true, "{name}: {status}");
-                assert_eq!(*proof.user, theirs, "{name}");
-                assert_eq!(proof.audiences, texts(&status["audiences"]), "{name}");
+                assert_eq!(*authenticated.user, theirs, "{name}");
+                assert_eq!(authenticated.audiences, texts(&status["audiences"]), "{name}");
             }
             Identity::Invalid(refusal) => assert_eq!(refusal.to_string(), status["error"], "{name}"),
             Identity::None | Identity::Local => panic!("{name}: {identity:?}"),
@@ -184,11 +184,11 @@ fn certificate_of(case: &Value) -> ClientCertificate {
     let expires = UNIX_EPOCH + Duration::from_secs(1 << 40);
     match case["certificate"].as_str() {
         None => ClientCertificate::ABSENT,
-        Some("front") => ClientCertificate { standing: Standing::Untrusted(untrusted()), proxy: Proxy::Trusted(expires) },
-        Some("other") => ClientCertificate { standing: Standing::Untrusted(untrusted()), proxy: Proxy::Untrusted(untrusted()) },
+        Some("front") => ClientCertificate { trust: CertificateTrust::Untrusted(untrusted()), proxy: Proxy::Trusted(expires) },
+        Some("other") => ClientCertificate { trust: CertificateTrust::Untrusted(untrusted()), proxy: Proxy::Untrusted(untrusted()) },
         Some(name) => {
             let user = User { name: name.to_owned(), groups: vec!["devs".to_owned()], ..User::default() }.authenticated();
-            ClientCertificate { standing: Standing::Trusted { user: Arc::new(user), expires }, proxy: Proxy::Untrusted(untrusted()) }
+            ClientCertificate { trust: CertificateTrust::Trusted { user: Arc::new(user), expires }, proxy: Proxy::Untrusted(untrusted()) }
         }
     }
 }
@@ -214,7 +214,8 @@ fn clients_are_who_kube_apiserver_takes_them_for() {
             .collect();
         token.map(|token| headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).expect("a value")));
         let certificate = certificate_of(case);
-        let Ask::Identity(identity) = recorded_one().identify(&mut headers, &Context { directory: &Recorded, ..context(&certificate) })
+        let AuthnOutcome::Identity(identity) =
+            recorded_one().identify(&mut headers, &Context { directory: &Recorded, ..context(&certificate) })
         else {
             panic!("nobody else is asked")
         };
@@ -223,20 +224,24 @@ fn clients_are_who_kube_apiserver_takes_them_for() {
         let theirs: Value = serde_json::from_str(case["answer"].as_str().expect("a body")).expect("JSON");
         let info = &theirs["status"]["userInfo"];
         match identity {
-            Identity::User(proof) if info.is_object() => {
+            Identity::User(authenticated) if info.is_object() => {
                 let texts = |list: &Value| -> Vec<String> { list.as_array().into_iter().flatten().map(text).collect() };
                 let extra = info["extra"].as_object().into_iter().flatten().filter(|(key, _)| !key.ends_with("credential-id"));
                 let extra = extra.map(|(key, values)| (key.clone(), texts(values))).collect();
                 let own = |member: &str| info[member].as_str().unwrap_or_default().to_owned();
-                assert_eq!(*proof.user, User { name: own("username"), uid: own("uid"), groups: texts(&info["groups"]), extra }, "{name}");
+                assert_eq!(
+                    *authenticated.user,
+                    User { name: own("username"), uid: own("uid"), groups: texts(&info["groups"]), extra },
+                    "{name}"
+                );
                 known += 1;
             }
             // Only `system:authenticated` may ask who it is.
-            Identity::User(proof) => {
+            Identity::User(authenticated) => {
                 assert_eq!(case["code"], 403, "{name}");
-                let told = format!("User \"{}\" cannot create resource", proof.user.name);
+                let told = format!("User \"{}\" cannot create resource", authenticated.user.name);
                 assert!(theirs["message"].as_str().expect("a text").contains(&told), "{name}: {theirs}");
-                assert!(!proof.user.groups.contains(&AUTHENTICATED.to_owned()), "{name}: {proof:?}");
+                assert!(!authenticated.user.groups.contains(&AUTHENTICATED.to_owned()), "{name}: {authenticated:?}");
             }
             Identity::Invalid(_) => assert_eq!(case["code"], 401, "{name}"),
             Identity::None | Identity::Local => panic!("{name}: {identity:?}"),
@@ -256,21 +261,25 @@ fn without_a_proxy_nobody_believes_its_headers() {
 
 #[test]
 fn a_token_that_nobody_knows_is_asked_about_elsewhere() {
-    let authenticator = Authenticator { asks_elsewhere: true, ..authenticator() };
+    let authenticator = Authenticator { asks_remote: true, ..authenticator() };
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer other"));
-    let Ask::Elsewhere(elsewhere) = authenticator.identify(&mut headers, &context(&ClientCertificate::ABSENT)) else { panic!("elsewhere") };
-    assert_eq!(elsewhere.token, "other");
-    let proof = Proof::of(User { name: "jane".to_owned(), ..User::default() });
-    authenticator.remember("other", &[], &proof, UNIX_EPOCH);
+    let AuthnOutcome::NeedsRemote(needs_remote) = authenticator.identify(&mut headers, &context(&ClientCertificate::ABSENT)) else {
+        panic!("elsewhere")
+    };
+    assert_eq!(needs_remote.token, "other");
+    let authenticated = AuthenticatedUser::of(User { name: "jane".to_owned(), ..User::default() });
+    authenticator.remember("other", &[], &authenticated, UNIX_EPOCH);
     let again = authenticator.identify(&mut headers, &context(&ClientCertificate::ABSENT));
-    assert_eq!(again, Ask::Identity(Identity::User(proof)));
+    assert_eq!(again, AuthnOutcome::Identity(Identity::User(authenticated)));
     let mut socket = HeaderMap::new();
     socket.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("v1, base64url.bearer.authorization.k8s.io.YWRtaW4"));
     let ask = authenticator.identify(&mut socket, &Context { is_socket: true, ..context(&ClientCertificate::ABSENT) });
-    assert!(matches!(ask, Ask::Elsewhere(elsewhere) if elsewhere.token == "admin") && socket[SEC_WEBSOCKET_PROTOCOL] == "v1");
+    assert!(
+        matches!(ask, AuthnOutcome::NeedsRemote(needs_remote) if needs_remote.token == "admin") && socket[SEC_WEBSOCKET_PROTOCOL] == "v1"
+    );
     let mut none = HeaderMap::new();
-    assert_eq!(authenticator.identify(&mut none, &context(&ClientCertificate::ABSENT)), Ask::Identity(Identity::None));
+    assert_eq!(authenticator.identify(&mut none, &context(&ClientCertificate::ABSENT)), AuthnOutcome::Identity(Identity::None));
 }
 
 #[test]
@@ -279,7 +288,7 @@ fn a_good_token_is_not_looked_at_again_for_ten_seconds() {
     let token = recorded::all()["reviews"][0]["token"].as_str().expect("a text");
     let now = UNIX_EPOCH + Duration::from_secs(recorded::all()["now"].as_u64().expect("a number"));
     let is_known = |directory: &dyn Directory, after: u64| {
-        matches!(authenticator.review(token, &[], directory, now + Duration::from_secs(after)), Ask::Identity(Identity::User(_)))
+        matches!(authenticator.review(token, &[], directory, now + Duration::from_secs(after)), AuthnOutcome::Identity(Identity::User(_)))
     };
     assert!(!is_known(&Empty, 0) && is_known(&Recorded, 0) && is_known(&Empty, 9) && !is_known(&Empty, 10));
 }
@@ -326,13 +335,14 @@ fn a_certificate_is_judged_anew_when_its_authority_changes() {
     };
     let authenticator = Authenticator::load(&config).expect("valid");
     let presented = authenticator.presented(Some(&[leaf]), now);
-    let is_jane = || matches!(&authenticator.judged(&presented, now).standing, Standing::Trusted { user, .. } if user.name == "jane");
+    let is_jane =
+        || matches!(&authenticator.evaluated(&presented, now).trust, CertificateTrust::Trusted { user, .. } if user.name == "jane");
     assert!(is_jane(), "both files count");
-    let before = authenticator.judged(&presented, now);
-    assert!(Arc::ptr_eq(&before, &authenticator.judged(&presented, now)), "nothing has changed");
+    let before = authenticator.evaluated(&presented, now);
+    assert!(Arc::ptr_eq(&before, &authenticator.evaluated(&presented, now)), "nothing has changed");
     files.put("own", "garbage");
     assert_eq!(look(&authenticator), [format!("--write-admin-kubeconfig {}: no certificate in it", files.0.path().join("own").display())]);
-    let counts = |credential: &Credential| authenticator.still_counts(credential, &presented, now);
+    let counts = |credential: &Credential| authenticator.is_still_valid(credential, &presented, now);
     assert!(is_jane() && counts(&Credential::Certificate) && !counts(&Credential::Proxy), "the old one stays");
     files.put("own", &new);
     assert_eq!(look(&authenticator), Vec::<String>::new());
@@ -340,7 +350,7 @@ fn a_certificate_is_judged_anew_when_its_authority_changes() {
         !is_jane()
             && !counts(&Credential::Certificate)
             && counts(&Credential::Lasting)
-            && authenticator.judged(&presented, now).untrusted().is_some()
+            && authenticator.evaluated(&presented, now).untrusted().is_some()
     );
     files.put("proxies", &old);
     assert_eq!(look(&authenticator), Vec::<String>::new());
@@ -365,10 +375,12 @@ fn tokens_are_worth_what_the_files_of_now_say() {
     };
     let authenticator = Authenticator::load(&config).expect("valid");
     let now = UNIX_EPOCH + Duration::from_secs(recorded::all()["now"].as_u64().expect("a number"));
-    let is_known = |token: &str| matches!(authenticator.review(token, &[], &Recorded, now), Ask::Identity(Identity::User(_)));
+    let is_known = |token: &str| matches!(authenticator.review(token, &[], &Recorded, now), AuthnOutcome::Identity(Identity::User(_)));
     assert!(is_known("one") && !is_known("two") && is_known(token));
-    let Ask::Identity(Identity::User(proof)) = authenticator.review("one", &[], &Empty, now) else { panic!("it is known") };
-    let counts = || authenticator.still_counts(&proof.credential, &Presented::none(), now);
+    let AuthnOutcome::Identity(Identity::User(authenticated)) = authenticator.review("one", &[], &Empty, now) else {
+        panic!("it is known")
+    };
+    let counts = || authenticator.is_still_valid(&authenticated.credential, &PresentedChain::none(), now);
     assert!(counts());
     files.put("tokens", "two,jane\n");
     assert!(look(&authenticator)[0].ends_with("record 1 must have at least 3 columns (token, user name, user uid), found 2"));

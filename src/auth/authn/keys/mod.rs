@@ -375,7 +375,7 @@ mod tests {
             let token = Token::parse(&text).expect("a token");
             assert_eq!((token.kid(), token.algorithm()), (key.public().kid(), Some(key.public().algorithm())));
             for (other, verifier) in keys.iter().enumerate() {
-                assert_eq!(token.vouched([verifier.public()]).is_ok(), signer == other, "{signer} {other}");
+                assert_eq!(token.verified([verifier.public()]).is_ok(), signer == other, "{signer} {other}");
             }
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 
 use super::jwt::{Algorithm, Claims, Token, date, mistyped, text};
 use super::service_account::CREDENTIAL_ID;
-use super::{Proof, Refusal, moment};
+use super::{AuthenticatedUser, Refusal, moment};
 use crate::user::User;
 
 pub use config::{
@@ -37,7 +37,7 @@ pub struct Provider {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Whose it is.
-    Proof(Proof),
+    AuthenticatedUser(AuthenticatedUser),
     /// The keys that are known do not vouch for it. Fetch them, and ask again.
     Fetch,
 }
@@ -47,7 +47,7 @@ impl Provider {
     ///
     /// # Errors
     /// Why it is not believed.
-    pub fn judge(&self, text: &str, keys: &ProviderKeys, now: SystemTime) -> Result<Option<Answer>, Refusal> {
+    pub fn evaluate(&self, text: &str, keys: &ProviderKeys, now: SystemTime) -> Result<Option<Answer>, Refusal> {
         let Ok(token) = Token::parse(text) else { return Ok(None) };
         if token.issuer() != self.config.issuer.url {
             return Ok(None);
@@ -58,14 +58,14 @@ impl Provider {
             let (expected, got) = (expected.join(" "), quoted(token.alg()));
             return Err(no(format!("oidc: id token signed with unsupported algorithm, expected [{expected}] got {got}")));
         }
-        let claims = match token.vouched(keys.named(token.kid())) {
+        let claims = match token.verified(keys.named(token.kid())) {
             Ok(claims) => claims,
             Err(_) if keys.may_fetch(now) => return Ok(Some(Answer::Fetch)),
             Err(_) => return Err(no("failed to verify signature: failed to verify id token signature".to_owned())),
         };
         let expires = self.check(claims, now).map_err(no)?;
         let user = self.user(claims).map_err(|why| Refusal::from(format!("oidc: {why}")))?;
-        Ok(Some(Answer::Proof(Proof { expires: Some(expires), ..Proof::of(user) })))
+        Ok(Some(Answer::AuthenticatedUser(AuthenticatedUser { expires: Some(expires), ..AuthenticatedUser::of(user) })))
     }
 
     /// Audience and times; until when it is good.
@@ -244,12 +244,12 @@ mod tests {
     }
 
     /// With other claims, by a provider that is changed; the user or the reason.
-    fn judged(change: impl FnOnce(&mut Value), configure: impl FnOnce(&mut JwtAuthenticator)) -> Result<User, String> {
+    fn evaluated(change: impl FnOnce(&mut Value), configure: impl FnOnce(&mut JwtAuthenticator)) -> Result<User, String> {
         let (mut claims, mut provider) = (claims(), provider());
         change(&mut claims);
         configure(&mut provider.config);
-        match provider.judge(&signed(&claims), &keys(), now()) {
-            Ok(Some(Answer::Proof(proof))) => Ok(User::clone(&proof.user)),
+        match provider.evaluate(&signed(&claims), &keys(), now()) {
+            Ok(Some(Answer::AuthenticatedUser(authenticated))) => Ok(User::clone(&authenticated.user)),
             Ok(other) => Err(format!("{other:?}")),
             Err(refusal) => Err(refusal.why.concat()),
         }
@@ -257,31 +257,31 @@ mod tests {
 
     #[test]
     fn claims_name_a_user() {
-        let user = judged(|_| {}, |_| {}).expect("believed");
+        let user = evaluated(|_| {}, |_| {}).expect("believed");
         assert_eq!((user.name.as_str(), user.groups.join(" ").as_str()), ("u:jane", "g:a g:b system:authenticated"));
         assert_eq!(user.extra, [("authentication.kubernetes.io/credential-id".to_owned(), vec!["JTI=7".to_owned()])]);
-        let one = judged(|claims| claims["groups"] = "ops".into(), |_| {}).expect("believed");
+        let one = evaluated(|claims| claims["groups"] = "ops".into(), |_| {}).expect("believed");
         assert_eq!(one.groups, ["g:ops", "system:authenticated"]);
         let email = |verified: Value| {
             let change = |claims: &mut Value| {
                 claims["email"] = "j@e".into();
                 claims["email_verified"] = verified;
             };
-            judged(change, |config| config.claim_mappings.username.claim = "email".to_owned()).map(|user| user.name)
+            evaluated(change, |config| config.claim_mappings.username.claim = "email".to_owned()).map(|user| user.name)
         };
         assert_eq!(email(true.into()).as_deref(), Ok("u:j@e"));
         assert_eq!(email(false.into()), Err("oidc: email not verified".to_owned()));
         assert_eq!(email(Value::Null), Err("oidc: email not verified".to_owned()));
         let odd = "oidc: parse 'email_verified' claim: json: cannot unmarshal string into Go value of type bool";
         assert_eq!(email("true".into()), Err(odd.to_owned()));
-        let uid = |claim: &str| judged(|_| {}, |config| config.claim_mappings.uid.claim = claim.to_owned()).map(|user| user.uid);
+        let uid = |claim: &str| evaluated(|_| {}, |config| config.claim_mappings.uid.claim = claim.to_owned()).map(|user| user.uid);
         assert_eq!(uid("jti").as_deref(), Ok("7"));
         assert_eq!(uid("none"), Err("oidc: parse uid claim \"none\": claim not present".to_owned()));
     }
 
     #[test]
     fn wrong_claims_are_told() {
-        let why = |name: &str, value: Value| judged(|claims| claims[name] = value, |_| {}).expect_err(name);
+        let why = |name: &str, value: Value| evaluated(|claims| claims[name] = value, |_| {}).expect_err(name);
         assert_eq!(why("aud", "other".into()), "oidc: verify token: oidc: expected audience \"us\" got [\"other\"]");
         assert_eq!(why("exp", 49.into()), "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:49 +0000 UTC)");
         assert_eq!(
@@ -296,38 +296,38 @@ mod tests {
             "oidc: parse groups claim \"groups\": json: cannot unmarshal array into Go value of type string"
         );
         assert_eq!(why("iss", "https://other.example".into()), "None");
-        let remove = |name: &str| judged(|claims| drop(claims.as_object_mut().expect("claims").remove(name)), |_| {}).expect_err(name);
+        let remove = |name: &str| evaluated(|claims| drop(claims.as_object_mut().expect("claims").remove(name)), |_| {}).expect_err(name);
         assert_eq!(remove("team"), "oidc: required claim team not present in ID token");
         assert_eq!(remove("exp"), "oidc: verify token: oidc: token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)");
         let distributed = |claims: &mut Value| {
             claims.as_object_mut().expect("claims").remove("groups");
             claims["_claim_names"] = json!({"groups": "x"});
         };
-        assert!(judged(distributed, |_| {}).is_err_and(|why| why.contains("distributed claims")));
+        assert!(evaluated(distributed, |_| {}).is_err_and(|why| why.contains("distributed claims")));
     }
 
     #[test]
     fn keys_are_fetched_when_they_may_have_changed() {
         let (provider, token) = (provider(), signed(&claims()));
         let none = ProviderKeys::default();
-        assert_eq!(provider.judge(&token, &none, now()), Ok(Some(Answer::Fetch)));
+        assert_eq!(provider.evaluate(&token, &none, now()), Ok(Some(Answer::Fetch)));
         let mut failed = none.clone();
         failed.failed(now());
-        assert!(provider.judge(&token, &failed, now()).is_err(), "a moment ago it failed");
+        assert!(provider.evaluate(&token, &failed, now()).is_err(), "a moment ago it failed");
         let stranger = SigningKey::from_pem(SigningKey::generate_pem().expect("made").as_bytes()).expect("a key");
         let other = Provider { algorithms: vec![Algorithm::Rs256], ..provider.clone() };
         let foreign = stranger.sign(&claims().to_string()).expect("signed");
-        assert!(other.judge(&foreign, &keys(), now()).is_err(), "the keys are still good");
+        assert!(other.evaluate(&foreign, &keys(), now()).is_err(), "the keys are still good");
         let later = now() + Duration::from_secs(3600);
-        assert_eq!(other.judge(&foreign, &keys(), later), Ok(Some(Answer::Fetch)));
-        assert!(provider.judge(&foreign, &keys(), later).is_err_and(|refusal| refusal.why[0].contains("expected [\"ES256\"]")));
+        assert_eq!(other.evaluate(&foreign, &keys(), later), Ok(Some(Answer::Fetch)));
+        assert!(provider.evaluate(&foreign, &keys(), later).is_err_and(|refusal| refusal.why[0].contains("expected [\"ES256\"]")));
     }
 
     proptest! {
         #[test]
         fn never_panics(sub in any::<Option<i64>>(), exp in any::<i64>(), nbf in any::<f64>(), text in ".{0,10}") {
             let claims = json!({"iss": "https://issuer.example", "aud": text, "exp": exp, "nbf": nbf, "sub": sub, "groups": [text]});
-            let _ = provider().judge(&signed(&claims), &keys(), now());
+            let _ = provider().evaluate(&signed(&claims), &keys(), now());
         }
     }
 }

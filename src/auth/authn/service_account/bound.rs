@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{CREDENTIAL_ID, LEEWAY_SECONDS, NODE_NAME, NODE_UID, POD_NAME, POD_UID, account, check_times, end, user};
 use crate::authn::directory::{Directory, Kind, Object};
 use crate::authn::jwt::{Claims, date, mistyped, text};
-use crate::authn::{Proof, Refusal};
+use crate::authn::{AuthenticatedUser, Refusal};
 
 const INVALIDATED: &str = "service account token has been invalidated";
 
@@ -33,7 +33,7 @@ pub(super) fn check_types(claims: &Claims) -> Result<(), Refusal> {
 }
 
 /// Checks what the claims say of times and objects, in kube-apiserver's order.
-pub(super) fn check(claims: &Claims, directory: &dyn Directory, now: i64) -> Result<Proof, Refusal> {
+pub(super) fn check(claims: &Claims, directory: &dyn Directory, now: i64) -> Result<AuthenticatedUser, Refusal> {
     let (id, private) = (claims.text("jti")?, private(claims)?);
     let expires = check_times(claims, now)?;
     let Private { namespace, account: Reference { name, uid }, .. } = private;
@@ -75,7 +75,7 @@ pub(super) fn check(claims: &Claims, directory: &dyn Directory, now: i64) -> Res
         let late = format!("subject: {}, seconds after warning threshold: {}", claims.text("sub").unwrap_or_default(), now - after);
         ("authentication.k8s.io/stale-token", late)
     });
-    Ok(Proof { user: user(namespace, name, uid, extra), expires: end(expires), annotation, ..Proof::default() })
+    Ok(AuthenticatedUser { user: user(namespace, name, uid, extra), expires: end(expires), annotation, ..AuthenticatedUser::default() })
 }
 
 /// Whether the object that a token is bound to is the same one and still there.

@@ -211,8 +211,8 @@ mod tests {
             let key = key(&format!("{name}.pem"));
             let issued = Issuer { key, ..issuer() }.issue(&request, "1", UNIX_EPOCH).expect("signed");
             let accounts = Accounts { issuers: recorded::issuers(), keys: recorded::keys(), audiences: recorded::issuers(), lookup: true };
-            let proof = accounts.judge(text(&issued.answer["status"]["token"]), None, &Recorded, UNIX_EPOCH).expect("believed");
-            assert_eq!(proof.expect("ours").user.name, "system:serviceaccount:default:robot", "{name}");
+            let authenticated = accounts.evaluate(text(&issued.answer["status"]["token"]), None, &Recorded, UNIX_EPOCH).expect("believed");
+            assert_eq!(authenticated.expect("ours").user.name, "system:serviceaccount:default:robot", "{name}");
         }
     }
 }

@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 use super::{account, split, user};
 use crate::authn::directory::{Directory, Kind, Object};
 use crate::authn::jwt::Claims;
-use crate::authn::{Proof, Refusal};
+use crate::authn::{AuthenticatedUser, Refusal};
 
 /// Label of a Secret whose token counts no more.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
@@ -36,7 +36,7 @@ pub(super) fn check_types(claims: &Claims) -> Result<(), Refusal> {
 }
 
 /// Checks claims, Secret and account, in kube-apiserver's order.
-pub(super) fn check(claims: &Claims, token: &str, directory: &dyn Directory, lookup: bool, now: i64) -> Result<Proof, Refusal> {
+pub(super) fn check(claims: &Claims, token: &str, directory: &dyn Directory, lookup: bool, now: i64) -> Result<AuthenticatedUser, Refusal> {
     let claim = |name: &str| claims.text(&format!("kubernetes.io/serviceaccount/{name}"));
     let subject = claims.text("sub")?;
     let (name, uid) = (claim("service-account.name")?, claim("service-account.uid")?);
@@ -49,9 +49,9 @@ pub(super) fn check(claims: &Claims, token: &str, directory: &dyn Directory, loo
     if split(subject) != Some((namespace, name)) {
         return Err("sub claim is invalid".to_owned().into());
     }
-    let proof = Proof { user: user(namespace, name, uid, Vec::new()), ..Proof::default() };
+    let authenticated = AuthenticatedUser { user: user(namespace, name, uid, Vec::new()), ..AuthenticatedUser::default() };
     if !lookup {
-        return Ok(proof);
+        return Ok(authenticated);
     }
     let invalidated = || Refusal::from_memory("Token has been invalidated".to_owned());
     let secret = directory.object(Kind::Secret, namespace, secret_name).filter(|secret| !secret.is_deleting()).ok_or_else(invalidated)?;
@@ -77,11 +77,11 @@ pub(super) fn check(claims: &Claims, token: &str, directory: &dyn Directory, loo
     } else {
         "authentication.k8s.io/legacy-token-manual-secret"
     };
-    Ok(Proof {
+    Ok(AuthenticatedUser {
         warning: is_generated.then_some(AUTO_GENERATED),
         annotation: Some((annotation, secret_name.to_owned())),
         last_use: last_use(&secret, namespace, secret_name, now),
-        ..proof
+        ..authenticated
     })
 }
 

@@ -17,7 +17,7 @@ pub use request::{TokenRequest, TokenRequestError};
 use super::directory::{Directory, Kind, Object};
 use super::jwt::{Claims, Token};
 use super::keys::PublicKey;
-use super::{Proof, Refusal, intersection, moment};
+use super::{AuthenticatedUser, Refusal, intersection, moment};
 use crate::names::{is_label, is_subdomain};
 use crate::user::User;
 
@@ -54,20 +54,20 @@ impl Accounts {
     ///
     /// # Errors
     /// Why it is not believed.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &self,
         text: &str,
         audiences: Option<&[String]>,
         directory: &dyn Directory,
         now: SystemTime,
-    ) -> Result<Option<Proof>, Refusal> {
+    ) -> Result<Option<AuthenticatedUser>, Refusal> {
         let Ok(token) = Token::parse(text) else { return Ok(None) };
         let is_legacy = token.issuer() == LEGACY_ISSUER;
         if !is_legacy && !self.issuers.iter().any(|issuer| issuer == token.issuer()) {
             return Ok(None);
         }
         let kid = token.kid();
-        let claims = token.vouched(self.keys.iter().filter(|key| kid.is_empty() || key.kid() == kid))?;
+        let claims = token.verified(self.keys.iter().filter(|key| kid.is_empty() || key.kid() == kid))?;
         // As Go, which reads all claims before it looks at one.
         claims.check_registered()?;
         if is_legacy {
@@ -84,12 +84,12 @@ impl Accounts {
             return Err(why.into());
         }
         let seconds = seconds(now);
-        let proof = if is_legacy {
+        let authenticated = if is_legacy {
             legacy::check(claims, text, directory, self.lookup, seconds)?
         } else {
             bound::check(claims, directory, seconds)?
         };
-        Ok(Some(Proof { audiences, ..proof }))
+        Ok(Some(AuthenticatedUser { audiences, ..authenticated }))
     }
 }
 
@@ -200,29 +200,29 @@ mod tests {
     #[test]
     fn an_account_counts_for_a_minute_after_its_deletion() {
         let uid = recorded::all()["objects"]["serviceaccount"]["metadata"]["uid"].clone();
-        let judge = |since: i64| {
+        let evaluate = |since: i64| {
             let mut at = Vec::new();
             go::timestamp::text_into(seconds(now()) - since, None, &mut at);
             let at = String::from_utf8(at).expect("ASCII");
             let only = Only(json!({"metadata": {"uid": uid, "deletionTimestamp": at.trim_matches('"')}}));
-            accounts().judge(good(), None, &only, now()).map(|proof| proof.is_some())
+            accounts().evaluate(good(), None, &only, now()).map(|authenticated| authenticated.is_some())
         };
-        assert_eq!(judge(60), Ok(true));
-        assert_eq!(judge(61), Err("service account default/robot has been deleted".to_owned().into()));
+        assert_eq!(evaluate(60), Ok(true));
+        assert_eq!(evaluate(61), Err("service account default/robot has been deleted".to_owned().into()));
     }
 
     #[test]
     fn a_token_ends_a_minute_after_its_time() {
-        let proof = accounts().judge(good(), None, &Recorded, now()).expect("believed").expect("ours");
-        let end = proof.expires.expect("it has an end");
-        assert!(accounts().judge(good(), None, &Recorded, end).is_ok());
-        let late = accounts().judge(good(), None, &Recorded, end + Duration::from_secs(1));
+        let authenticated = accounts().evaluate(good(), None, &Recorded, now()).expect("believed").expect("ours");
+        let end = authenticated.expires.expect("it has an end");
+        assert!(accounts().evaluate(good(), None, &Recorded, end).is_ok());
+        let late = accounts().evaluate(good(), None, &Recorded, end + Duration::from_secs(1));
         assert_eq!(late, Err("service account token has expired".to_owned().into()));
     }
 
     #[test]
     fn an_account_that_is_not_in_memory_may_be_there() {
-        let refusal = accounts().judge(good(), None, &crate::authn::directory::Empty, now()).expect_err("nobody is there");
+        let refusal = accounts().evaluate(good(), None, &crate::authn::directory::Empty, now()).expect_err("nobody is there");
         assert!(refusal.from_memory && refusal.why == ["serviceaccounts \"robot\" not found"], "{refusal:?}");
     }
 
@@ -231,8 +231,8 @@ mod tests {
         let legacy = recorded::all()["reviews"].as_array().expect("a list").iter().find(|case| case["name"] == "legacy: secret is gone");
         let token = legacy.expect("recorded")["token"].as_str().expect("a text");
         let blind = Accounts { lookup: false, ..accounts() };
-        let judge = |accounts: Accounts| accounts.judge(token, None, &crate::authn::directory::Empty, now());
-        assert!(judge(blind).is_ok_and(|proof| proof.is_some()) && judge(accounts()).is_err());
+        let evaluate = |accounts: Accounts| accounts.evaluate(token, None, &crate::authn::directory::Empty, now());
+        assert!(evaluate(blind).is_ok_and(|authenticated| authenticated.is_some()) && evaluate(accounts()).is_err());
     }
 
     #[test]
@@ -241,7 +241,9 @@ mod tests {
         let (account, now) = (&recorded::all()["objects"]["serviceaccount"]["metadata"]["uid"], seconds(now()));
         let claims = json!({"iss": recorded::issuers()[0], "exp": now, "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": "robot", "uid": account}}});
         let token = key.sign(&claims.to_string()).expect("signed");
-        let believed = |token: &str| accounts().judge(token, None, &Recorded, super::tests::now()).is_ok_and(|proof| proof.is_some());
+        let believed = |token: &str| {
+            accounts().evaluate(token, None, &Recorded, super::tests::now()).is_ok_and(|authenticated| authenticated.is_some())
+        };
         assert!(believed(&token));
         for at in 0..token.len() - 1 {
             let mut other = token.clone().into_bytes();

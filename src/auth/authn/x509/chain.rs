@@ -17,7 +17,7 @@ const UNKNOWN_AUTHORITY: &str = "certificate signed by unknown authority";
 pub(super) type Why = String;
 
 /// What a judgement rests on.
-pub(super) struct Judge<'a, 'd> {
+pub(super) struct ChainVerifier<'a, 'd> {
     pub(super) roots: &'a [Certificate<'d>],
     /// What the client has sent along.
     pub(super) others: &'a [Certificate<'d>],
@@ -27,13 +27,13 @@ pub(super) struct Judge<'a, 'd> {
     pub(super) names_fit: &'a dyn Fn() -> Result<(), Why>,
 }
 
-impl<'a, 'd> Judge<'a, 'd> {
+impl<'a, 'd> ChainVerifier<'a, 'd> {
     /// Whether a chain leads from this certificate to a root, and clients may use it.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn judge(&self, leaf: &'a Certificate<'d>) -> Result<(), Why> {
-        self.is_valid(leaf, Place::Leaf, &[])?;
+    pub(super) fn evaluate(&self, leaf: &'a Certificate<'d>) -> Result<(), Why> {
+        self.is_valid(leaf, Position::Leaf, &[])?;
         if self.roots.iter().any(|root| root.raw == leaf.raw) {
             return self.fits(&[leaf]);
         }
@@ -46,7 +46,7 @@ impl<'a, 'd> Judge<'a, 'd> {
 
     /// Looks for an authority above the last one of this chain; the first chain that fits counts.
     fn extend(&self, chain: &mut Vec<&'a Certificate<'d>>, search: &mut Search) -> Result<(), End> {
-        for (place, certificates) in [(Place::Root, self.roots), (Place::Between, self.others)] {
+        for (place, certificates) in [(Position::Root, self.roots), (Position::Between, self.others)] {
             for parent in parents(chain[chain.len() - 1], certificates) {
                 search.checks += 1;
                 if search.checks > SIGNATURES_MAX {
@@ -62,7 +62,7 @@ impl<'a, 'd> Judge<'a, 'd> {
                 }
                 chain.push(parent);
                 let found = match place {
-                    Place::Root => self.fits(chain).map_err(|why| {
+                    Position::Root => self.fits(chain).map_err(|why| {
                         search.hint.get_or_insert(why);
                         End::None
                     }),
@@ -79,7 +79,7 @@ impl<'a, 'd> Judge<'a, 'd> {
     }
 
     /// Whether a certificate may stand at this place above this chain.
-    fn is_valid(&self, certificate: &Certificate<'_>, place: Place, chain: &[&Certificate<'_>]) -> Result<(), Why> {
+    fn is_valid(&self, certificate: &Certificate<'_>, place: Position, chain: &[&Certificate<'_>]) -> Result<(), Why> {
         if certificate.extensions.has_unknown_critical {
             return Err("unhandled critical extension".to_owned());
         }
@@ -87,11 +87,11 @@ impl<'a, 'd> Judge<'a, 'd> {
             return Err("certificate has expired or is not yet valid".to_owned());
         }
         let authority = certificate.extensions.authority;
-        if place == Place::Between && !authority.is_some_and(|(is_authority, _)| is_authority) {
+        if place == Position::Between && !authority.is_some_and(|(is_authority, _)| is_authority) {
             return Err("certificate is not authorized to sign other certificates".to_owned());
         }
         if let Some((_, Some(most))) = authority
-            && place != Place::Leaf
+            && place != Position::Leaf
             && u64::try_from(chain.len() - 1).is_ok_and(|between| between > most)
         {
             return Err("too many intermediates for path length constraint".to_owned());
@@ -118,7 +118,7 @@ impl<'a, 'd> Judge<'a, 'd> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Leaf,
     Between,
     Root,

@@ -26,9 +26,9 @@ fn ours(authorities: &Arc<Authorities>, chain: &[CertificateDer<'static>], now: 
     if verifier.verify_client_cert(&chain[0], &chain[1..], UnixTime::since_unix_epoch(Duration::ZERO)).is_err() {
         return Outcome::Refused;
     }
-    match authorities.judge(&chain[0], &chain[1..], now) {
-        Standing::Trusted { user, .. } => Outcome::User(user.name.clone(), user.uid.clone(), user.groups.clone()),
-        Standing::Untrusted(_) | Standing::Absent => Outcome::Nobody,
+    match authorities.evaluate(&chain[0], &chain[1..], now) {
+        CertificateTrust::Trusted { user, .. } => Outcome::User(user.name.clone(), user.uid.clone(), user.groups.clone()),
+        CertificateTrust::Untrusted(_) | CertificateTrust::Absent => Outcome::Nobody,
     }
 }
 
@@ -87,8 +87,11 @@ fn damaged_certificates_are_read_or_refused() {
                 let mut bytes = whole.to_vec();
                 bytes[at] = value;
                 let is_other = bytes != *whole;
-                let judged = authorities.judge(&CertificateDer::from(bytes), &[], now);
-                assert!(!is_other || !matches!(judged, Standing::Trusted { .. }), "{name}: byte {at} is {value}, and it is trusted");
+                let evaluated = authorities.evaluate(&CertificateDer::from(bytes), &[], now);
+                assert!(
+                    !is_other || !matches!(evaluated, CertificateTrust::Trusted { .. }),
+                    "{name}: byte {at} is {value}, and it is trusted"
+                );
             }
             assert!(Certificate::read(&whole[..at]).is_err(), "{name}: cut at {at}");
         }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{NodeGraph, Sort, ThingRef};
+use super::{NodeGraph, Sort, VertexRef};
 use crate::authz::rbac::PolicyRule;
 use crate::authz::{Attributes, Authorizer, Resource, Rules, Target, Verdict, bootstrap};
 use crate::user::User;
@@ -110,7 +110,7 @@ impl Question<'_> {
         let Resource { namespace, name, .. } = *self.resource;
         if name.is_empty() {
             Verdict::no_opinion("No Object name found")
-        } else if self.graph.belongs(ThingRef { sort, namespace, name }, self.node) {
+        } else if self.graph.belongs(VertexRef { sort, namespace, name }, self.node) {
             Verdict::ALLOW
         } else {
             Verdict::no_opinion(format!("no relationship found between node '{}' and this object", self.node))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Claimed, Said, Sort, Thing};
+use super::{Claimed, Said, Sort, Vertex};
 use crate::authz::or_default;
 
 /// A pod that only shows what a kubelet runs by itself; it must not give that kubelet rights.
@@ -226,13 +226,13 @@ impl PodStatus {
 /// Things of one namespace.
 struct Things {
     namespace: Arc<str>,
-    all: Vec<Thing>,
+    all: Vec<Vertex>,
 }
 
 impl Things {
     fn add(&mut self, sort: Sort, name: &str) {
         if !name.is_empty() {
-            self.all.push(Thing { sort, namespace: Arc::clone(&self.namespace), name: name.into() });
+            self.all.push(Vertex { sort, namespace: Arc::clone(&self.namespace), name: name.into() });
         }
     }
 
@@ -290,13 +290,13 @@ impl Volume {
         let VolumeSpec { claim_ref, driver } = &self.spec;
         let claim = claim_ref.as_ref()?;
         let or_claims = |namespace: &str| Arc::<str>::from(if namespace.is_empty() { &claim.namespace } else { namespace });
-        let secret = |namespace: Arc<str>, name: &str| Thing { sort: Sort::Secret, namespace, name: name.into() };
+        let secret = |namespace: Arc<str>, name: &str| Vertex { sort: Sort::Secret, namespace, name: name.into() };
         let azure = driver.azure_file.iter().map(|it| secret(or_claims(it.secret_namespace.as_deref().unwrap_or("")), &it.secret_name));
         let local = driver.local().map(|it| secret(or_claims(&it.namespace), &it.name));
         let csi = driver.csi.iter().flat_map(|csi| [&csi.node_publish_secret_ref, &csi.node_stage_secret_ref, &csi.node_expand_secret_ref]);
         let elsewhere = driver.elsewhere().chain(csi.flatten()).map(|it| secret((&*it.namespace).into(), &it.name));
         let secrets = azure.chain(local).chain(elsewhere).filter(|secret| !secret.name.is_empty()).collect();
-        let claim = Thing { sort: Sort::Claim, namespace: (&*claim.namespace).into(), name: (&*claim.name).into() };
+        let claim = Vertex { sort: Sort::Claim, namespace: (&*claim.namespace).into(), name: (&*claim.name).into() };
         Some(Claimed { claim, secrets })
     }
 }
@@ -319,7 +319,7 @@ impl Bound {
     /// The object itself, if it has a node.
     pub(super) fn said(&self, sort: Sort, name: &str) -> Option<Said> {
         let node = &*self.spec.node_name;
-        let thing = Thing { sort, namespace: "".into(), name: name.into() };
+        let thing = Vertex { sort, namespace: "".into(), name: name.into() };
         (!node.is_empty()).then(|| Said { node: node.into(), things: vec![thing] })
     }
 }

@@ -144,7 +144,7 @@ proptest! {
         for sort in SORTS {
             for (name, node) in NAMES.iter().flat_map(|name| NODES[1..].iter().map(move |node| (*name, *node))) {
                 let namespace = if matches!(sort, Sort::Attachment | Sort::Volume) { "" } else { "n" };
-                let ours = changed.belongs(ThingRef { sort, namespace, name }, node);
+                let ours = changed.belongs(VertexRef { sort, namespace, name }, node);
                 prop_assert_eq!(ours, scan(&objects, sort, name, node), "{:?} {} {}", sort, name, node);
             }
         }
@@ -154,7 +154,7 @@ proptest! {
 #[test]
 fn what_is_no_object_says_nothing() {
     let mut graph = NodeGraph::default();
-    let secret = ThingRef { sort: Sort::Secret, namespace: "n", name: "s" };
+    let secret = VertexRef { sort: Sort::Secret, namespace: "n", name: "s" };
     put(&mut graph, Kind::Pod, "a", &json!({"spec": {"nodeName": "n1", "imagePullSecrets": [{"name": "s"}]}}));
     assert!(graph.belongs(secret, "n1"));
     graph.put(Kind::Pod, "n", "a", br#"{"spec":{"nodeName":7}}"#).expect_err("a name is a string");
@@ -171,5 +171,5 @@ fn what_is_no_object_says_nothing() {
         "a",
         &json!({"spec": {"nodeName": "n2"}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "r"}}}),
     );
-    assert!(!graph.belongs(secret, "n1") && graph.belongs(ThingRef { sort: Sort::ResourceClaim, name: "r", ..secret }, "n2"));
+    assert!(!graph.belongs(secret, "n1") && graph.belongs(VertexRef { sort: Sort::ResourceClaim, name: "r", ..secret }, "n2"));
 }

@@ -53,8 +53,8 @@ async fn extending(server: &Server, skip_lookup: bool, tolerate: bool) -> Result
 fn believes(providers: &Providers, certificate: &rustls::pki_types::CertificateDer<'static>) -> bool {
     let now = SystemTime::now();
     let presented = providers.authenticator.presented(Some(std::slice::from_ref(certificate)), now);
-    let judged = providers.authenticator.judged(&presented, now);
-    matches!(&judged.standing, crate::authn::Standing::Trusted { user, .. } if user.name == "jane")
+    let evaluated = providers.authenticator.evaluated(&presented, now);
+    matches!(&evaluated.trust, crate::authn::CertificateTrust::Trusted { user, .. } if user.name == "jane")
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn the_cluster_says_whose_tokens_and_certificates_are() {
     };
     let (server, at) = cluster(vec![data(&one_pem), Some(json!({"client-ca-file": "x"})), data(&two_pem)]).await;
     let (providers, _directory) = extending(&server, false, false).await.expect("it starts");
-    assert_eq!(whose(&providers, "jane", HERE).await.as_deref(), Ok("jane"));
+    assert_eq!(authenticate(&providers, "jane", HERE).await.as_deref(), Ok("jane"));
     assert_eq!((believes(&providers, &one), believes(&providers, &two)), (true, false));
     assert!(providers.authenticator.handshake_verifier().is_some());
     at.store(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ async fn a_cluster_that_says_nothing_is_fatal_or_tolerated() {
     let (tolerant, _directory) = extending(&server, false, true).await.expect("it starts");
     let (skipping, _other) = extending(&server, true, false).await.expect("it starts");
     for providers in [tolerant, skipping] {
-        assert_eq!(whose(&providers, "jane", HERE).await.as_deref(), Ok("jane"));
+        assert_eq!(authenticate(&providers, "jane", HERE).await.as_deref(), Ok("jane"));
         assert!(providers.authenticator.handshake_verifier().is_none());
     }
     assert_eq!(server.asked().iter().filter(|asked| asked.uri.path() == CONFIG_MAP).count(), 2);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::authn::Config;
 use crate::providers::settings::{TokenReviewVersion, TokenWebhook};
-use client::testing::{Asked, Reaction, Server};
+use client::testing::{Reaction, ReceivedRequest, Server};
 
 /// How long a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 fn authenticator() -> Arc<Authenticator> {
-    let config = Config { audiences: vec!["api".to_owned()], asks_elsewhere: true, ..Config::default() };
+    let config = Config { audiences: vec!["api".to_owned()], asks_remote: true, ..Config::default() };
     Arc::new(Authenticator::load(&config).expect("it loads"))
 }
 
@@ -42,17 +42,17 @@ async fn start(config: &config::Providers, authenticator: Arc<Authenticator>) ->
     Providers::start(Sources::read(config)?, authenticator, Metrics::new()).await
 }
 
-async fn whose(providers: &Providers, token: &str, client: IpAddr) -> Result<String, String> {
-    let asked = Elsewhere { token: token.to_owned(), refusal: Refusal::from("not here".to_owned()) };
+async fn authenticate(providers: &Providers, token: &str, client: IpAddr) -> Result<String, String> {
+    let asked = NeedsRemote { token: token.to_owned(), refusal: Refusal::from("not here".to_owned()) };
     let until = Instant::now() + PATIENCE;
-    match providers.whose(asked, &[], client, until).await.map_err(|too_many| too_many.to_string())? {
-        Identity::User(proof) => Ok(proof.user.name.clone()),
+    match providers.authenticate(asked, &[], client, until).await.map_err(|too_many| too_many.to_string())? {
+        Identity::User(authenticated) => Ok(authenticated.user.name.clone()),
         Identity::Invalid(refusal) => Err(refusal.to_string()),
         other => panic!("{other:?}"),
     }
 }
 
-fn token_of(asked: &Asked) -> String {
+fn token_of(asked: &ReceivedRequest) -> String {
     let review: Value = serde_json::from_slice(&asked.body).expect("JSON");
     review["spec"]["token"].as_str().expect("a token").to_owned()
 }
@@ -62,7 +62,7 @@ fn review(status: &Value) -> Reaction {
 }
 
 /// Knows every token but those that say what is wrong.
-fn webhook(asked: &Asked) -> Reaction {
+fn webhook(asked: &ReceivedRequest) -> Reaction {
     let token = token_of(asked);
     match &*token {
         "hang" | "hang too" => Reaction::Hang,
@@ -87,17 +87,17 @@ async fn a_webhook_names_users_and_is_asked_once() {
     let all: Vec<_> = (0..50)
         .map(|_| {
             let providers = providers.clone();
-            tokio::spawn(async move { whose(&providers, "slow", HERE).await })
+            tokio::spawn(async move { authenticate(&providers, "slow", HERE).await })
         })
         .collect();
     for one in all {
         assert_eq!(one.await.expect("no panic").as_deref(), Ok("slow"));
     }
-    assert_eq!(whose(&providers, "slow", HERE).await.as_deref(), Ok("slow"));
+    assert_eq!(authenticate(&providers, "slow", HERE).await.as_deref(), Ok("slow"));
     for _ in 0..2 {
-        assert_eq!(whose(&providers, "no", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
-        assert_eq!(whose(&providers, "others", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
-        assert_eq!(whose(&providers, "why", HERE).await, Err("[invalid bearer token, not here, because]".to_owned()));
+        assert_eq!(authenticate(&providers, "no", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
+        assert_eq!(authenticate(&providers, "others", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
+        assert_eq!(authenticate(&providers, "why", HERE).await, Err("[invalid bearer token, not here, because]".to_owned()));
     }
     let asked: Vec<String> = server.asked().iter().map(token_of).collect();
     assert_eq!(asked, ["slow", "no", "others", "why", "why"], "refusals with a reason are not kept");
@@ -105,7 +105,10 @@ async fn a_webhook_names_users_and_is_asked_once() {
     assert_eq!(first.uri.path_and_query().map(|path| path.as_str()), Some("/review?timeout=30s"));
     assert_eq!(serde_json::from_slice::<Value>(&first.body).expect("JSON")["spec"]["audiences"], json!(["api"]));
     let memory = providers.authenticator.review("slow", &[], &crate::authn::Empty, SystemTime::now());
-    assert!(matches!(memory, crate::authn::Ask::Identity(Identity::User(proof)) if proof.user.name == "slow"), "it is remembered");
+    assert!(
+        matches!(memory, crate::authn::AuthnOutcome::Identity(Identity::User(authenticated)) if authenticated.user.name == "slow"),
+        "it is remembered"
+    );
 }
 
 /// Strangers' wrong tokens pushed out the answers about good ones.
@@ -131,7 +134,7 @@ async fn nothing_is_kept_with_a_ttl_of_zero() {
     let server = Server::start(webhook).await;
     let (providers, _directory) = asking(&server, Duration::ZERO).await;
     for _ in 0..2 {
-        assert_eq!(whose(&providers, "no", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
+        assert_eq!(authenticate(&providers, "no", HERE).await, Err("[invalid bearer token, not here]".to_owned()));
     }
     assert_eq!(server.asked().len(), 2);
 }
@@ -140,13 +143,13 @@ async fn nothing_is_kept_with_a_ttl_of_zero() {
 async fn a_webhook_that_misbehaves_makes_a_refusal() {
     let server = Server::start(webhook).await;
     let (providers, _directory) = asking(&server, Duration::from_secs(60)).await;
-    let why = async |token: &str| whose(&providers, token, HERE).await.expect_err(token);
+    let why = async |token: &str| authenticate(&providers, token, HERE).await.expect_err(token);
     assert!(why("lie").await.contains("the answer is no TokenReview of authentication.k8s.io/v1: kind \"Pod\""));
     assert!(why("giant").await.contains("the answer has more than 1048576 bytes"));
     assert!(why("cut").await.contains("Post "));
     assert!(why("500").await.contains("an error on the server (\"oh\") has prevented the request from succeeding"));
     assert_eq!(server.asked().iter().filter(|asked| token_of(asked) == "500").count(), 5);
-    assert_eq!(whose(&providers, "jane", HERE).await.as_deref(), Ok("jane"));
+    assert_eq!(authenticate(&providers, "jane", HERE).await.as_deref(), Ok("jane"));
 }
 
 #[tokio::test]
@@ -164,15 +167,15 @@ async fn tokens_that_hang_delay_nobody_else() {
     let hanging: Vec<_> = (0..200)
         .map(|number| {
             let providers = providers.clone();
-            tokio::spawn(async move { whose(&providers, &format!("hang {number}"), HERE).await })
+            tokio::spawn(async move { authenticate(&providers, &format!("hang {number}"), HERE).await })
         })
         .collect();
     while counted.load(Ordering::Relaxed) < 64 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let began = Instant::now();
-    assert_eq!(whose(&providers, "jane", THERE).await.as_deref(), Ok("jane"));
-    let refused = whose(&providers, "hang more", HERE).await.expect_err("the address has its share");
+    assert_eq!(authenticate(&providers, "jane", THERE).await.as_deref(), Ok("jane"));
+    let refused = authenticate(&providers, "hang more", HERE).await.expect_err("the address has its share");
     assert_eq!(refused, "too many questions are waiting for an answer, please try again later", "it says nothing of the token");
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(counted.load(Ordering::Relaxed), 65, "64 of one address, and one of the other");

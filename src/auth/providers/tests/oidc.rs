@@ -81,14 +81,14 @@ async fn a_provider_vouches_for_its_tokens_once_it_has_told_its_keys() {
     let directory = tempfile::tempdir().expect("a directory");
     let providers = issuing.providers(directory.path()).await;
     let token = issuing.key.sign(&issuing.claims().to_string()).expect("signed");
-    let early = whose(&providers, &token, HERE).await.expect_err("nobody knows the keys");
+    let early = authenticate(&providers, &token, HERE).await.expect_err("nobody knows the keys");
     assert_eq!(early, "[invalid bearer token, not here, oidc: authenticator not initialized]");
     is_up.store(true, Ordering::Relaxed);
     ready(&providers).await;
-    assert_eq!(whose(&providers, &token, HERE).await.as_deref(), Ok("o:jane"));
+    assert_eq!(authenticate(&providers, &token, HERE).await.as_deref(), Ok("o:jane"));
     for _ in 0..20 {
         let foreign = SigningKey::from_pem(include_bytes!("../../../../tests/data/tokens/p256.pem")).expect("a key");
-        let refused = whose(&providers, &foreign.sign(&issuing.claims().to_string()).expect("signed"), HERE).await;
+        let refused = authenticate(&providers, &foreign.sign(&issuing.claims().to_string()).expect("signed"), HERE).await;
         assert!(refused.is_err_and(|why| why.contains("unsupported algorithm, expected [\"RS256\"] got \"ES256\"")));
     }
     assert_eq!(issuing.asked("/openid/v1/jwks"), 1, "they are good for an hour");
@@ -101,7 +101,7 @@ async fn wrong_tokens_are_refused_and_make_no_storm() {
     let providers = issuing.providers(directory.path()).await;
     ready(&providers).await;
     let stranger = SigningKey::from_pem(SigningKey::generate_pem().expect("made").as_bytes()).expect("a key");
-    let why = async |token: String| whose(&providers, &token, HERE).await.expect_err(&token[..token.len().min(200)]);
+    let why = async |token: String| authenticate(&providers, &token, HERE).await.expect_err(&token[..token.len().min(200)]);
     for _ in 0..20 {
         let why = why(stranger.sign(&issuing.claims().to_string()).expect("signed")).await;
         assert!(why.contains("oidc: verify token: failed to verify signature"), "{why}");
@@ -119,7 +119,7 @@ async fn wrong_tokens_are_refused_and_make_no_storm() {
     assert_eq!(why(signed(&|claims| claims["iss"] = "https://other.example".into())).await, "[invalid bearer token, not here]");
     assert_eq!(why("x".repeat(1 << 20)).await, "[invalid bearer token, not here]");
     let good = signed(&|_| {});
-    assert_eq!(whose(&providers, &good, HERE).await.as_deref(), Ok("o:jane"));
+    assert_eq!(authenticate(&providers, &good, HERE).await.as_deref(), Ok("o:jane"));
     // The same claims with another header: no algorithm, and the public key as a shared secret.
     let claims = good.split('.').nth(1).expect("claims");
     for header in ["eyJhbGciOiJub25lIn0", "eyJhbGciOiJIUzI1NiJ9"] {
@@ -140,13 +140,13 @@ async fn who_waits_for_keys_is_counted() {
     let wait = |count: usize, client: IpAddr| {
         let all = (0..count).map(|_| {
             let (providers, token) = (providers.clone(), token.clone());
-            tokio::spawn(async move { whose(&providers, &token, client).await })
+            tokio::spawn(async move { authenticate(&providers, &token, client).await })
         });
         all.collect::<Vec<_>>()
     };
     let waiting = wait(256, HERE);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let refused = whose(&providers, &token, HERE).await;
+    let refused = authenticate(&providers, &token, HERE).await;
     assert_eq!(refused, Err("too many questions are waiting for an answer, please try again later".to_owned()));
     let other = wait(1, THERE);
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -189,7 +189,7 @@ async fn a_file_names_several_providers_and_is_read_again() {
         let mut names = Vec::new();
         for issuing in [&one, &two] {
             let token = issuing.key.sign(&issuing.claims().to_string()).expect("signed");
-            names.push(whose(&providers, &token, HERE).await.unwrap_or_default());
+            names.push(authenticate(&providers, &token, HERE).await.unwrap_or_default());
         }
         names.join(" ")
     };

@@ -10,7 +10,7 @@ use ::cache::dispatch::{
     Dispatcher, Group, GroupKey, GroupLimits,
     group::{Seat, Taken},
 };
-use codec::Form;
+use codec::Encoder;
 use http_body::Frame;
 use model::{Event, Filter, Revision, test_object};
 use tokio::io::{DuplexStream, ReadBuf, duplex};
@@ -74,9 +74,10 @@ struct Source {
 
 impl Source {
     fn new() -> Self {
-        let (mut dispatcher, form) =
-            (Dispatcher::new(GroupLimits::default()), Arc::new(Form::built_in("v1", "ConfigMap", "ConfigMapList", "")));
-        let group = dispatcher.group(GroupKey { form: "v1/configmaps".into(), filter: Filter::default().into() }, form, Revision(1));
+        let (mut dispatcher, encoder) =
+            (Dispatcher::new(GroupLimits::default()), Arc::new(Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")));
+        let group =
+            dispatcher.group(GroupKey { representation: "v1/configmaps".into(), filter: Filter::default().into() }, encoder, Revision(1));
         Self { dispatcher, group, revision: Revision(1) }
     }
 

@@ -49,7 +49,7 @@ fn line(plan: &Result<ListPlan, Refusal>) -> String {
 }
 
 fn planned(query: &str, scope: Scope, state: &State) -> Result<ListPlan, Refusal> {
-    ListAsk::read(&ListOptions::of(&Query::parse(query)).expect(query), scope).and_then(|ask| list(&ask, state))
+    ListRequest::read(&ListOptions::of(&Query::parse(query)).expect(query), scope).and_then(|ask| list(&ask, state))
 }
 
 /// `Exact`, `NOT`, `PIN` and `NEW` stand for longer words.
@@ -157,8 +157,9 @@ fn single_keys() {
         &[("", "429"), ("limit=5", "429"), ("rv=60&match=Exact", "etcd at 60: rv 60"), ("rv=60&limit=5", "etcd newest min 60: rv K")],
     );
     check(SINGLE, &NO_PROGRESS_REQUESTS, &[("", "etcd newest: rv K"), ("rv=60", "60 → cache: rv K")]);
-    let single =
-        |short: &str| ListAsk::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).scope.single_key;
+    let single = |short: &str| {
+        ListRequest::read(&ListOptions::of(&Query::parse(&query(short))).expect(short), SINGLE).expect(short).scope.single_key
+    };
     assert!(single("rv=0") && !single("continue=PIN"));
 }
 
@@ -322,7 +323,7 @@ proptest! {
         let state = State { ready, known: Revision(known), lost: Revision::ZERO, etcd_progress };
         if let Ok(options) = ListOptions::of(&Query::parse(&text)) {
             for scope in [COLLECTION, SELECTED, SINGLE] {
-                let _ = ListAsk::read(&options, scope).and_then(|ask| list(&ask, &state));
+                let _ = ListRequest::read(&options, scope).and_then(|ask| list(&ask, &state));
             }
             let _ = (get(&options.resource_version, &state), watch(&options, &state));
         }

@@ -18,9 +18,9 @@ pub(super) struct Read {
     pub(super) overflow: Option<String>,
 }
 
-/// What becomes of a key that an object has twice.
+/// What becomes of a key that an object has more than once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Twice {
+pub(super) enum DuplicateKeys {
     /// The last one wins.
     Last,
     /// Objects are merged, of all else the last one wins.
@@ -31,8 +31,8 @@ pub(super) enum Twice {
 ///
 /// # Errors
 /// The text of Go's syntax error.
-pub(super) fn parse(bytes: &[u8], twice: Twice) -> Result<Read, String> {
-    let mut parser = Parser::new(bytes, twice);
+pub(super) fn parse(bytes: &[u8], duplicate_keys: DuplicateKeys) -> Result<Read, String> {
+    let mut parser = Parser::new(bytes, duplicate_keys);
     let value = parser.value()?;
     parser.skip_space();
     if parser.at < bytes.len() {
@@ -45,7 +45,7 @@ pub(super) fn parse(bytes: &[u8], twice: Twice) -> Result<Read, String> {
 /// The order in which a document comes to these paths, each for the time that stands with it: 1 is the first. A path that it does not come to so often
 /// is left out.
 pub(super) fn order(bytes: &[u8], paths: impl IntoIterator<Item = (String, usize)>) -> Vec<String> {
-    let mut parser = Parser { awaited: paths.into_iter().collect(), ..Parser::new(bytes, Twice::Last) };
+    let mut parser = Parser { awaited: paths.into_iter().collect(), ..Parser::new(bytes, DuplicateKeys::Last) };
     // It was read before, or there would be no paths.
     let _ = parser.value();
     parser.met
@@ -53,7 +53,7 @@ pub(super) fn order(bytes: &[u8], paths: impl IntoIterator<Item = (String, usize
 
 struct Parser<'a> {
     bytes: &'a [u8],
-    twice: Twice,
+    duplicate_keys: DuplicateKeys,
     at: usize,
     depth: usize,
     /// Where we are, as duplicates are told: `spec.a[0]`.
@@ -62,7 +62,7 @@ struct Parser<'a> {
     paths_room: usize,
     duplicates: Vec<String>,
     /// The same, to find them.
-    told: HashSet<String>,
+    warnings: HashSet<String>,
     told_bytes: usize,
     overflow: Option<String>,
     /// Paths of `order` that are still to come, with how often.
@@ -75,10 +75,10 @@ const END: &str = "unexpected end of JSON input";
 const REPLACEMENT: char = '\u{fffd}';
 
 impl<'a> Parser<'a> {
-    fn new(bytes: &'a [u8], twice: Twice) -> Self {
-        let (path, duplicates, told, awaited, met) = Default::default();
+    fn new(bytes: &'a [u8], duplicate_keys: DuplicateKeys) -> Self {
+        let (path, duplicates, warnings, awaited, met) = Default::default();
         let paths_room = PATHS_BYTES_MAX;
-        Self { bytes, twice, at: 0, depth: 0, path, paths_room, duplicates, told, told_bytes: 0, overflow: None, awaited, met }
+        Self { bytes, duplicate_keys, at: 0, depth: 0, path, paths_room, duplicates, warnings, told_bytes: 0, overflow: None, awaited, met }
     }
 
     fn value(&mut self) -> Result<Value, String> {
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
             let value = self.value()?;
             self.path.truncate(parent);
             match (members.get_mut(&key), value) {
-                (Some(Value::Object(old)), Value::Object(new)) if self.twice == Twice::Merged => merge(old, new),
+                (Some(Value::Object(old)), Value::Object(new)) if self.duplicate_keys == DuplicateKeys::Merged => merge(old, new),
                 (_, value) => {
                     members.insert(key, value);
                 }
@@ -188,9 +188,9 @@ impl<'a> Parser<'a> {
 
     fn tell_duplicate(&mut self) {
         let is_full = self.duplicates.len() == DUPLICATES_MAX || self.told_bytes > TOLD_BYTES_MAX;
-        if !is_full && !self.told.contains(&self.path) {
+        if !is_full && !self.warnings.contains(&self.path) {
             self.told_bytes += self.path.len();
-            self.told.insert(self.path.clone());
+            self.warnings.insert(self.path.clone());
             self.duplicates.push(self.path.clone());
         }
     }
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Value {
-        parse(text.as_bytes(), Twice::Last).map(|read| read.value).expect("JSON")
+        parse(text.as_bytes(), DuplicateKeys::Last).map(|read| read.value).expect("JSON")
     }
 
     /// Each of these was sent to a kube-apiserver.
@@ -409,17 +409,22 @@ mod tests {
             (b"\xff", "invalid character 'ÿ' looking for beginning of value"),
         ];
         for (body, want) in cases {
-            assert_eq!(parse(body, Twice::Last).map(|read| read.value), Err((*want).to_owned()), "{}", String::from_utf8_lossy(body));
+            assert_eq!(
+                parse(body, DuplicateKeys::Last).map(|read| read.value),
+                Err((*want).to_owned()),
+                "{}",
+                String::from_utf8_lossy(body)
+            );
         }
     }
 
     #[test]
     fn depth_has_a_limit() {
         let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse(deep(BODY_DEPTH_MAX).as_bytes(), Twice::Last).is_ok());
+        assert!(parse(deep(BODY_DEPTH_MAX).as_bytes(), DuplicateKeys::Last).is_ok());
         assert!(serde_json::from_str::<Value>(&deep(BODY_DEPTH_MAX)).is_ok(), "what is written can be read back");
         assert_eq!(
-            parse(deep(BODY_DEPTH_MAX + 1).as_bytes(), Twice::Last).err().as_deref(),
+            parse(deep(BODY_DEPTH_MAX + 1).as_bytes(), DuplicateKeys::Last).err().as_deref(),
             Some("invalid character '[' exceeded max depth")
         );
     }
@@ -433,7 +438,7 @@ mod tests {
 
     #[test]
     fn broken_text_is_replaced_byte_by_byte() {
-        let text = parse(b"\"a\xff\xfe\xe2\x82z\"", Twice::Last).map(|read| read.value).expect("Go reads it");
+        let text = parse(b"\"a\xff\xfe\xe2\x82z\"", DuplicateKeys::Last).map(|read| read.value).expect("Go reads it");
         assert_eq!(text, "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}z");
         assert_eq!(read(r#""\ud800x\udc00\ud800A😀""#), "\u{fffd}x\u{fffd}\u{fffd}A\u{1f600}");
     }
@@ -463,19 +468,19 @@ mod tests {
         #[test]
         fn reads_what_serde_json_reads(value in tree()) {
             let text = value.to_string();
-            let read = parse(text.as_bytes(), Twice::Last).map_err(TestCaseError::fail)?;
+            let read = parse(text.as_bytes(), DuplicateKeys::Last).map_err(TestCaseError::fail)?;
             prop_assert_eq!(&read.value, &value);
             prop_assert!(read.duplicates.is_empty() && read.overflow.is_none());
         }
 
         #[test]
         fn refuses_what_serde_json_refuses(text in r#"[\[\]{}:,"\\ae0-9.tru\-+]{0,12}"#) {
-            prop_assert_eq!(parse(text.as_bytes(), Twice::Last).is_ok(), serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{}", text);
+            prop_assert_eq!(parse(text.as_bytes(), DuplicateKeys::Last).is_ok(), serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{}", text);
         }
 
         #[test]
         fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = parse(&bytes, Twice::Last);
+            let _ = parse(&bytes, DuplicateKeys::Last);
         }
     }
 }

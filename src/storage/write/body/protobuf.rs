@@ -43,10 +43,10 @@ pub(super) fn json(bytes: &[u8], default: (&str, &str)) -> Result<Vec<u8>, Wrong
         }));
     }
     let unknown = proto::open(bytes).map_err(|error| Wrong::Envelope(error.to_string()))?;
-    let or = |told: &str, default: &str| if told.is_empty() { default.to_owned() } else { told.to_owned() };
+    let or = |warnings: &str, default: &str| if warnings.is_empty() { default.to_owned() } else { warnings.to_owned() };
     // Of a version that is none, Go keeps nothing.
-    let told = Some(unknown.api_version).filter(|version| version.matches('/').count() < 2).unwrap_or_default();
-    let (api_version, kind) = (or(told, default.0), or(unknown.kind, default.1));
+    let warnings = Some(unknown.api_version).filter(|version| version.matches('/').count() < 2).unwrap_or_default();
+    let (api_version, kind) = (or(warnings, default.0), or(unknown.kind, default.1));
     let mut json = Vec::with_capacity(bytes.len() * 2);
     let Some(message) = message(&api_version, &kind, default.1) else {
         let cause = no_kind(&api_version, &kind);

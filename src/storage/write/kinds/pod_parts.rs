@@ -18,7 +18,7 @@ const RESIZED: [&str; 2] = ["initContainers", "containers"];
 const MUTABLE: [&str; 2] = ["cpu", "memory"];
 
 /// Gives containers of a new Pod the AppArmor profiles that its annotations name, and tells that those are deprecated.
-pub(super) fn confine(pod: &mut Value, told: &mut Vec<String>) {
+pub(super) fn confine(pod: &mut Value, warnings: &mut Vec<String>) {
     if tree::text(pod, &["spec", "os", "name"]) == "windows" {
         return;
     }
@@ -39,7 +39,7 @@ pub(super) fn confine(pod: &mut Value, told: &mut Vec<String>) {
             if let Some(profile) = profile {
                 tree::set(container, &["securityContext", "appArmorProfile"], profile);
             }
-            told.push(format!(r#"metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead"#));
+            warnings.push(format!(r#"metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead"#));
         }
     }
 }

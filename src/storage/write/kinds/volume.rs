@@ -17,13 +17,13 @@ pub(super) fn begin(volume: &mut Value) {
 /// A phase that changed began now, unless its writer knows better.
 pub(super) fn time_phase(new: &mut Value, old: &Value, now: OffsetDateTime) {
     let part = |object: &Value, name: &str| tree::text(object, &["status", name]).to_owned();
-    let (told, known) = (part(new, SINCE), part(old, SINCE));
+    let (warnings, known) = (part(new, SINCE), part(old, SINCE));
     let since = if part(new, "phase") == part(old, "phase") {
-        if told.is_empty() { known } else { told }
-    } else if told.is_empty() || told == known {
+        if warnings.is_empty() { known } else { warnings }
+    } else if warnings.is_empty() || warnings == known {
         tree::rfc3339(now)
     } else {
-        told
+        warnings
     };
     if !since.is_empty() {
         tree::set(new, &["status", SINCE], since.into());

@@ -49,11 +49,11 @@ fn set_absent(object: &mut Value, path: &[&str], text: &str) {
 
 /// One more when the template is another; nobody else can count.
 pub(super) fn count_template(new: &mut Value, old: Option<&Value>) {
-    let told = |object: &Value| tree::text(object, &["metadata", "annotations", TEMPLATES]).parse::<i64>().unwrap_or(0);
+    let warnings = |object: &Value| tree::text(object, &["metadata", "annotations", TEMPLATES]).parse::<i64>().unwrap_or(0);
     let template = |object: &Value| tree::at(object, &["spec", "template"]).cloned();
     let count = match old {
-        None => told(new).max(1),
-        Some(old) => told(old).wrapping_add(i64::from(template(old) != template(new))),
+        None => warnings(new).max(1),
+        Some(old) => warnings(old).wrapping_add(i64::from(template(old) != template(new))),
     };
     tree::set(new, &["metadata", "annotations", TEMPLATES], json!(count.to_string()));
 }

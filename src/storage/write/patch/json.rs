@@ -28,17 +28,17 @@ pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -
     let prefix = if validation == FieldValidation::Ignore { "" } else { "error decoding patch: " };
     let refused = |cause: String| PatchError::BadRequest(format!("{prefix}{cause}"));
     let (value, duplicates) = parse_patch(patch, "struct field jsonPatchOp.value").map_err(refused)?;
-    let (operations, mut told) = read(value).map_err(refused)?;
+    let (operations, mut warnings) = read(value).map_err(refused)?;
     if operations.len() > OPERATIONS_MAX {
         let count = operations.len();
         let why = format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}");
         return Err(PatchError::TooLarge(why));
     }
-    let told_twice = duplicates.iter().map(|duplicate| match duplicate {
+    let duplicate_warnings = duplicates.iter().map(|duplicate| match duplicate {
         Duplicate::Field(path) => format!("json patch duplicate field \"{path}\""),
         Duplicate::Line(text) => text.clone(),
     });
-    told.extend(told_twice);
+    warnings.extend(duplicate_warnings);
     let mut document = Document { depth_bound: depth(target, &mut 0), root: target.clone(), copied_bytes: 0, touched: 0 };
     for operation in operations {
         let applied = document.apply(operation);
@@ -50,7 +50,7 @@ pub(crate) fn apply(target: &Value, patch: &[u8], validation: FieldValidation) -
     if depth(&document.root, &mut 0) > body::BODY_DEPTH_MAX {
         return Err(PatchError::Unapplicable);
     }
-    Ok((document.root, told))
+    Ok((document.root, warnings))
 }
 
 /// One operation as it was sent.
@@ -68,7 +68,7 @@ fn read(value: Value) -> Result<(Vec<Operation>, Vec<String>), String> {
         Value::Array(items) => items,
         other => return Err(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", go::json::kind(&other))),
     };
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let operations = items.into_iter().enumerate().map(|(index, item)| {
         let mut members = match item {
             Value::Null => Map::new(),
@@ -84,11 +84,11 @@ fn read(value: Value) -> Result<(Vec<Operation>, Vec<String>), String> {
         };
         let (name, from, path) = (text("op")?.unwrap_or_default(), text("from")?, text("path")?);
         let value = members.remove("value").unwrap_or_default();
-        told.extend(members.keys().map(|member| format!("json patch unknown field \"[{index}].{member}\"")));
+        warnings.extend(members.keys().map(|member| format!("json patch unknown field \"[{index}].{member}\"")));
         Ok(Operation { name, path, from, value })
     });
     let operations = operations.collect::<Result<_, _>>()?;
-    Ok((operations, told))
+    Ok((operations, warnings))
 }
 
 /// The object while it is patched.
@@ -164,25 +164,25 @@ impl Document {
     }
 
     /// The place that a path names; what stands before its first `/` counts for nothing, and its last step need not exist.
-    fn place(&mut self, path: &str) -> Option<Place<'_>> {
+    fn place(&mut self, path: &str) -> Option<Location<'_>> {
         let (inside, last) = path.rsplit_once('/')?;
         let mut container = &mut self.root;
         for step in inside.split('/').skip(1) {
-            container = Place { container, step: decoded(step) }.enter()?;
+            container = Location { container, step: decoded(step) }.enter()?;
         }
-        Some(Place { container, step: decoded(last) })
+        Some(Location { container, step: decoded(last) })
     }
 }
 
 /// A member of an object or an item of a list, which may not be there.
-struct Place<'a> {
+struct Location<'a> {
     container: &'a mut Value,
     step: String,
 }
 
 const NULL: &Value = &Value::Null;
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     fn enter(self) -> Option<&'a mut Value> {
         match self.container {
             Value::Object(members) => members.get_mut(&self.step),

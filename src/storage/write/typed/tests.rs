@@ -165,9 +165,9 @@ fn custom_resources_have_typed_metadata_only() {
     let mut sent = json!({"apiVersion": "ex.io/v1", "metadata": {"name": "x", "foo": 1, "labels": {"a": null}, "annotations": {}}, "spec": {"a": null}});
     assert_eq!(conform(&mut sent, "ex.io", "v1", "W"), Ok(vec!["metadata.foo".to_owned()]));
     assert_eq!(sent, json!({"apiVersion": "ex.io/v1", "metadata": {"name": "x", "labels": {"a": ""}}, "spec": {"a": null}}));
-    let told = |metadata: Value, expect: &str| wrong("ex.io", "W", json!({"metadata": metadata}), expect);
-    told(json!({"labels": {"a": 1}}), "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string");
-    told(json!([]), "json: cannot unmarshal array into Go value of type v1.ObjectMeta");
+    let warnings = |metadata: Value, expect: &str| wrong("ex.io", "W", json!({"metadata": metadata}), expect);
+    warnings(json!({"labels": {"a": 1}}), "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string");
+    warnings(json!([]), "json: cannot unmarshal array into Go value of type v1.ObjectMeta");
     check("ex.io", "W", json!({"metadata": null}), json!({}), &[]);
     check("ex.io", "W", json!({}), json!({}), &[]);
 }

@@ -23,24 +23,24 @@ pub(super) fn of_range(path: &str, text: &str) -> Vec<String> {
     let Some((address, length, bits)) = range(text) else { return Vec::new() };
     let masked = masked(address, length, bits);
     let (normal, sent) = (format!("{}/{length}", shown(masked)), quoted(text));
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     if masked != address {
         let single = quoted(&format!("{}/{bits}", shown(address)));
-        told.push(format!("{path}: CIDR value {sent} is ambiguous in this context (should be {} or {single}?)", quoted(&normal)));
+        warnings.push(format!("{path}: CIDR value {sent} is ambiguous in this context (should be {} or {single}?)", quoted(&normal)));
     }
     let strict = text.split_once('/').and_then(|(address, length)| Some((address.parse::<IpAddr>().ok()?, length)));
     let is_padded = |length: &str| length.len() > 1 && length.starts_with('0');
     match strict {
         Some((IpAddr::V6(strict), length)) if strict.to_ipv4_mapped().is_none() && !is_padded(length) => {
             let whole = format!("{strict}/{length}");
-            if told.is_empty() && whole != text {
-                told.push(format!("{path}: IPv6 CIDR value {sent} should be in RFC 5952 canonical format ({})", quoted(&whole)));
+            if warnings.is_empty() && whole != text {
+                warnings.push(format!("{path}: IPv6 CIDR value {sent} should be in RFC 5952 canonical format ({})", quoted(&whole)));
             }
         }
         Some((IpAddr::V4(_), length)) if !is_padded(length) => {}
-        _ => told.push(format!("{path}: non-standard CIDR value {sent} is invalid: use {}", quoted(&normal))),
+        _ => warnings.push(format!("{path}: non-standard CIDR value {sent} is invalid: use {}", quoted(&normal))),
     }
-    told
+    warnings
 }
 
 /// An address whose IPv4 parts may have leading zeros, as Go once read them.

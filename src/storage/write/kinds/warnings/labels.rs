@@ -22,15 +22,15 @@ pub(super) fn renamed(label: &str) -> Option<&'static str> {
 }
 
 /// Labels in the expressions of a selector of nodes; with `values`, those that can be no label's value too.
-pub(super) fn of_expressions(path: &str, selector: &Value, values: bool, told: &mut Vec<String>) {
+pub(super) fn of_expressions(path: &str, selector: &Value, values: bool, warnings: &mut Vec<String>) {
     for (i, expression) in items(selector, &["matchExpressions"]).enumerate() {
         let key = tree::text(expression, &["key"]);
         if let Some(why) = renamed(key) {
-            told.push(format!("{path}.matchExpressions[{i}].key: {key} is {why}"));
+            warnings.push(format!("{path}.matchExpressions[{i}].key: {key} is {why}"));
         }
         for (j, value) in tree::texts(expression, &["values"]).into_iter().enumerate().filter(|_| values) {
             let wrong = legal::wrong_value(value);
-            told.extend(wrong.into_iter().map(|why| format!("{path}.matchExpressions[{i}].values[{j}]: {value} is invalid, {why}")));
+            warnings.extend(wrong.into_iter().map(|why| format!("{path}.matchExpressions[{i}].values[{j}]: {value} is invalid, {why}")));
         }
     }
 }

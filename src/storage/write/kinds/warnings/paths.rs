@@ -19,12 +19,12 @@ impl File {
 }
 
 /// Files of the volumes of a Pod that are the same, or in each other.
-pub(super) fn of_volumes(spec: &Value, told: &mut Vec<String>) {
+pub(super) fn of_volumes(spec: &Value, warnings: &mut Vec<String>) {
     for volume in items(spec, &["volumes"]) {
         let name = quoted(tree::text(volume, &["name"]));
         let named = |kind: &str, of: &Value, member: &str| format!("{kind} {}", quoted(tree::text(of, &[member])));
         let mut tell = |shown: &str, overlaps: Vec<String>| {
-            told.extend(overlaps.into_iter().map(|body| format!("volume {name} ({shown}): overlapping paths: {body}")));
+            warnings.extend(overlaps.into_iter().map(|body| format!("volume {name} ({shown}): overlapping paths: {body}")));
         };
         let (map, secret) = (&volume["configMap"], &volume["secret"]);
         tell(&named("ConfigMap", map, "name"), overlaps(files(map, "")));
@@ -54,12 +54,12 @@ pub(super) fn of_volumes(spec: &Value, told: &mut Vec<String>) {
                 all.push(one(bundle, "path", &named("ClusterTrustBundle", bundle, member)));
             } else if let Some(certificate) = part("podCertificate") {
                 let parts = [("certificateChainPath", "chain"), ("keyPath", "key"), ("credentialBundlePath", "credential bundle")];
-                let told = parts.iter().map(|(member, what)| one(certificate, member, &format!("PodCertificate {what}")));
-                all.extend(told.filter(|file| !file.path.is_empty()));
+                let warnings = parts.iter().map(|(member, what)| one(certificate, member, &format!("PodCertificate {what}")));
+                all.extend(warnings.filter(|file| !file.path.is_empty()));
             }
         }
         tell("Projected", overlaps(all));
-        told.extend(empty);
+        warnings.extend(empty);
     }
 }
 
@@ -68,15 +68,15 @@ fn files(of: &Value, source: &str) -> Vec<File> {
 }
 
 fn overlaps(files: Vec<File>) -> Vec<String> {
-    let (mut told, mut known) = (Vec::new(), Vec::<File>::new());
+    let (mut warnings, mut known) = (Vec::new(), Vec::<File>::new());
     for mut file in files {
         file.path.truncate(file.path.trim_end_matches('/').len());
         let is_in = |inner: &str, outer: &str| format!("{inner}/").starts_with(&format!("{outer}/"));
         let collides = |other: &&File| {
             !file.path.is_empty() && !other.path.is_empty() && (is_in(&other.path, &file.path) || is_in(&file.path, &other.path))
         };
-        told.extend(known.iter().filter(collides).map(|other| format!("{} with {}", file.shown(), other.shown())));
+        warnings.extend(known.iter().filter(collides).map(|other| format!("{} with {}", file.shown(), other.shown())));
         known.push(file);
     }
-    told
+    warnings
 }

@@ -18,33 +18,33 @@ const APP_ARMOR_OF: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NULL_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 /// The warnings about a Pod (`path` is empty) or a template there.
-pub(super) fn of(path: &str, pod: &Value, told: &mut Vec<String>) {
+pub(super) fn of(path: &str, pod: &Value, warnings: &mut Vec<String>) {
     let (spec, at) = (&pod["spec"], below(path, "spec"));
     for label in members(spec, &["nodeSelector"]).keys() {
-        told.extend(labels::renamed(label).map(|why| format!("{at}.nodeSelector[{label}]: {why}")));
+        warnings.extend(labels::renamed(label).map(|why| format!("{at}.nodeSelector[{label}]: {why}")));
     }
-    node_affinity(&at, spec, told);
+    node_affinity(&at, spec, warnings);
     for (i, constraint) in items(spec, &["topologySpreadConstraints"]).enumerate() {
         let (key, at) = (tree::text(constraint, &["topologyKey"]), format!("{at}.topologySpreadConstraints[{i}]"));
-        told.extend(labels::renamed(key).map(|why| format!("{at}.topologyKey: {key} is {why}")));
+        warnings.extend(labels::renamed(key).map(|why| format!("{at}.topologyKey: {key} is {why}")));
         if tree::at(constraint, &["labelSelector"]).is_none() {
-            told.push(format!("{at}.labelSelector: {NULL_SELECTOR}"));
+            warnings.push(format!("{at}.labelSelector: {NULL_SELECTOR}"));
         }
     }
-    annotations(path, pod, &ANNOTATIONS, told);
-    volumes(&at, spec, told);
-    paths::of_volumes(spec, told);
-    duplicates(&at, spec, told);
-    fractions(&format!("{at}.overhead"), &spec["overhead"], &["memory", "ephemeral-storage"], told);
+    annotations(path, pod, &ANNOTATIONS, warnings);
+    volumes(&at, spec, warnings);
+    paths::of_volumes(spec, warnings);
+    duplicates(&at, spec, warnings);
+    fractions(&format!("{at}.overhead"), &spec["overhead"], &["memory", "ephemeral-storage"], warnings);
     let has_profile = |of: &Value, name: &str| tree::at(of, &["securityContext", name]).is_some();
     if !has_profile(spec, "seccompProfile") {
-        annotations(path, pod, &[(SECCOMP, "non-functional in v1.27+; use the \"seccompProfile\" field instead")], told);
+        annotations(path, pod, &[(SECCOMP, "non-functional in v1.27+; use the \"seccompProfile\" field instead")], warnings);
     }
     for (container, at) in containers(spec, &at) {
         let name = tree::text(container, &["name"]);
         let seccomp = format!("{SECCOMP_OF}{name}");
         if !has_profile(container, "seccompProfile") && annotation(pod, &seccomp).is_some() {
-            told.push(format!(
+            warnings.push(format!(
                 "{}[{seccomp}]: non-functional in v1.27+; use the \"seccompProfile\" field instead",
                 below(path, "metadata.annotations")
             ));
@@ -52,43 +52,43 @@ pub(super) fn of(path: &str, pod: &Value, told: &mut Vec<String>) {
         let armor = format!("{APP_ARMOR_OF}{name}");
         // A Pod gets the field of its annotation, a template does not.
         if !path.is_empty() && !has_profile(container, "appArmorProfile") && annotation(pod, &armor).is_some() {
-            told.push(format!(
+            warnings.push(format!(
                 "{}[{armor}]: deprecated since v1.30; use the \"appArmorProfile\" field instead",
                 below(path, "metadata.annotations")
             ));
         }
         for name in ["memory", "ephemeral-storage"] {
             for list in ["limits", "requests"] {
-                fractions(&format!("{at}.resources.{list}"), &container["resources"][list], &[name], told);
+                fractions(&format!("{at}.resources.{list}"), &container["resources"][list], &[name], warnings);
             }
         }
-        hidden_variables(&at, container, told);
+        hidden_variables(&at, container, warnings);
     }
-    ports(&at, spec, told);
+    ports(&at, spec, warnings);
     if tree::integer(spec, &["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
-        told.push(format!("{at}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"));
+        warnings.push(format!("{at}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"));
     }
-    pod_affinity(&at, spec, told);
+    pod_affinity(&at, spec, warnings);
     for (i, server) in tree::texts(spec, &["dnsConfig", "nameservers"]).into_iter().enumerate() {
-        told.extend(address::of_address(&format!("{at}.dnsConfig.nameservers[{i}]"), server));
+        warnings.extend(address::of_address(&format!("{at}.dnsConfig.nameservers[{i}]"), server));
     }
     for (i, alias) in items(spec, &["hostAliases"]).enumerate() {
-        told.extend(address::of_address(&format!("{at}.hostAliases[{i}].ip"), tree::text(alias, &["ip"])));
+        warnings.extend(address::of_address(&format!("{at}.hostAliases[{i}].ip"), tree::text(alias, &["ip"])));
     }
 }
 
 /// Fractions of bytes in the spec of a claim.
-pub(super) fn claim_spec(path: &str, spec: &Value, told: &mut Vec<String>) {
+pub(super) fn claim_spec(path: &str, spec: &Value, warnings: &mut Vec<String>) {
     for list in ["requests", "limits"] {
-        fractions(&format!("{path}.resources.{list}"), &spec["resources"][list], &["storage"], told);
+        fractions(&format!("{path}.resources.{list}"), &spec["resources"][list], &["storage"], warnings);
     }
 }
 
 /// Amounts of these resources that are no whole numbers.
-fn fractions(path: &str, list: &Value, names: &[&str], told: &mut Vec<String>) {
+fn fractions(path: &str, list: &Value, names: &[&str], warnings: &mut Vec<String>) {
     let amounts = names.iter().filter_map(|name| Some((name, list.get(*name)?.as_str()?)));
     let fractions = amounts.filter(|(_, amount)| !quantity::is_whole(amount));
-    told.extend(
+    warnings.extend(
         fractions.map(|(name, amount)| format!("{path}[{name}]: fractional byte value {} is invalid, must be an integer", quoted(amount))),
     );
 }
@@ -99,19 +99,19 @@ fn containers<'a>(spec: &'a Value, path: &str) -> Vec<(&'a Value, String)> {
     lists.iter().flat_map(|list| items(spec, &[list]).enumerate().map(move |(i, it)| (it, format!("{path}.{list}[{i}]")))).collect()
 }
 
-fn node_affinity(at: &str, spec: &Value, told: &mut Vec<String>) {
+fn node_affinity(at: &str, spec: &Value, warnings: &mut Vec<String>) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let affinity = &spec["affinity"]["nodeAffinity"];
     for (i, term) in items(affinity, &[REQUIRED, "nodeSelectorTerms"]).enumerate() {
-        labels::of_expressions(&format!("{at}.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[{i}]"), term, false, told);
+        labels::of_expressions(&format!("{at}.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[{i}]"), term, false, warnings);
     }
     for (i, term) in items(affinity, &[PREFERRED]).enumerate() {
-        labels::of_expressions(&format!("{at}.affinity.nodeAffinity.{PREFERRED}[{i}].preference"), &term["preference"], true, told);
+        labels::of_expressions(&format!("{at}.affinity.nodeAffinity.{PREFERRED}[{i}].preference"), &term["preference"], true, warnings);
     }
 }
 
-fn pod_affinity(at: &str, spec: &Value, told: &mut Vec<String>) {
+fn pod_affinity(at: &str, spec: &Value, warnings: &mut Vec<String>) {
     for affinity in ["podAffinity", "podAntiAffinity"] {
         for (list, inner) in
             [("requiredDuringSchedulingIgnoredDuringExecution", ""), ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm")]
@@ -120,14 +120,14 @@ fn pod_affinity(at: &str, spec: &Value, told: &mut Vec<String>) {
                 let term = if inner.is_empty() { term } else { &term[inner] };
                 if tree::at(term, &["labelSelector"]).is_none() {
                     let selector = below(inner, "labelSelector");
-                    told.push(format!("{at}.affinity.{affinity}.{list}[{i}].{selector}: {NULL_SELECTOR}"));
+                    warnings.push(format!("{at}.affinity.{affinity}.{list}[{i}].{selector}: {NULL_SELECTOR}"));
                 }
             }
         }
     }
 }
 
-fn volumes(at: &str, spec: &Value, told: &mut Vec<String>) {
+fn volumes(at: &str, spec: &Value, warnings: &mut Vec<String>) {
     for (i, volume) in items(spec, &["volumes"]).enumerate() {
         for (name, why) in VOLUMES {
             // The claim of a volume is told about before the last two.
@@ -135,41 +135,41 @@ fn volumes(at: &str, spec: &Value, told: &mut Vec<String>) {
                 claim_spec(
                     &format!("{at}.volumes[{i}].ephemeral.volumeClaimTemplate.spec"),
                     &volume["ephemeral"]["volumeClaimTemplate"]["spec"],
-                    told,
+                    warnings,
                 );
             }
             if tree::at(volume, &[name]).is_some() {
                 let shown = if name == "storageos" { "storageOS" } else { name };
-                told.push(format!("{at}.volumes[{i}].{shown}: {why}"));
+                warnings.push(format!("{at}.volumes[{i}].{shown}: {why}"));
             }
         }
     }
 }
 
-fn duplicates(at: &str, spec: &Value, told: &mut Vec<String>) {
+fn duplicates(at: &str, spec: &Value, warnings: &mut Vec<String>) {
     for (list, member) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut known = HashSet::new();
         for (i, item) in items(spec, &[list]).enumerate() {
             let text = tree::text(item, &[member]);
             if !known.insert(text) {
-                told.push(format!("{at}.{list}[{i}].{member}: duplicate {member} {}", quoted(text)));
+                warnings.push(format!("{at}.{list}[{i}].{member}: duplicate {member} {}", quoted(text)));
             }
         }
     }
     for (i, _) in items(spec, &["imagePullSecrets"]).enumerate().filter(|(_, item)| tree::text(item, &["name"]).is_empty()) {
-        told.push(format!("{at}.imagePullSecrets[{i}].name: invalid empty name \"\""));
+        warnings.push(format!("{at}.imagePullSecrets[{i}].name: invalid empty name \"\""));
     }
 }
 
 /// Variables that are set twice, but not by means of the first value.
-fn hidden_variables(at: &str, container: &Value, told: &mut Vec<String>) {
+fn hidden_variables(at: &str, container: &Value, warnings: &mut Vec<String>) {
     let mut known = HashSet::new();
     for (i, variable) in items(container, &["env"]).enumerate() {
         let (name, value) = (tree::text(variable, &["name"]), tree::text(variable, &["value"]));
         let reference = format!("$({name})");
         let hides = tree::at(variable, &["valueFrom"]).is_some() || value == reference || !value.contains(&reference);
         if !known.insert(name) && hides {
-            told.push(format!("{at}.env[{i}]: hides previous definition of {}, which may be dropped when using apply", quoted(name)));
+            warnings.push(format!("{at}.env[{i}]: hides previous definition of {}, which may be dropped when using apply", quoted(name)));
         }
     }
 }
@@ -181,7 +181,7 @@ struct Port<'a> {
     address: &'a str,
 }
 
-fn ports(at: &str, spec: &Value, told: &mut Vec<String>) {
+fn ports(at: &str, spec: &Value, warnings: &mut Vec<String>) {
     let all: Vec<(&Value, String)> = containers(spec, at)
         .into_iter()
         .flat_map(|(container, at)| items(container, &["ports"]).enumerate().map(move |(i, port)| (port, format!("{at}.ports[{i}]"))))
@@ -192,7 +192,7 @@ fn ports(at: &str, spec: &Value, told: &mut Vec<String>) {
         let own = Port { path: path.clone(), host: number("hostPort"), address: text("hostIP") };
         let (inner, protocol) = (number("containerPort"), text("protocol"));
         if !own.address.is_empty() && own.host == 0 {
-            told.push(format!(
+            warnings.push(format!(
                 "{path}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{inner} Protocol:{protocol} HostIP:{}}}",
                 text("name"),
                 own.address
@@ -209,7 +209,7 @@ fn ports(at: &str, spec: &Value, told: &mut Vec<String>) {
             } else {
                 continue;
             };
-            told.push(format!("{path}: {how} port definition with {}", other.path));
+            warnings.push(format!("{path}: {how} port definition with {}", other.path));
         }
         others.push(own);
     }
@@ -217,7 +217,7 @@ fn ports(at: &str, spec: &Value, told: &mut Vec<String>) {
     for (port, path) in all.iter().filter(|(port, _)| !tree::text(port, &["name"]).is_empty()) {
         let name = tree::text(port, &["name"]);
         match names.get(name) {
-            Some(other) => told.push(format!(
+            Some(other) => warnings.push(format!(
                 "{path}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
                 quoted(name)
             )),

@@ -149,9 +149,9 @@ fn what_is_no_patch_is_refused_with_the_texts_of_the_real_server() {
 fn strange_members_are_told() {
     let patch =
         r#"[{"op":"remove","op":"test","path":"/spec/s","value":"x","extra":1},{"op":"add","path":"/spec/z","value":{"a":1,"a":2}}]"#;
-    let (_, told) = apply(&target(), patch.as_bytes(), FieldValidation::Warn).expect("a patch");
+    let (_, warnings) = apply(&target(), patch.as_bytes(), FieldValidation::Warn).expect("a patch");
     let want = ["unknown field \"[0].extra\"", "duplicate field \"[0].op\"", "duplicate field \"[1].value.a\""];
-    assert_eq!(told, want.map(|text| format!("json patch {text}")));
+    assert_eq!(warnings, want.map(|text| format!("json patch {text}")));
 }
 
 #[test]

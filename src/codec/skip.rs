@@ -1,4 +1,4 @@
-//! Values of JSON that was checked when it came in, passed over without a look at what is inside them. Does not tell what is no JSON: that is for
+//! Skips values of JSON that was checked when it came in, without a look at what is inside them. Does not tell what is no JSON: that is for
 //! [`super::ingest`].
 
 /// Words of eight bytes that are looked at before a search for long texts is begun: to begin it costs as much as all of them, and nearly all strings are

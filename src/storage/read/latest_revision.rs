@@ -1,4 +1,4 @@
-//! etcd's newest revision: reads that ask while a query is under way share the next query.
+//! Asks etcd for its latest revision: a single-flight in which reads that arrive while a query is under way share the next one.
 //!
 //! A burst of fifty thousand watches asked fifty thousand times, and the answers were so many small frames at once that our HTTP/2 took etcd for an
 //! attacker and broke off the connection. An answer is fresh for everybody who asked before its question was sent.
@@ -17,55 +17,55 @@ use tokio::{
 use etcd::{Etcd, EtcdError};
 use model::Revision;
 
-/// A question that is not answered for so long does not hold up the next one: its connection may be dead.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// A query that is not answered for so long does not hold up the next one: its connection may be dead.
+const NEXT_AFTER: Duration = Duration::from_millis(50);
 
-type Answer = Result<Revision, EtcdError>;
+type Latest = Result<Revision, EtcdError>;
 
 /// See the module.
-pub(super) struct Newest {
-    question: Box<dyn Fn() -> BoxFuture<'static, Answer> + Send + Sync>,
-    /// Held while a question is on its way.
-    turn: Semaphore,
-    /// Those who wait for the next question.
-    waiting: Mutex<Option<broadcast::Sender<Answer>>>,
+pub(super) struct LatestRevision {
+    query: Box<dyn Fn() -> BoxFuture<'static, Latest> + Send + Sync>,
+    /// Held while a query is under way.
+    in_flight: Semaphore,
+    /// Those who wait for the next query.
+    waiting: Mutex<Option<broadcast::Sender<Latest>>>,
 }
 
-impl Newest {
-    /// Asks this etcd, for no key of this prefix.
+impl LatestRevision {
+    /// Asks this etcd, by a range without keys under this prefix.
     pub(super) fn of(etcd: Etcd, prefix: Arc<str>) -> Arc<Self> {
-        Self::by(move || {
+        Self::with(move || {
             let (etcd, prefix) = (etcd.clone(), prefix.clone());
             async move { etcd.current(prefix.as_bytes()).await.map(|header| header.revision) }
         })
     }
 
-    fn by<F: Future<Output = Answer> + Send + 'static>(question: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { question: Box::new(move || Box::pin(question())), turn: Semaphore::new(1), waiting: Mutex::default() })
+    fn with<F: Future<Output = Latest> + Send + 'static>(query: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { query: Box::new(move || Box::pin(query())), in_flight: Semaphore::new(1), waiting: Mutex::default() })
     }
 
-    /// A revision that etcd had at this moment or later, by a linearizable read. Whoever gives up waiting takes nothing from the others.
-    pub(super) async fn ask(self: &Arc<Self>) -> Answer {
+    /// Returns a revision that etcd had at this moment or later, by a linearizable read. Cancelling one call does not disturb the others.
+    pub(super) async fn get(self: &Arc<Self>) -> Latest {
         let mut answer = self.join();
         answer.recv().await.unwrap_or_else(|_| Err(EtcdError::Unavailable("the server is stopping".to_owned())))
     }
 
-    fn join(self: &Arc<Self>) -> broadcast::Receiver<Answer> {
+    fn join(self: &Arc<Self>) -> broadcast::Receiver<Latest> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(next) = &*waiting {
             return next.subscribe();
         }
         let (next, answer) = broadcast::channel(1);
         *waiting = Some(next);
-        tokio::spawn(self.clone().put());
+        tokio::spawn(self.clone().run_next());
         answer
     }
 
-    /// Asks for all who have joined until its turn comes.
-    async fn put(self: Arc<Self>) {
-        let _turn = timeout(PATIENCE, self.turn.acquire()).await;
+    /// Queries for all who have joined until the query before is done.
+    async fn run_next(self: Arc<Self>) {
+        let _in_flight = timeout(NEXT_AFTER, self.in_flight.acquire()).await;
         let Some(asked) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        let answer = (self.question)().await;
+        let answer = (self.query)().await;
         // Nobody may be left who wants to know.
         let _ = asked.send(answer);
     }
@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn questions_are_few_and_answers_fresh() {
         let (revision, asked) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
-        let newest = Newest::by({
+        let newest = LatestRevision::with({
             let (revision, asked) = (revision.clone(), asked.clone());
             move || {
                 asked.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ mod tests {
             async move {
                 sleep(Duration::from_micros(at * 10)).await;
                 let before = revision.fetch_add(1, Ordering::Relaxed);
-                assert!(newest.ask().await.expect("an answer").0 > before, "older than its question");
+                assert!(newest.get().await.expect("an answer").0 > before, "older than its question");
             }
         });
         join_all(reads).await;
@@ -110,13 +110,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dead_connection_holds_up_nobody_for_long() {
         let asked = AtomicU64::new(0);
-        let newest = Newest::by(move || {
+        let newest = LatestRevision::with(move || {
             let first = asked.fetch_add(1, Ordering::Relaxed) == 0;
             async move { if first { pending().await } else { Ok(Revision(7)) } }
         });
-        assert!(timeout(Duration::from_secs(1), newest.ask()).await.is_err());
+        assert!(timeout(Duration::from_secs(1), newest.get()).await.is_err());
         let began = Instant::now();
-        assert_eq!(newest.ask().await, Ok(Revision(7)));
-        assert!(began.elapsed() <= PATIENCE + Duration::from_millis(1), "{:?}", began.elapsed());
+        assert_eq!(newest.get().await, Ok(Revision(7)));
+        assert!(began.elapsed() <= NEXT_AFTER + Duration::from_millis(1), "{:?}", began.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! Which object a write is about, and what is there now. Knows the cache and etcd as two ways to read the same object.
+//! The object that a write is about, and its current state, read from the cache or from etcd.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{
     Writer,
-    failure::{Named, WriteError},
-    offload::{Entered, LARGE_BYTES},
+    failure::{StatusSubject, WriteError},
+    offload::{Admitted, LARGE_BYTES},
 };
 use catalogue::Served;
 use codec::ingest::ingest;
@@ -16,16 +16,16 @@ use etcd::{KeyValue, RangeRequest};
 use model::{Broken, Object, Revision};
 use registry::Resource;
 
-/// One object of one served resource, there or not.
+/// Names one object of one served resource, whether it exists or not.
 #[derive(Clone)]
-pub struct Place {
+pub struct ObjectRef {
     pub resource: Arc<Resource>,
     /// Namespace; absent for cluster-scoped resources.
     pub namespace: Option<String>,
     pub name: String,
 }
 
-/// What is there: the object in the version that is stored (`codec::versions`), and when it was last written.
+/// The current state: the object in the version that is stored (`codec::versions`), and when it was last written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Current {
     /// The whole object, with `metadata.resourceVersion`.
@@ -36,7 +36,7 @@ pub(super) struct Current {
     pub(super) is_large: bool,
 }
 
-/// What etcd took for an object.
+/// The value that was stored for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredValue {
     pub(super) key: Bytes,
@@ -45,20 +45,20 @@ pub struct StoredValue {
     pub(super) revision: Revision,
 }
 
-impl Place {
+impl ObjectRef {
     /// The served resource.
     pub(super) fn served(&self) -> &Served {
         &self.resource.served
     }
 
     /// `pods "a"` in messages.
-    pub(super) fn named(&self) -> Named {
-        Named::resource(self.served(), &self.name)
+    pub(super) fn subject(&self) -> StatusSubject {
+        StatusSubject::resource(self.served(), &self.name)
     }
 
     /// `Pod "a"` in messages.
-    pub(super) fn kind(&self) -> Named {
-        Named::kind(self.served(), &self.name)
+    pub(super) fn kind_subject(&self) -> StatusSubject {
+        StatusSubject::kind(self.served(), &self.name)
     }
 
     /// Its storage key; `prefix` is `/registry/`.
@@ -74,44 +74,44 @@ impl Place {
 
 impl Writer {
     /// The object as the cache has it, if it has and can be changed: perhaps an older one.
-    pub(super) async fn cached(&self, place: &Place) -> Option<Current> {
-        let object = self.known(place)?;
-        self.offload.take(is_large(&object), || current(place, &object)).await.ok()
+    pub(super) async fn cached(&self, target: &ObjectRef) -> Option<Current> {
+        let object = self.known(target)?;
+        self.offload.run(is_large(&object), || current(target, &object)).await.ok()
     }
 
     /// The same as it is shown.
-    pub(super) fn known(&self, place: &Place) -> Option<Arc<Object>> {
-        let known = place.resource.handle.published.known();
-        known.is_ready().then(|| known.snapshot.store.find(&place.key(&self.prefix)).cloned()).flatten()
+    pub(super) fn known(&self, target: &ObjectRef) -> Option<Arc<Object>> {
+        let known = target.resource.handle.published.known();
+        known.is_ready().then(|| known.snapshot.store.find(&target.key(&self.prefix)).cloned()).flatten()
     }
 
-    /// Lets a request in that changes the object which is there, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
-    pub(super) async fn enter(&self, place: &Place, is_large: bool, body: usize) -> Entered {
-        let object = self.known(place).map_or(0, |object| object.tail().len());
-        self.offload.enter(is_large, body.max(object)).await
+    /// Admits a request that changes an object, with a body of so many bytes. A tree of the object takes what a tree of a body takes.
+    pub(super) async fn admit(&self, target: &ObjectRef, is_large: bool, body: usize) -> Admitted {
+        let object = self.known(target).map_or(0, |object| object.tail().len());
+        self.offload.admit(is_large, body.max(object)).await
     }
 
     /// The object as etcd has it now.
-    pub(super) async fn fresh(&self, place: &Place) -> Result<Option<Current>, WriteError> {
-        let asking = place.resource.metrics.etcd_get();
+    pub(super) async fn fresh(&self, target: &ObjectRef) -> Result<Option<Current>, WriteError> {
+        let asking = target.resource.metrics.etcd_get();
         let answer =
-            self.etcd(place.served()).range(RangeRequest { key: place.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
+            self.etcd(target.served()).range(RangeRequest { key: target.key(&self.prefix).to_vec(), ..RangeRequest::default() }).await?;
         asking.succeeded();
         match answer.kvs.into_iter().next() {
-            Some(kv) => self.decoded(place, kv).await.map(Some),
+            Some(kv) => self.decoded(target, kv).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// What a transaction found instead of what was expected.
-    pub(super) async fn decoded(&self, place: &Place, kv: KeyValue) -> Result<Current, WriteError> {
+    pub(super) async fn decoded(&self, target: &ObjectRef, kv: KeyValue) -> Result<Current, WriteError> {
         let read = || {
-            let object = self.read(place.served(), kv.key, &kv.value, kv.mod_revision)?;
-            current(place, &object)
+            let object = self.read(target.served(), kv.key, &kv.value, kv.mod_revision)?;
+            current(target, &object)
         };
-        let decoded = self.offload.take(kv.value.len() >= LARGE_BYTES, read).await;
+        let decoded = self.offload.run(kv.value.len() >= LARGE_BYTES, read).await;
         if decoded.is_err() {
-            place.resource.metrics.decode_errors.inc();
+            target.resource.metrics.decode_errors.inc();
         }
         decoded
     }
@@ -132,16 +132,16 @@ fn is_large(object: &Object) -> bool {
 }
 
 /// What can be shown cannot always be changed: bytes are shown at any depth, a tree has a limit.
-fn current(place: &Place, object: &Object) -> Result<Current, WriteError> {
+fn current(target: &ObjectRef, object: &Object) -> Result<Current, WriteError> {
     let mut json = Vec::with_capacity(object.tail().len() + 64);
-    place.resource.forms.whole().form.stored_into(object, &mut json);
+    target.resource.encoders.whole().encoder.stored_into(object, &mut json);
     let undecodable = |error| WriteError::Undecodable(format!("{}: {error}", String::from_utf8_lossy(object.key())));
     Ok(Current { tree: serde_json::from_slice(&json).map_err(undecodable)?, revision: object.revision, is_large: is_large(object) })
 }
 
-/// A place of a built-in resource whose cache is empty, for tests of the pure parts.
+/// A reference into a built-in resource whose cache is empty, for tests of the pure parts.
 #[cfg(test)]
-pub(super) fn test_place(group: &str, resource: &str, namespace: Option<&str>, name: &str) -> Place {
+pub(super) fn test_object_ref(group: &str, resource: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     let resource = registry::test_resource(group, resource);
-    Place { resource: Arc::new(resource), namespace: namespace.map(str::to_owned), name: name.to_owned() }
+    ObjectRef { resource: Arc::new(resource), namespace: namespace.map(str::to_owned), name: name.to_owned() }
 }

@@ -2,14 +2,14 @@
 
 use super::wire::{LEN, varint_len};
 
-/// What is written, at the end of its buffer.
+/// A buffer that is filled from its end.
 #[derive(Debug, Default)]
-pub(super) struct Back {
+pub(super) struct BackwardBuffer {
     buffer: Vec<u8>,
     start: usize,
 }
 
-impl Back {
+impl BackwardBuffer {
     /// Forgets what is written, and has room for so many bytes.
     pub(super) fn clear(&mut self, room: usize) {
         if self.buffer.len() < room {
@@ -101,15 +101,15 @@ mod tests {
 
     #[test]
     fn grows_at_the_front() {
-        let mut back = Back::default();
-        back.bytes(&[1; 100]);
-        back.clear(10);
+        let mut backward = BackwardBuffer::default();
+        backward.bytes(&[1; 100]);
+        backward.clear(10);
         for i in (0..1000u64).rev() {
-            let before = back.len();
-            back.varint(i << (i % 50));
-            back.bytes(&[7; 3]);
-            back.close(1, before);
-            back.close(i as u32 % 40 + 1, back.len());
+            let before = backward.len();
+            backward.varint(i << (i % 50));
+            backward.bytes(&[7; 3]);
+            backward.close(1, before);
+            backward.close(i as u32 % 40 + 1, backward.len());
         }
         let mut forward = Vec::new();
         for i in 0..1000u64 {
@@ -118,6 +118,6 @@ mod tests {
             super::super::wire::field_into(i as u32 % 40 + 1, b"", &mut forward);
             super::super::wire::field_into(1, &field, &mut forward);
         }
-        assert_eq!(back.written(), forward);
+        assert_eq!(backward.written(), forward);
     }
 }

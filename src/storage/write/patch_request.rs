@@ -1,4 +1,4 @@
-//! A PATCH body, applied as often as the object changes under it (spec api-surface §7.1).
+//! The body of a PATCH, applied again each time the object changes meanwhile (spec api-surface §7.1).
 
 use serde_json::Value;
 
@@ -22,13 +22,13 @@ pub enum PatchKind {
 }
 
 /// A patch as it was sent.
-pub(super) struct Patch<'a> {
+pub(super) struct PatchRequest<'a> {
     pub(super) kind: PatchKind,
     pub(super) bytes: &'a [u8],
     pub(super) validation: FieldValidation,
 }
 
-impl Patch<'_> {
+impl PatchRequest<'_> {
     /// The object after the patch, and what is too much in the patch: texts of warnings. `type_ref` is the type of a built-in kind.
     pub(super) fn apply(&self, object: &Value, type_ref: Option<TypeRef>) -> Result<(Value, Vec<String>), WriteError> {
         let texts = |duplicates: Vec<Duplicate>| duplicates.iter().map(Duplicate::to_string).collect();

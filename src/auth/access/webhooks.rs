@@ -1,4 +1,4 @@
-//! Asks webhooks, and the API server of the host cluster, whether somebody may (`--authorization-mode=Webhook`, `--authorization-kubeconfig`). What is asked and what
+//! Asks webhooks, and the API server of the host cluster, for verdicts (`--authorization-mode=Webhook`, `--authorization-kubeconfig`). What is asked and what
 //! answers mean is `auth/authz/webhook`'s affair.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::settings::WebhookCall;
 use crate::authz::webhook::{Digested, Question, Webhook};
 use crate::authz::{Open, Verdict};
-use client::{Backoff, CallError, Client, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+use client::{Backoff, CallError, Client, FlightLimits, Kubeconfig, Limits, SingleFlight, TooMany, retried};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -21,20 +21,20 @@ const QUESTIONS_OF_USER_MAX: usize = 32;
 /// How long one question may take with all its tries; kube-apiserver has the time of the request instead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where webhooks are.
+/// The authorization webhooks, by their names.
 #[derive(Default)]
-pub(super) struct Elsewhere(HashMap<String, Arc<Server>>);
+pub(super) struct Webhooks(HashMap<String, Arc<Server>>);
 
 struct Server {
     client: Client,
     url: Uri,
-    questions: Questions<Digested, String, Answer>,
+    flights: SingleFlight<Digested, String, Answer>,
 }
 
 /// The verdict of a webhook, or why there is none.
 type Answer = Result<Verdict, Arc<str>>;
 
-impl Elsewhere {
+impl Webhooks {
     /// One more webhook, by its name.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl Elsewhere {
         let kubeconfig = Kubeconfig::read(call.flag, &call.kubeconfig).map_err(|error| error.what)?;
         let limits = Limits { timeout: call.timeout, answer_bytes_max: ANSWER_BYTES_MAX, concurrent_max: QUESTIONS_MAX };
         let client = Client::of(&kubeconfig, limits)?;
-        let questions = Questions::new(Room::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
-        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, told(call.timeout))), questions };
+        let flights = SingleFlight::new(FlightLimits::of(QUESTIONS_MAX, QUESTIONS_OF_USER_MAX));
+        let server = Server { client, url: kubeconfig.url(&format!("{}?timeout={}", call.path, go_duration(call.timeout))), flights };
         self.0.insert(call.settings.name.clone(), Arc::new(server));
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Elsewhere {
     pub(super) async fn ask(&self, open: &Open, asker: String, until: Instant) -> Result<Verdict, TooMany> {
         let (webhook, question) = (&open.webhook, &open.question);
         let Some(server) = self.0.get(&webhook.settings.name).cloned() else { return Ok(webhook.failed("nobody knows where it is")) };
-        let asked = server.questions.ask(question.digest(), asker, question.bytes(), until, || {
+        let asked = server.flights.get(question.digest(), asker, question.bytes(), until, || {
             let (server, webhook, question) = (server.clone(), webhook.clone(), question.clone());
             async move { server.verdict(&webhook, &question).await }
         });
@@ -68,7 +68,7 @@ impl Elsewhere {
 }
 
 /// As client-go tells a server how long it waits.
-fn told(timeout: Duration) -> String {
+fn go_duration(timeout: Duration) -> String {
     if timeout.subsec_nanos() == 0 { format!("{}s", timeout.as_secs()) } else { format!("{}ms", timeout.as_millis()) }
 }
 
@@ -104,14 +104,14 @@ mod tests {
     use crate::User;
     use crate::authz::webhook::{Settings, Version};
     use crate::authz::{Attributes, Decision, Target};
-    use client::testing::{Asked, Reaction, Server as Other};
+    use client::testing::{Reaction, ReceivedRequest, Server as Other};
 
     use super::*;
 
     const FLAG: &str = "--authorization-webhook-config-file";
 
     /// Allows `visitor` everything, refuses to be asked about `wrong`, and has no answer about others.
-    fn react(asked: &Asked) -> Reaction {
+    fn react(asked: &ReceivedRequest) -> Reaction {
         let review: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
         match review["spec"]["user"].as_str() {
             Some("visitor") => Reaction::json(&serde_json::json!({"status": {"allowed": true}})),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     struct Asker {
-        elsewhere: Arc<Elsewhere>,
+        webhooks: Arc<Webhooks>,
         webhook: Arc<Webhook>,
     }
 
@@ -132,16 +132,16 @@ mod tests {
             let (allowed_ttl, refused_ttl) = (None, None);
             let settings = Settings { name: "w".to_owned(), version: Version::V1, allowed_ttl, refused_ttl, denies_on_error: false };
             let (kubeconfig, timeout) = (file.path().to_owned(), Duration::from_secs(30));
-            let mut elsewhere = Elsewhere::default();
-            elsewhere.add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout }).expect("it is there");
-            Asker { elsewhere: Arc::new(elsewhere), webhook: Arc::new(Webhook::new(settings)) }
+            let mut webhooks = Webhooks::default();
+            webhooks.add(&WebhookCall { settings: settings.clone(), flag: FLAG, kubeconfig, path: "", timeout }).expect("it is there");
+            Asker { webhooks: Arc::new(webhooks), webhook: Arc::new(Webhook::new(settings)) }
         }
 
         fn ask(&self, name: &str, path: &str, patience: Duration) -> impl Future<Output = Result<Verdict, TooMany>> + Send + 'static {
             let user = User { name: name.to_owned(), ..User::default() };
             let question = self.webhook.question(&Attributes { user: &user, verb: "get", target: Target::Path(path) });
-            let (elsewhere, open) = (self.elsewhere.clone(), Open { webhook: self.webhook.clone(), question });
-            async move { elsewhere.ask(&open, user.name, Instant::now() + patience).await }
+            let (webhooks, open) = (self.webhooks.clone(), Open { webhook: self.webhook.clone(), question });
+            async move { webhooks.ask(&open, user.name, Instant::now() + patience).await }
         }
     }
 

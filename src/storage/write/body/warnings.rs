@@ -9,12 +9,13 @@ pub(crate) fn warnings(syntax: Syntax, body: &[u8], custom: bool, duplicates: &[
     if syntax == Syntax::Yaml || custom {
         return duplicates.iter().map(ToString::to_string).chain(all_unknown).collect();
     }
-    let twice: Vec<&str> = duplicates.iter().filter_map(known_path).filter(|path| !unknown.iter().any(|u| lies_in(path, u))).collect();
-    if twice.is_empty() && unknown.len() < 2 {
+    let duplicate_keys: Vec<&str> =
+        duplicates.iter().filter_map(known_path).filter(|path| !unknown.iter().any(|u| lies_in(path, u))).collect();
+    if duplicate_keys.is_empty() && unknown.len() < 2 {
         return all_unknown.collect();
     }
     let first = unknown.iter().map(|path| (path.clone(), 1));
-    let second = twice.iter().map(|&path| (path.to_owned(), 2));
+    let second = duplicate_keys.iter().map(|&path| (path.to_owned(), 2));
     let kind = |path: &String| if unknown.contains(path) { "unknown" } else { "duplicate" };
     let mut met = json::order(body, first.chain(second));
     // A path that is written otherwise than ours comes last.
@@ -25,13 +26,13 @@ pub(crate) fn warnings(syntax: Syntax, body: &[u8], custom: bool, duplicates: &[
 
 /// The end of the 400 under `Strict`, if anything is told: `strict decoding error: …`.
 pub(crate) fn strict_error(syntax: Syntax, body: &[u8], custom: bool, duplicates: &[Duplicate], unknown: &[String]) -> Option<String> {
-    let mut told = warnings(syntax, body, custom, duplicates, unknown);
+    let mut warnings = warnings(syntax, body, custom, duplicates, unknown);
     if syntax == Syntax::Yaml && !duplicates.is_empty() {
-        let unknown = told.split_off(duplicates.len());
-        let lines: String = told.iter().map(|line| format!("\n  {line}")).collect();
-        told = std::iter::once(format!("yaml: unmarshal errors:{lines}")).chain(unknown).collect();
+        let unknown = warnings.split_off(duplicates.len());
+        let lines: String = warnings.iter().map(|line| format!("\n  {line}")).collect();
+        warnings = std::iter::once(format!("yaml: unmarshal errors:{lines}")).chain(unknown).collect();
     }
-    (!told.is_empty()).then(|| format!("strict decoding error: {}", told.join(", ")))
+    (!warnings.is_empty()).then(|| format!("strict decoding error: {}", warnings.join(", ")))
 }
 
 fn known_path(duplicate: &Duplicate) -> Option<&str> {

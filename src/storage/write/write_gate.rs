@@ -1,14 +1,14 @@
-//! Whether this server may write: not to an etcd that a kube-apiserver uses, because its writes would bypass the admission there.
+//! Gates writes: none go to an etcd that a kube-apiserver uses, because they would bypass the admission there.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::{Writer, failure::WriteError};
 
-/// Shared by those who find out and those who ask.
+/// Shared by the detection and by the writers.
 #[derive(Debug, Default)]
-pub struct Permit(AtomicU8);
+pub struct WriteGate(AtomicU8);
 
-/// What is known.
+/// Whether writes are permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Permission {
@@ -20,15 +20,15 @@ pub enum Permission {
     Denied = 2,
 }
 
-impl Permit {
-    /// What was found out. Once denied it stays so until a restart: a kube-apiserver that is away may be restarting.
+impl WriteGate {
+    /// Sets what was detected. Once denied it stays so until a restart: a kube-apiserver that is away may be restarting.
     pub fn set(&self, permission: Permission) {
         let newer = |old: u8| (old != Permission::Denied as u8).then_some(permission as u8);
         // Nothing to do when it is denied already.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, newer);
     }
 
-    /// What is known now.
+    /// Returns what is known now.
     #[must_use]
     pub fn now(&self) -> Permission {
         match self.0.load(Ordering::Relaxed) {
@@ -40,12 +40,12 @@ impl Permit {
 }
 
 impl Writer {
-    /// Whether writes are done at all.
+    /// Checks that writes are permitted.
     ///
     /// # Errors
     /// 405 on the etcd of a kube-apiserver, 503 before that is known.
     pub fn may_write(&self) -> Result<(), WriteError> {
-        match self.permit.now() {
+        match self.gate.now() {
             Permission::Granted => Ok(()),
             Permission::Unknown => Err(WriteError::NotYet("etcd has not told yet whether a kube-apiserver uses it".to_owned())),
             Permission::Denied => Err(WriteError::NotAllowed(
@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn denied_is_for_good() {
-        let permit = Permit::default();
-        assert_eq!(permit.now(), Permission::Unknown);
-        permit.set(Permission::Granted);
-        permit.set(Permission::Denied);
-        permit.set(Permission::Granted);
-        assert_eq!(permit.now(), Permission::Denied);
+        let write_gate = WriteGate::default();
+        assert_eq!(write_gate.now(), Permission::Unknown);
+        write_gate.set(Permission::Granted);
+        write_gate.set(Permission::Denied);
+        write_gate.set(Permission::Granted);
+        assert_eq!(write_gate.now(), Permission::Denied);
     }
 }

@@ -1,6 +1,6 @@
-//! What is written of a resource, always as JSON: an object, an item of a list, what stands around the items, a bookmark, a tree.
+//! Renders a resource as JSON: an object, an item of a list, what stands around the items, a bookmark, a tree.
 //!
-//! Each kind of content is a type of its own, which says what is its own; what most have in common is said by [`Parts`]. The calls are resolved when it is
+//! Each kind of representation is a type of its own; [`Render`] has what most of them have in common. The calls are resolved when it is
 //! compiled: objects and items are written often.
 
 mod built_in;
@@ -13,7 +13,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{append, encode, stored::shown, table::Rows, versions::type_head};
+use super::{append, encode, stored::render, table::Rows, versions::type_head};
 use model::{Object, Revision};
 
 pub(super) use built_in::BuiltIn;
@@ -24,9 +24,9 @@ pub(super) use metadata::Metadata;
 /// The annotation of the bookmark that ends the initial events (spec list-watch §4.5).
 const INITIAL_EVENTS_END: &str = r#""k8s.io/initial-events-end":"true""#;
 
-/// What is written of a served resource. A stored object under several versions has one content each.
+/// A representation of a served resource. A stored object that is served under several versions has one for each.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum Representation {
     /// In the order of Go structs; list items without a head.
     BuiltIn(BuiltIn),
     /// Sorted; list items are whole objects.
@@ -37,8 +37,8 @@ pub(super) enum Content {
     Table(Rows),
 }
 
-/// What a kind of content writes. Each appends to `out`.
-pub(super) trait Parts {
+/// Renders one kind of representation. Each method appends to `out`.
+pub(super) trait Render {
     /// What an object begins with: a constant.
     fn head(&self) -> &[u8];
 
@@ -64,10 +64,10 @@ pub(super) trait Parts {
     fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>);
 
     /// What stands before the first item of a list. Items are joined by `,`.
-    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
+    fn list_prologue_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
 
     /// What stands after the last item, without a newline (kube-apiserver ends it with one).
-    fn list_close_into(&self, _: &ListMeta, out: &mut Vec<u8>) {
+    fn list_epilogue_into(&self, _: &ListMeta, out: &mut Vec<u8>) {
         out.extend_from_slice(b"]}");
     }
 
@@ -77,8 +77,8 @@ pub(super) trait Parts {
     }
 
     /// The body that answers a write, of the tree in the version that is stored: in the order of its kind.
-    fn written(&self, custom: bool, stored: &Value) -> Vec<u8> {
-        shown(custom, stored)
+    fn render(&self, custom: bool, stored: &Value) -> Vec<u8> {
+        render(custom, stored)
     }
 
     /// Converts a stored object tree to the served version.
@@ -92,7 +92,7 @@ pub(super) trait Parts {
     }
 
     /// Puts a page of objects into the order in which a list has them.
-    fn arrange(&self, _: &mut [Arc<Object>]) {}
+    fn sort(&self, _: &mut [Arc<Object>]) {}
 
     /// The frame that a stream starts with, for one that may stand anywhere in it. In JSON.
     fn first_event(&self, frame: &Bytes) -> Bytes {
@@ -100,7 +100,7 @@ pub(super) trait Parts {
     }
 
     /// Whether an object is written the same way whenever that is.
-    fn is_steady(&self) -> bool {
+    fn is_deterministic(&self) -> bool {
         true
     }
 
@@ -110,51 +110,51 @@ pub(super) trait Parts {
     }
 }
 
-/// Has each part of whichever content it is.
-macro_rules! parts_of_each {
+/// Implements [`Render`] by dispatch over the kinds.
+macro_rules! render_each {
     ($(fn $part:ident $(<$life:lifetime>)? (&self $(, $name:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
-        impl Parts for Content {
+        impl Render for Representation {
             $(fn $part $(<$life>)? (&self $(, $name: $type)*) $(-> $result)? {
                 match self {
-                    Content::BuiltIn(content) => content.$part($($name),*),
-                    Content::Custom(content) => content.$part($($name),*),
-                    Content::Metadata(content) => content.$part($($name),*),
-                    Content::Table(content) => content.$part($($name),*),
+                    Representation::BuiltIn(representation) => representation.$part($($name),*),
+                    Representation::Custom(representation) => representation.$part($($name),*),
+                    Representation::Metadata(representation) => representation.$part($($name),*),
+                    Representation::Table(representation) => representation.$part($($name),*),
                 }
             })*
         }
     };
 }
 
-parts_of_each! {
+render_each! {
     fn head(&self) -> &[u8];
     fn event_into(&self, object: &Object, revision: Revision, out: &mut Vec<u8>);
     fn object_into(&self, object: &Object, out: &mut Vec<u8>);
     fn tail<'o>(&self, object: &'o Object) -> Option<&'o [u8]>;
     fn item_into(&self, object: &Object, out: &mut Vec<u8>);
     fn bookmark_into(&self, revision: Revision, annotated: bool, out: &mut Vec<u8>);
-    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
-    fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
+    fn list_prologue_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
+    fn list_epilogue_into(&self, meta: &ListMeta, out: &mut Vec<u8>);
     fn is_nil_when_empty(&self) -> bool;
-    fn written(&self, custom: bool, stored: &Value) -> Vec<u8>;
+    fn render(&self, custom: bool, stored: &Value) -> Vec<u8>;
     fn tree<'v>(&self, stored: &'v Value) -> Cow<'v, Value>;
     fn stored_into(&self, object: &Object, out: &mut Vec<u8>);
-    fn arrange(&self, page: &mut [Arc<Object>]);
+    fn sort(&self, page: &mut [Arc<Object>]);
     fn first_event(&self, frame: &Bytes) -> Bytes;
-    fn is_steady(&self) -> bool;
+    fn is_deterministic(&self) -> bool;
     fn weight(&self, object: &Object) -> usize;
 }
 
-impl Content {
+impl Representation {
     /// Appends a list without items.
     pub(super) fn empty_list_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
-        self.list_open_into(meta, out);
+        self.list_prologue_into(meta, out);
         if self.is_nil_when_empty() {
             // Only lists that end so have `null`.
             out.truncate(out.len() - "[".len());
             return out.extend_from_slice(b"null}");
         }
-        self.list_close_into(meta, out);
+        self.list_epilogue_into(meta, out);
     }
 }
 

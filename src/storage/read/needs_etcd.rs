@@ -1,8 +1,8 @@
-//! Which reads memory answers by itself, for a server that is cut off from etcd and has another one to hand the rest on to.
+//! Tells which reads need etcd, so that a server that is cut off from it can proxy those to its upstream.
 
 use super::{
     options::ListOptions,
-    plan::{self, GetPlan, ListAsk, Source, Start, Wait, WatchPlan},
+    plan::{self, GetPlan, ListRequest, Source, Start, Wait, WatchPlan},
     serve::Reader,
     target::Target,
 };
@@ -13,7 +13,7 @@ impl Reader {
     #[must_use]
     pub fn list_needs_etcd(&self, target: &Target, options: &ListOptions) -> bool {
         let known = target.resource.handle.published.known();
-        let plan = ListAsk::read(options, target.scope()).and_then(|ask| plan::list(&ask, &self.state(target, &known)));
+        let plan = ListRequest::read(options, target.scope()).and_then(|request| plan::list(&request, &self.state(target, &known)));
         match plan.map(|plan| plan.source) {
             Ok(Source::Consistent { .. } | Source::Etcd(_)) => true,
             Ok(Source::Cache { at_least, .. }) => at_least.is_some_and(|revision| revision > known.revision),

@@ -1,13 +1,13 @@
-//! The protobuf of one served resource, each message made from the JSON that is kept (spec list-watch §4.3).
+//! Encodes one served resource as protobuf, each message made from the JSON that is kept (spec list-watch §4.3).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{
-    ahead::{self, AHEAD},
-    content::{Content, ListMeta, Parts},
+    prefetch::{self, OBJECTS},
     proto::{self, Message, ProtoError},
+    representation::{ListMeta, Render, Representation},
     unencodable::Unencodable,
 };
 use model::{Kind, Object};
@@ -19,9 +19,9 @@ const KEPT_BYTES_EACH: usize = 64 << 10;
 /// not count; making the others again costs what making them has cost.
 pub(super) const KEPT_BYTES: usize = 4 << 20;
 
-/// The names and the message of a resource's protobuf.
+/// Encodes the messages of one kind.
 #[derive(Clone, Debug)]
-pub(super) struct Wire {
+pub(super) struct ProtobufEncoder {
     message: Message,
     api_version: String,
     kind: String,
@@ -30,7 +30,7 @@ pub(super) struct Wire {
     kept: bool,
 }
 
-impl Wire {
+impl ProtobufEncoder {
     /// `None` when protobuf knows no such kind: custom resources.
     pub(super) fn of(api_version: &str, kind: &str, list_kind: &str, kept: bool) -> Option<Self> {
         let message = proto::message(api_version, kind)?;
@@ -49,15 +49,15 @@ impl Wire {
     }
 
     /// The messages of a list's first objects that stay with no object, and how many bytes all of them are as items.
-    pub(super) fn messages(&self, content: &Content, objects: &[Arc<Object>]) -> Result<(Vec<Bytes>, usize), Unencodable> {
+    pub(super) fn messages(&self, representation: &Representation, objects: &[Arc<Object>]) -> Result<(Vec<Bytes>, usize), Unencodable> {
         let (mut kept, mut kept_bytes, mut bytes) = (Vec::new(), 0, 0);
-        for few in objects.chunks(AHEAD) {
+        for few in objects.chunks(OBJECTS) {
             // Where one is made, those beside it are as a rule.
             if !self.kept || few[0].message().is_none() {
-                ahead::ask(few.iter());
+                prefetch::prefetch(few.iter());
             }
             for object in few {
-                let message = self.message(content, object)?;
+                let message = self.message(representation, object)?;
                 bytes += proto::field_len(ITEMS, message.len());
                 kept_bytes += message.len();
                 if !self.kept && kept_bytes <= KEPT_BYTES {
@@ -69,13 +69,13 @@ impl Wire {
     }
 
     /// The message of an object. One that is kept with the object is made once.
-    pub(super) fn message(&self, content: &Content, object: &Object) -> Result<Bytes, Unencodable> {
+    pub(super) fn message(&self, representation: &Representation, object: &Object) -> Result<Bytes, Unencodable> {
         if let Some(kept) = self.kept.then(|| object.message()).flatten() {
             return Ok(kept);
         }
-        let raw = match content.tail(object) {
+        let raw = match representation.tail(object) {
             Some(tail) => self.message.from_tail(tail),
-            None => self.raw(object.tail().len() + 64, |out| content.object_into(object, out)),
+            None => self.raw(object.tail().len() + 64, |out| representation.object_into(object, out)),
         };
         let raw = Bytes::from(raw.map_err(|why| Unencodable::object(object, why))?);
         if self.kept && raw.len() <= KEPT_BYTES_EACH {

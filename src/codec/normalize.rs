@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{encode, proto, skim, statefulset_defaults};
+use super::{encode, proto, skip, statefulset_defaults};
 use model::Text;
 
 /// Groups that kube-apiserver stores as JSON, whatever its storage media type.
@@ -127,7 +127,7 @@ impl Restore<'_> {
 
     /// One value, as it stands.
     fn copy(&mut self) -> Option<()> {
-        let end = skim::end(self.printed, self.at)?;
+        let end = skip::end(self.printed, self.at)?;
         self.out.extend_from_slice(&self.printed[self.at..end]);
         self.at = end;
         Some(())

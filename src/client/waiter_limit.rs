@@ -1,4 +1,4 @@
-//! Those who wait for something, counted: there is a limit for all, and one for each client.
+//! Limits how many wait for something: all together, and of each client.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::TooMany;
 
-/// See the file's header. `C` is who waits.
+/// See the module. `C` is who waits.
 #[derive(Debug)]
-pub struct Crowd<C> {
+pub struct WaiterLimit<C> {
     waiting: Arc<Mutex<Waiting<C>>>,
     all_max: usize,
     each_max: usize,
@@ -20,25 +20,25 @@ struct Waiting<C> {
     of: HashMap<C, usize>,
 }
 
-/// One of them, until it is dropped.
+/// One who waits, until this is dropped.
 #[derive(Debug)]
-pub struct Entered<C: Eq + Hash> {
+pub struct Waiter<C: Eq + Hash> {
     waiting: Arc<Mutex<Waiting<C>>>,
     client: C,
 }
 
-impl<C: Clone + Eq + Hash> Crowd<C> {
+impl<C: Clone + Eq + Hash> WaiterLimit<C> {
     /// At most `all_max` at once, of which `each_max` of one client.
     #[must_use]
     pub fn new(all_max: usize, each_max: usize) -> Self {
-        Crowd { waiting: Arc::new(Mutex::new(Waiting { all: 0, of: HashMap::new() })), all_max, each_max }
+        WaiterLimit { waiting: Arc::new(Mutex::new(Waiting { all: 0, of: HashMap::new() })), all_max, each_max }
     }
 
-    /// One more of this client.
+    /// Counts one more of this client.
     ///
     /// # Errors
-    /// There are as many as may be.
-    pub fn enter(&self, client: C) -> Result<Entered<C>, TooMany> {
+    /// The limit is reached.
+    pub fn enter(&self, client: C) -> Result<Waiter<C>, TooMany> {
         let mut waiting = lock(&self.waiting);
         let of_client = waiting.of.get(&client).copied().unwrap_or(0);
         if waiting.all >= self.all_max || of_client >= self.each_max {
@@ -46,11 +46,11 @@ impl<C: Clone + Eq + Hash> Crowd<C> {
         }
         waiting.all += 1;
         waiting.of.insert(client.clone(), of_client + 1);
-        Ok(Entered { waiting: self.waiting.clone(), client })
+        Ok(Waiter { waiting: self.waiting.clone(), client })
     }
 }
 
-impl<C: Eq + Hash> Drop for Entered<C> {
+impl<C: Eq + Hash> Drop for Waiter<C> {
     fn drop(&mut self) {
         let mut waiting = lock(&self.waiting);
         waiting.all -= 1;
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn each_has_a_share_and_nothing_is_kept_of_who_left() {
-        let crowd = Crowd::new(3, 2);
+        let crowd = WaiterLimit::new(3, 2);
         let first = [crowd.enter(1), crowd.enter(1)];
         assert!(crowd.enter(1).is_err() && first.iter().all(Result::is_ok));
         let other = crowd.enter(2);

@@ -1,9 +1,9 @@
-//! A stored value that is not read whole is told so: by name in cases, and of any message when a part of the schema is taken away.
+//! A stored value that is not read without loss is reported: by name in cases, and of any message when a part of the schema is taken away.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
-    LeftOut, ProtoError,
+    ProtoError, UnknownFields,
     decode::{Fields, members_into},
     field_into, message, open,
     schema::{SCHEMA, Schema},
@@ -14,7 +14,7 @@ use super::{
 /// Of a hundred fields, and of a hundred messages, how many are taken away.
 const TAKEN: u32 = 10;
 
-fn left_out(kind: (&str, &str), raw: &[u8]) -> Result<LeftOut, ProtoError> {
+fn unknown_fields(kind: (&str, &str), raw: &[u8]) -> Result<UnknownFields, ProtoError> {
     message(kind.0, kind.1).expect("a kind").stored_to_json(raw, &mut Vec::new())
 }
 
@@ -55,19 +55,19 @@ fn every_place_is_told() {
         (("apps/v1", "Deployment"), inside(&[2], &varint(1, 1 << 40)), "spec.replicas"),
         (pod, inside(&[2], &varint(11, 2)), "spec.hostNetwork"),
     ] {
-        let told = left_out(kind, &raw).unwrap_or_else(|error| panic!("{place}: {error}"));
+        let told = unknown_fields(kind, &raw).unwrap_or_else(|error| panic!("{place}: {error}"));
         assert_eq!(told.to_string(), place);
     }
-    assert!(left_out(hpa, &inside(&[3, 6], &varint(6, 1))).expect("of 1.37").is_empty());
+    assert!(unknown_fields(hpa, &inside(&[3, 6], &varint(6, 1))).expect("of 1.37").is_empty());
 }
 
 #[test]
 fn a_few_places_are_told_once_each() {
     let many: Vec<u8> = (100..120).chain(100..120).flat_map(|number| varint(number, 1)).collect();
-    let told = left_out(("v1", "Pod"), &many).expect("a pod").to_string();
+    let told = unknown_fields(("v1", "Pod"), &many).expect("a pod").to_string();
     assert_eq!(told, "#100, #101, #102, #103, #104, #105, #106, #107 and 32 more");
     let twice = inside(&[2], &inside(&[2], &varint(99, 1)).repeat(3));
-    assert_eq!(left_out(("v1", "Pod"), &twice).expect("a pod").to_string(), "spec.containers[].#99");
+    assert_eq!(unknown_fields(("v1", "Pod"), &twice).expect("a pod").to_string(), "spec.containers[].#99");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn thinned(random: &mut StdRng) -> (&'static Schema, usize) {
     (Box::leak(Box::new(Schema::parse(String::leak(kept)))), taken)
 }
 
-/// Nothing is lost in silence: the JSON is the same that the whole schema makes, or what is not in it is told.
+/// Nothing is lost in silence: the JSON is the same that the whole schema makes, or what is not in it is reported.
 #[test]
 fn a_release_that_knows_less_says_so() {
     let (mut told, mut whole) = (0, 0);
@@ -145,15 +145,15 @@ fn a_release_that_knows_less_says_so() {
                 let raw = maker.message(SCHEMA.message(kind.message), 0);
                 let read = |schema: &'static Schema, message| {
                     let mut out = Vec::new();
-                    let left_out =
+                    let unknown_fields =
                         members_into((schema, message), Fields::All, false, &raw, usize::MAX, &mut out).expect("the maker makes messages");
-                    (out, left_out)
+                    (out, unknown_fields)
                 };
                 let (all, nothing) = read(&SCHEMA, kind.message);
                 assert!(nothing.is_empty(), "{kind:?}: {nothing}");
-                let (some, left_out) = read(thin, thin.kinds[at].message);
-                assert!(some == all || !left_out.is_empty(), "{kind:?}\n  {}\n  {}", some.escape_ascii(), all.escape_ascii());
-                *(if left_out.is_empty() { &mut whole } else { &mut told }) += 1;
+                let (some, unknown_fields) = read(thin, thin.kinds[at].message);
+                assert!(some == all || !unknown_fields.is_empty(), "{kind:?}\n  {}\n  {}", some.escape_ascii(), all.escape_ascii());
+                *(if unknown_fields.is_empty() { &mut whole } else { &mut told }) += 1;
             }
         }
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Heads, ListMeta, Parts, annotations, stored_tail_into};
-use crate::{encode, stored::shown, versions::Version};
+use super::{Heads, ListMeta, Render, annotations, stored_tail_into};
+use crate::{encode, stored::render, versions::Version};
 use model::{Object, Revision};
 
 /// A built-in resource in one version.
@@ -38,7 +38,7 @@ impl BuiltIn {
     }
 }
 
-impl Parts for BuiltIn {
+impl Render for BuiltIn {
     fn head(&self) -> &[u8] {
         &self.heads.object
     }
@@ -61,15 +61,15 @@ impl Parts for BuiltIn {
         self.heads.bookmark_into(revision, annotations(&self.annotations, annotated).as_deref(), &self.zero, out);
     }
 
-    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+    fn list_prologue_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         self.heads.list_into(meta, meta.shard.as_deref(), out);
         out.extend_from_slice(b"\"items\":[");
     }
 
-    fn written(&self, custom: bool, stored: &Value) -> Vec<u8> {
+    fn render(&self, custom: bool, stored: &Value) -> Vec<u8> {
         match (self.version, stored) {
             (Some(version), Value::Object(members)) => version.shown(members),
-            _ => shown(custom, stored),
+            _ => render(custom, stored),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Questions that are on their way to another server. The same question is asked once for all that wait for it; there is a limit for all, and one for each
-//! client that asks, so that one client's questions leave room for those of others. Who finds no place waits for one, and so may as many as there is [`Room`] for.
+//! A single-flight of questions to another server: the same question is asked once for all that wait for it. There is a limit for all, and one for each
+//! client that asks, so that one client's questions leave room for those of others. Who is above a limit waits, as many as [`FlightLimits`] let wait.
 //! Long questions are weighed besides, for as long as they are on their way or somebody waits with them.
 
 use std::collections::HashMap;
@@ -11,19 +11,19 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
-/// There was no place for this question in time, or too many wait for one already. It says nothing about its answer.
+/// The question was not asked in time, or too many wait already. It says nothing about its answer.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("too many questions are waiting for an answer, please try again later")]
 pub struct TooMany;
 
-/// How many questions may be on their way, and how many may wait.
+/// How many questions may be in flight, and how many may wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Questions on their way at once.
-    pub places: usize,
+pub struct FlightLimits {
+    /// Questions in flight at once.
+    pub in_flight: usize,
     /// Those of them of one client.
-    pub places_each: usize,
-    /// Who waits at once, for a place or for an answer.
+    pub in_flight_each: usize,
+    /// Who waits at once, for a permit or for an answer.
     pub waiting: usize,
     /// Those of them of one client.
     pub waiting_each: usize,
@@ -33,16 +33,16 @@ pub struct Room {
     pub bytes: usize,
 }
 
-impl Room {
-    /// So many places, of which a client may have some. For each place a few may wait.
+impl FlightLimits {
+    /// So many questions in flight, of which a client may have some. For each of them a few may wait.
     #[must_use]
-    pub const fn of(places: usize, places_each: usize) -> Room {
-        let (waiting, waiting_each) = (places * WAITING_FOR_EACH, places_each * WAITING_FOR_EACH);
-        Room { places, places_each, waiting, waiting_each, waiting_together: waiting_each, bytes: BYTES_MAX }
+    pub const fn of(in_flight: usize, in_flight_each: usize) -> FlightLimits {
+        let (waiting, waiting_each) = (in_flight * WAITING_FOR_EACH, in_flight_each * WAITING_FOR_EACH);
+        FlightLimits { in_flight, in_flight_each, waiting, waiting_each, waiting_together: waiting_each, bytes: BYTES_MAX }
     }
 }
 
-/// Who may wait for each place that there is.
+/// Who may wait for each question that may be in flight.
 const WAITING_FOR_EACH: usize = 16;
 
 /// Bytes of long questions: the longest there are, of 3 MiB, find room when others have asked several of them.
@@ -55,26 +55,26 @@ const SHORT_BYTES: usize = 4 << 10;
 const PART: usize = 2;
 
 /// See the file's header. `K` tells questions apart, `C` those who ask.
-pub struct Questions<K, C, A> {
-    asked: Arc<Mutex<Asked<K, C, A>>>,
-    places: Arc<Semaphore>,
-    room: Room,
+pub struct SingleFlight<K, C, A> {
+    flights: Arc<Mutex<Flights<K, C, A>>>,
+    in_flight: Arc<Semaphore>,
+    limits: FlightLimits,
 }
 
-struct Asked<K, C, A> {
+struct Flights<K, C, A> {
     answers: HashMap<K, Arc<watch::Sender<Stage<A>>>>,
-    clients: HashMap<C, Client>,
+    clients: HashMap<C, ClientShare>,
     /// Of all clients.
     waiting: usize,
     bytes: usize,
 }
 
 /// Kept while it waits for something, or has a question on its way.
-struct Client {
+struct ClientShare {
     waiting: usize,
-    questions: usize,
+    flights: usize,
     bytes: usize,
-    places: Arc<Semaphore>,
+    in_flight: Arc<Semaphore>,
 }
 
 /// The stage of a question, and the place among those who wait for it.
@@ -84,11 +84,11 @@ type Joined<K, C, A> = (watch::Receiver<Stage<A>>, Waiting<K, C, A>);
 enum Stage<A> {
     /// It has no place.
     Waits,
-    Asked,
+    Flights,
     Answered(A),
 }
 
-impl<K, C, A> Questions<K, C, A>
+impl<K, C, A> SingleFlight<K, C, A>
 where
     K: Clone + Eq + Hash + Send + 'static,
     C: Clone + Eq + Hash + Send + 'static,
@@ -96,9 +96,9 @@ where
 {
     /// Nothing is asked yet.
     #[must_use]
-    pub fn new(room: Room) -> Self {
-        let asked = Asked { answers: HashMap::new(), clients: HashMap::new(), waiting: 0, bytes: 0 };
-        Questions { asked: Arc::new(Mutex::new(asked)), places: Arc::new(Semaphore::new(room.places)), room }
+    pub fn new(limits: FlightLimits) -> Self {
+        let flights = Flights { answers: HashMap::new(), clients: HashMap::new(), waiting: 0, bytes: 0 };
+        SingleFlight { flights: Arc::new(Mutex::new(flights)), in_flight: Arc::new(Semaphore::new(limits.in_flight)), limits }
     }
 
     /// Asks what is so many bytes long, or waits for who has asked the same; `until` then for a place among those that are on their way. A question that is on its way goes on when nobody waits
@@ -106,7 +106,7 @@ where
     ///
     /// # Errors
     /// When there is no place in time, too many wait or with too much, or the question ended without an answer.
-    pub async fn ask<F>(&self, key: K, client: C, bytes: usize, until: Instant, question: impl FnOnce() -> F) -> Result<A, TooMany>
+    pub async fn get<F>(&self, key: K, client: C, bytes: usize, until: Instant, question: impl FnOnce() -> F) -> Result<A, TooMany>
     where
         F: Future<Output = A> + Send + 'static,
     {
@@ -126,32 +126,32 @@ where
     where
         F: Future<Output = A> + Send + 'static,
     {
-        let mut asked = lock(&self.asked);
+        let mut flights = lock(&self.flights);
         let bytes = if bytes > SHORT_BYTES { bytes } else { 0 };
-        let (of_client, bytes_of_client) = asked.clients.get(&client).map_or((0, 0), |client| (client.waiting, client.bytes));
-        let has_place = asked.waiting < self.room.waiting && of_client < self.room.waiting_each;
-        let bytes_max = self.room.bytes.saturating_sub(asked.bytes) / PART;
+        let (of_client, bytes_of_client) = flights.clients.get(&client).map_or((0, 0), |client| (client.waiting, client.bytes));
+        let has_place = flights.waiting < self.limits.waiting && of_client < self.limits.waiting_each;
+        let bytes_max = self.limits.bytes.saturating_sub(flights.bytes) / PART;
         if !has_place || bytes > 0 && bytes_of_client.saturating_add(bytes) > bytes_max {
             return Err(TooMany);
         }
-        if let Some(known) = asked.answers.get(&key).cloned() {
-            if known.receiver_count() >= self.room.waiting_together {
+        if let Some(known) = flights.answers.get(&key).cloned() {
+            if known.receiver_count() >= self.limits.waiting_together {
                 return Err(TooMany);
             }
             let stage = known.subscribe();
-            return Ok((stage, self.wait(&mut asked, client, bytes)));
+            return Ok((stage, self.wait(&mut flights, client, bytes)));
         }
         let tell = Arc::new(watch::Sender::new(Stage::Waits));
         let stage = tell.subscribe();
-        asked.answers.insert(key.clone(), tell.clone());
-        let waiting = self.wait(&mut asked, client.clone(), bytes);
+        flights.answers.insert(key.clone(), tell.clone());
+        let waiting = self.wait(&mut flights, client.clone(), bytes);
         // What is being sent is there besides, and stays when nobody waits any more.
-        asked.bytes += bytes;
-        let of_client = asked.clients.get_mut(&client).expect("it waits");
-        of_client.questions += 1;
+        flights.bytes += bytes;
+        let of_client = flights.clients.get_mut(&client).expect("it waits");
+        of_client.flights += 1;
         of_client.bytes += bytes;
-        let (own, all) = (of_client.places.clone(), self.places.clone());
-        let entry = Entry { asked: self.asked.clone(), key, client, bytes, tell: tell.clone() };
+        let (own, all) = (of_client.in_flight.clone(), self.in_flight.clone());
+        let entry = Entry { flights: self.flights.clone(), key, client, bytes, tell: tell.clone() };
         let question = question();
         tokio::spawn(async move {
             // Its own place first: who has many questions waits for those, and not before others.
@@ -159,14 +159,14 @@ where
             let mut placed = std::pin::pin!(placed);
             let _places = loop {
                 tokio::select! {
-                    places = &mut placed => break places,
+                    in_flight = &mut placed => break in_flight,
                     () = tell.closed() => {}
                 }
                 if entry.is_forgotten() {
                     return;
                 }
             };
-            tell.send_replace(Stage::Asked);
+            tell.send_replace(Stage::Flights);
             let answer = question.await;
             drop(entry);
             tell.send_replace(Stage::Answered(answer));
@@ -174,21 +174,21 @@ where
         Ok((stage, waiting))
     }
 
-    fn wait(&self, asked: &mut Asked<K, C, A>, client: C, bytes: usize) -> Waiting<K, C, A> {
-        let places = self.room.places_each;
-        let new = || Client { waiting: 0, questions: 0, bytes: 0, places: Arc::new(Semaphore::new(places)) };
-        let of_client = asked.clients.entry(client.clone()).or_insert_with(new);
+    fn wait(&self, flights: &mut Flights<K, C, A>, client: C, bytes: usize) -> Waiting<K, C, A> {
+        let in_flight = self.limits.in_flight_each;
+        let new = || ClientShare { waiting: 0, flights: 0, bytes: 0, in_flight: Arc::new(Semaphore::new(in_flight)) };
+        let of_client = flights.clients.entry(client.clone()).or_insert_with(new);
         of_client.waiting += 1;
         of_client.bytes += bytes;
-        asked.waiting += 1;
-        asked.bytes += bytes;
-        Waiting { asked: self.asked.clone(), client, bytes }
+        flights.waiting += 1;
+        flights.bytes += bytes;
+        Waiting { flights: self.flights.clone(), client, bytes }
     }
 }
 
-impl<K, C: Eq + Hash, A> Asked<K, C, A> {
+impl<K, C: Eq + Hash, A> Flights<K, C, A> {
     fn tidy(&mut self, client: &C) {
-        if self.clients.get(client).is_some_and(|client| client.waiting == 0 && client.questions == 0) {
+        if self.clients.get(client).is_some_and(|client| client.waiting == 0 && client.flights == 0) {
             self.clients.remove(client);
         }
     }
@@ -196,27 +196,27 @@ impl<K, C: Eq + Hash, A> Asked<K, C, A> {
 
 /// One who waits, counted until he does not.
 struct Waiting<K, C: Clone + Eq + Hash, A> {
-    asked: Arc<Mutex<Asked<K, C, A>>>,
+    flights: Arc<Mutex<Flights<K, C, A>>>,
     client: C,
     bytes: usize,
 }
 
 impl<K, C: Clone + Eq + Hash, A> Drop for Waiting<K, C, A> {
     fn drop(&mut self) {
-        let mut asked = lock(&self.asked);
-        asked.waiting -= 1;
-        asked.bytes -= self.bytes;
-        if let Some(client) = asked.clients.get_mut(&self.client) {
+        let mut flights = lock(&self.flights);
+        flights.waiting -= 1;
+        flights.bytes -= self.bytes;
+        if let Some(client) = flights.clients.get_mut(&self.client) {
             client.waiting -= 1;
             client.bytes -= self.bytes;
         }
-        asked.tidy(&self.client);
+        flights.tidy(&self.client);
     }
 }
 
 /// A question that waits for a place or has one; it is known until this is dropped.
 struct Entry<K: Eq + Hash, C: Clone + Eq + Hash, A> {
-    asked: Arc<Mutex<Asked<K, C, A>>>,
+    flights: Arc<Mutex<Flights<K, C, A>>>,
     key: K,
     client: C,
     bytes: usize,
@@ -226,10 +226,10 @@ struct Entry<K: Eq + Hash, C: Clone + Eq + Hash, A> {
 impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash, A> Entry<K, C, A> {
     /// Whether nobody waits for the answer; then nobody can join any more.
     fn is_forgotten(&self) -> bool {
-        let mut asked = lock(&self.asked);
+        let mut flights = lock(&self.flights);
         let is_forgotten = self.tell.receiver_count() == 0;
         if is_forgotten {
-            asked.answers.remove(&self.key);
+            flights.answers.remove(&self.key);
         }
         is_forgotten
     }
@@ -237,17 +237,17 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash, A> Entry<K, C, A> {
 
 impl<K: Eq + Hash, C: Clone + Eq + Hash, A> Drop for Entry<K, C, A> {
     fn drop(&mut self) {
-        let mut asked = lock(&self.asked);
+        let mut flights = lock(&self.flights);
         // The same question may have been asked anew since this one was forgotten.
-        if asked.answers.get(&self.key).is_some_and(|tell| Arc::ptr_eq(tell, &self.tell)) {
-            asked.answers.remove(&self.key);
+        if flights.answers.get(&self.key).is_some_and(|tell| Arc::ptr_eq(tell, &self.tell)) {
+            flights.answers.remove(&self.key);
         }
-        asked.bytes -= self.bytes;
-        if let Some(client) = asked.clients.get_mut(&self.client) {
-            client.questions -= 1;
+        flights.bytes -= self.bytes;
+        if let Some(client) = flights.clients.get_mut(&self.client) {
+            client.flights -= 1;
             client.bytes -= self.bytes;
         }
-        asked.tidy(&self.client);
+        flights.tidy(&self.client);
     }
 }
 
@@ -268,12 +268,13 @@ mod tests {
 
     type Answered = JoinHandle<Result<u32, TooMany>>;
 
-    struct Asker(Arc<Questions<&'static str, u8, u32>>);
+    struct Asker(Arc<SingleFlight<&'static str, u8, u32>>);
 
     impl Asker {
         fn new() -> Self {
-            let room = Room { places: 3, places_each: 2, waiting: 200, waiting_each: 120, waiting_together: 100, bytes: 300 << 10 };
-            Asker(Arc::new(Questions::new(room)))
+            let room =
+                FlightLimits { in_flight: 3, in_flight_each: 2, waiting: 200, waiting_each: 120, waiting_together: 100, bytes: 300 << 10 };
+            Asker(Arc::new(SingleFlight::new(room)))
         }
 
         /// Asks what takes a second, and waits so many seconds for a place, and a moment.
@@ -284,11 +285,11 @@ mod tests {
         /// The same with a question of so many bytes.
         fn ask_long(&self, key: &'static str, client: u8, bytes: usize, patience: u64) -> Answered {
             let (questions, until) = (self.0.clone(), Instant::now() + Duration::from_secs(patience) + Duration::from_millis(50));
-            tokio::spawn(async move { questions.ask(key, client, bytes, until, slow).await })
+            tokio::spawn(async move { questions.get(key, client, bytes, until, slow).await })
         }
 
         fn is_empty(&self) -> bool {
-            let asked = lock(&self.0.asked);
+            let asked = lock(&self.0.flights);
             asked.answers.is_empty() && asked.clients.is_empty() && (asked.waiting, asked.bytes) == (0, 0)
         }
     }
@@ -313,7 +314,7 @@ mod tests {
                         sleep(Duration::from_secs(1)).await;
                         asked.fetch_add(1, Ordering::Relaxed) + 7
                     };
-                    questions.ask("a", client, 0, until + Duration::from_secs(1), question).await
+                    questions.get("a", client, 0, until + Duration::from_secs(1), question).await
                 })
             })
             .collect();
@@ -322,7 +323,7 @@ mod tests {
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         let until = Instant::now() + Duration::from_secs(1);
-        assert_eq!(asker.0.ask("a", 0, 0, until, || async { 8 }).await, Ok(8), "it is asked again when the answer is old");
+        assert_eq!(asker.0.get("a", 0, 0, until, || async { 8 }).await, Ok(8), "it is asked again when the answer is old");
         assert!(asker.is_empty());
     }
 
@@ -367,7 +368,7 @@ mod tests {
         let asker = Asker::new();
         let first = [asker.ask_long("a", 1, 30 << 10, 9), asker.ask_long("a", 1, 30 << 10, 9)];
         yield_now().await;
-        assert_eq!(lock(&asker.0.asked).bytes, 90 << 10, "what is sent, and what the two hold who wait");
+        assert_eq!(lock(&asker.0.flights).bytes, 90 << 10, "what is sent, and what the two hold who wait");
         assert_eq!(of(asker.ask_long("b", 1, 30 << 10, 9)).await, Err(TooMany), "half of what the others leave is 105 KiB");
         let short = asker.ask_long("b", 1, SHORT_BYTES, 9);
         let other = asker.ask_long("c", 2, 50 << 10, 9);
@@ -376,7 +377,7 @@ mod tests {
             left.abort();
         }
         yield_now().await;
-        assert_eq!(lock(&asker.0.asked).bytes, 130 << 10, "it is on its way, whoever has left");
+        assert_eq!(lock(&asker.0.flights).bytes, 130 << 10, "it is on its way, whoever has left");
         assert_eq!((of(short).await, of(other).await), (Ok(1), Ok(1)));
         yield_now().await;
         assert!(asker.is_empty());
@@ -387,7 +388,7 @@ mod tests {
         let asker = Asker::new();
         let first = asker.ask("a", 1, 9);
         yield_now().await;
-        let second = asker.0.ask("a", 2, 0, Instant::now() + Duration::from_secs(9), || async { 9 });
+        let second = asker.0.get("a", 2, 0, Instant::now() + Duration::from_secs(9), || async { 9 });
         first.abort();
         assert_eq!(second.await, Ok(1));
     }
@@ -402,7 +403,7 @@ mod tests {
         left.abort();
         yield_now().await;
         yield_now().await;
-        assert_eq!(lock(&asker.0.asked).answers.len(), 2);
+        assert_eq!(lock(&asker.0.flights).answers.len(), 2);
         for one in first {
             assert_eq!(of(one).await, Ok(1));
         }

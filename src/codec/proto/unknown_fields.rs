@@ -1,17 +1,17 @@
-//! What a message has that no minor whose schema is here has: told by type and place, a few of each value.
+//! The fields of a message that no release in the schema has, each by its path; a few of each value.
 
 use std::fmt;
 
-use super::schema::{Field, How};
+use super::schema::{Cardinality, Field};
 
-/// Places that are told of one value; the others are counted.
-const TOLD_MAX: usize = 8;
+/// Paths that are named of one value; the others are counted.
+const PATHS_MAX: usize = 8;
 
-/// The parts of a value that are not in the JSON that was made of it. Each is named by its place: `status.conditions[].#8` is field 8 of each condition,
+/// The parts of a value that are not in the JSON that was made of it. Each is named by its path: `status.conditions[].#8` is field 8 of each condition,
 /// `spec.replicas` a value that its type does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    told: Vec<String>,
+pub struct UnknownFields {
+    paths: Vec<String>,
     more: usize,
 }
 
@@ -23,37 +23,37 @@ pub(super) struct At<'p> {
     pub(super) depth: usize,
 }
 
-impl LeftOut {
+impl UnknownFields {
     /// Whether the JSON is the whole value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.paths.is_empty()
     }
 
     /// A field beside the message, in what says of which kind it is.
     pub(crate) fn add_envelope(&mut self) {
-        self.told.push("the envelope".to_owned());
+        self.paths.push("the envelope".to_owned());
     }
 
     /// A field of this number there; without one, the value that is there.
     pub(super) fn add(&mut self, at: &At<'_>, number: Option<u32>) {
-        if self.told.len() == TOLD_MAX {
+        if self.paths.len() == PATHS_MAX {
             self.more += 1;
             return;
         }
-        let mut place = at.name();
+        let mut path = at.name();
         if let Some(number) = number {
-            place += &format!("{}#{number}", if place.is_empty() { "" } else { "." });
+            path += &format!("{}#{number}", if path.is_empty() { "" } else { "." });
         }
-        if !self.told.contains(&place) {
-            self.told.push(place);
+        if !self.paths.contains(&path) {
+            self.paths.push(path);
         }
     }
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for UnknownFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told.join(", "))?;
+        f.write_str(&self.paths.join(", "))?;
         match self.more {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
@@ -77,10 +77,10 @@ impl<'p> At<'p> {
                 name.push('.');
             }
             name += field.name();
-            name += match field.how {
-                How::Repeated => "[]",
-                How::Map => "{}",
-                How::Plain | How::Optional | How::Inline => "",
+            name += match field.cardinality {
+                Cardinality::Repeated => "[]",
+                Cardinality::Map => "{}",
+                Cardinality::Plain | Cardinality::Optional | Cardinality::Inline => "",
             };
         }
         name

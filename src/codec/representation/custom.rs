@@ -1,6 +1,6 @@
 //! What is written of a custom resource: sorted members, list items that are whole objects.
 
-use super::{ListMeta, Parts, annotations, revision_into, stored_tail_into};
+use super::{ListMeta, Render, annotations, revision_into, stored_tail_into};
 use crate::encode;
 use model::{Object, Revision};
 
@@ -29,7 +29,7 @@ impl Custom {
     }
 }
 
-impl Parts for Custom {
+impl Render for Custom {
     fn head(&self) -> &[u8] {
         &self.head
     }
@@ -59,12 +59,12 @@ impl Parts for Custom {
         out.extend_from_slice(b"}}");
     }
 
-    fn list_open_into(&self, _: &ListMeta, out: &mut Vec<u8>) {
+    fn list_prologue_into(&self, _: &ListMeta, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(b"\"items\":[");
     }
 
-    fn list_close_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+    fn list_epilogue_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         out.extend_from_slice(b"],");
         out.extend_from_slice(&self.list_kind);
         out.push(b',');

@@ -1,6 +1,6 @@
 //! What is written of a resource's metadata alone (`PartialObjectMetadata`): list items are whole objects.
 
-use super::{Heads, ListMeta, Parts, annotations};
+use super::{Heads, ListMeta, Render, annotations};
 use crate::partial::{Cut, MetaVersion};
 use model::{Object, Revision, Storage};
 
@@ -21,7 +21,7 @@ impl Metadata {
     }
 }
 
-impl Parts for Metadata {
+impl Render for Metadata {
     fn head(&self) -> &[u8] {
         &self.heads.object
     }
@@ -37,7 +37,7 @@ impl Parts for Metadata {
         self.heads.bookmark_into(revision, annotations(b"", annotated).as_deref(), b"", out);
     }
 
-    fn list_open_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
+    fn list_prologue_into(&self, meta: &ListMeta, out: &mut Vec<u8>) {
         self.heads.list_into(meta, None, out);
         out.extend_from_slice(b"\"items\":[");
     }

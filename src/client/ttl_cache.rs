@@ -1,4 +1,4 @@
-//! Answers that are kept for a while, so that the same question is not asked again. Bounded in number and bytes; the oldest go first.
+//! A cache of answers, each with a time to live. Bounded in number and bytes; the oldest are evicted first.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// See the file's header. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
+/// See the module. Two halves: when the young one is full, it becomes the old one, and what was there is dropped at once.
 #[derive(Debug)]
-pub struct Kept<K, A> {
+pub struct TtlCache<K, A> {
     halves: Mutex<Halves<K, A>>,
     half_count_max: usize,
     half_bytes_max: usize,
@@ -22,7 +22,7 @@ struct Halves<K, A> {
     old: HashMap<K, Entry<A>>,
     /// Of the young half.
     bytes: usize,
-    /// When no answer of the young half is good any more, and none of the old one.
+    /// When all answers of the young half have expired, and all of the old one.
     ends: [Option<Instant>; 2],
 }
 
@@ -32,15 +32,15 @@ struct Entry<A> {
     until: Instant,
 }
 
-impl<K: Eq + Hash, A: Clone> Kept<K, A> {
+impl<K: Eq + Hash, A: Clone> TtlCache<K, A> {
     /// For so many answers of so many bytes together.
     #[must_use]
     pub fn new(count_max: usize, bytes_max: usize) -> Self {
         let halves = Halves { young: HashMap::new(), old: HashMap::new(), bytes: 0, ends: [None; 2] };
-        Kept { halves: Mutex::new(halves), half_count_max: count_max / 2, half_bytes_max: bytes_max / 2 }
+        TtlCache { halves: Mutex::new(halves), half_count_max: count_max / 2, half_bytes_max: bytes_max / 2 }
     }
 
-    /// The answer, if it is still good.
+    /// Returns the answer, unless it has expired.
     pub fn get(&self, key: &K) -> Option<A> {
         let (mut halves, now) = (self.lock(), Instant::now());
         halves.forget(now);
@@ -48,7 +48,7 @@ impl<K: Eq + Hash, A: Clone> Kept<K, A> {
         (now < entry.until).then(|| entry.answer.clone())
     }
 
-    /// Keeps an answer of about so many bytes for this long.
+    /// Caches an answer of about so many bytes for this long.
     pub fn put(&self, key: K, answer: A, bytes: usize, time: Duration) {
         if time.is_zero() || bytes > self.half_bytes_max {
             return;
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_kept_for_its_time() {
-        let kept = Kept::new(10, 1000);
+        let kept = TtlCache::new(10, 1000);
         kept.put("a", 1, 10, Duration::from_secs(2));
         kept.put("none", 1, 10, Duration::ZERO);
         assert_eq!((kept.get(&"a"), kept.get(&"b"), kept.get(&"none")), (Some(1), None, None));
@@ -102,11 +102,11 @@ mod tests {
     /// They stayed until as many others had come.
     #[tokio::test(start_paused = true)]
     async fn what_is_over_is_forgotten_by_whoever_asks() {
-        let kept = Kept::new(10, 1000);
+        let kept = TtlCache::new(10, 1000);
         for key in 0..8 {
             kept.put(key, key, 100, Duration::from_secs(1 + key));
         }
-        let count = |kept: &Kept<u64, u64>| {
+        let count = |kept: &TtlCache<u64, u64>| {
             let halves = kept.lock();
             (halves.young.len(), halves.old.len(), halves.bytes)
         };
@@ -120,12 +120,12 @@ mod tests {
 
     #[tokio::test]
     async fn memory_has_a_limit() {
-        let kept = Kept::new(10, 1000);
+        let kept = TtlCache::new(10, 1000);
         for key in 0..100 {
             kept.put(key, key, 1, Duration::from_secs(100));
             kept.put(key, key, 501, Duration::from_secs(100));
         }
-        let count = |kept: &Kept<i32, i32>| {
+        let count = |kept: &TtlCache<i32, i32>| {
             let halves = kept.lock();
             halves.young.len() + halves.old.len()
         };

@@ -67,17 +67,17 @@ fn remaining_into(remaining: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Form, MetaVersion};
+    use crate::{Encoder, MetaVersion};
     use model::Storage;
 
     #[test]
     fn an_empty_custom_page_with_more_to_come() {
-        let form = Form::custom("ex.io/v1", "Widget", "WidgetList");
+        let encoder = Encoder::custom("ex.io/v1", "Widget", "WidgetList");
         let meta =
             ListMeta { revision: Revision(9), continue_token: Some("abc".to_owned()), remaining: Some(12), shard: Some("s".to_owned()) };
         let mut out = Vec::new();
-        form.list_open_into(&meta, &mut out);
-        form.list_close_into(&meta, &mut out);
+        encoder.list_prologue_into(&meta, &mut out);
+        encoder.list_epilogue_into(&meta, &mut out);
         assert_eq!(
             String::from_utf8(out).expect("UTF-8"),
             r#"{"apiVersion":"ex.io/v1","items":[],"kind":"WidgetList","metadata":{"continue":"abc","remainingItemCount":12,"resourceVersion":"9"}}"#
@@ -89,22 +89,22 @@ mod tests {
     fn only_lists_of_built_ins_say_that_they_are_shards() {
         let selector = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')".to_owned();
         let meta = ListMeta { revision: Revision(267), continue_token: Some("eyJ2".to_owned()), remaining: Some(5), shard: Some(selector) };
-        let text = |form: &Form| {
+        let text = |encoder: &Encoder| {
             let mut out = Vec::new();
-            form.list_open_into(&meta, &mut out);
+            encoder.list_prologue_into(&meta, &mut out);
             String::from_utf8(out).expect("UTF-8")
         };
         let info = r#""shardInfo":{"selector":"shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"}"#;
         assert_eq!(
-            text(&Form::built_in("v1", "ConfigMap", "ConfigMapList", "")),
+            text(&Encoder::built_in("v1", "ConfigMap", "ConfigMapList", "")),
             format!(
                 r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"267","continue":"eyJ2","remainingItemCount":5,{info}}},"items":["#
             )
         );
-        assert!(text(&Form::built_in("events.k8s.io/v1", "Event", "EventList", "")).contains(info));
+        assert!(text(&Encoder::built_in("events.k8s.io/v1", "Event", "EventList", "")).contains(info));
         let storage = Storage::test_config_maps();
-        for form in [Form::metadata_only(MetaVersion::V1, &storage), Form::custom("ex.io/v1", "Widget", "WidgetList")] {
-            assert!(!text(&form).contains("shardInfo"));
+        for encoder in [Encoder::metadata_only(MetaVersion::V1, &storage), Encoder::custom("ex.io/v1", "Widget", "WidgetList")] {
+            assert!(!text(&encoder).contains("shardInfo"));
         }
     }
 }

@@ -1,0 +1,133 @@
+//! Interns values: equal ones are there once, for as long as anybody holds one, with the guard that accounts for it.
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    hash::{BuildHasher, Hash, RandomState},
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+/// Accounts for a value until it is dropped.
+pub type Guard = Box<dyn Any + Send + Sync>;
+
+/// The values of a type. Bounded by those who hold them.
+pub struct Interner<T> {
+    /// With keys that no client knows.
+    keys: RandomState,
+    by_hash: Mutex<HashMap<u64, Vec<Weak<Entry<T>>>>>,
+}
+
+/// An interned value.
+pub struct Interned<T>(Arc<Entry<T>>);
+
+struct Entry<T> {
+    value: T,
+    hash: u64,
+    interner: Option<Arc<Interner<T>>>,
+    _guard: Option<Guard>,
+}
+
+impl<T: Eq + Hash> Interner<T> {
+    /// The value as others hold it; or the first of its kind, which `guard` may refuse.
+    ///
+    /// # Errors
+    /// What `guard` says.
+    pub fn intern<E>(self: &Arc<Self>, value: T, guard: impl FnOnce(&T) -> Result<Option<Guard>, E>) -> Result<Interned<T>, E> {
+        let hash = self.keys.hash_one(&value);
+        // Dropped after the lock: the last of one takes the lock.
+        let mut others = Vec::new();
+        let mut by_hash = self.by_hash();
+        for other in by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade) {
+            if other.value == value {
+                return Ok(Interned(other));
+            }
+            others.push(other);
+        }
+        let guard = guard(&value)?;
+        let one = Arc::new(Entry { value, hash, interner: Some(self.clone()), _guard: guard });
+        by_hash.entry(hash).or_default().push(Arc::downgrade(&one));
+        Ok(Interned(one))
+    }
+}
+
+impl<T> Interner<T> {
+    fn by_hash(&self) -> MutexGuard<'_, HashMap<u64, Vec<Weak<Entry<T>>>>> {
+        // Nothing panics while the lock is held.
+        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many different values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_hash().values().map(Vec::len).sum()
+    }
+
+    /// Whether nobody holds anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { keys: RandomState::new(), by_hash: Mutex::default() }
+    }
+}
+
+/// A value that is not interned, and has no guard.
+impl<T> From<T> for Interned<T> {
+    fn from(value: T) -> Self {
+        Self(Arc::new(Entry { value, hash: 0, interner: None, _guard: None }))
+    }
+}
+
+impl<T> Clone for Interned<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Deref for Interned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
+impl<T> Drop for Entry<T> {
+    fn drop(&mut self) {
+        let Some(interner) = &self.interner else { return };
+        let mut by_hash = interner.by_hash();
+        let Some(same) = by_hash.get_mut(&self.hash) else { return };
+        same.retain(|other| other.strong_count() > 0);
+        if same.is_empty() {
+            by_hash.remove(&self.hash);
+            if by_hash.is_empty() {
+                *by_hash = HashMap::new();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_equal_is_there_once_and_counted_until_nobody_holds_it() {
+        let (interner, counted) = (Arc::<Interner<String>>::default(), Arc::new(()));
+        let intern =
+            |text: &str| interner.intern(text.to_owned(), |_| Ok::<_, ()>(Some(Box::new(counted.clone()) as Guard))).expect("room");
+        let (first, second, other) = (intern("a"), intern("a"), intern("b"));
+        assert!(Arc::ptr_eq(&first.0, &second.0) && *first == "a" && *other == "b");
+        assert_eq!((interner.len(), Arc::strong_count(&counted)), (2, 3));
+        drop((first, other));
+        assert_eq!((interner.len(), Arc::strong_count(&counted)), (1, 2));
+        assert!(interner.intern("c".to_owned(), |_| Err(())).is_err());
+        drop(second);
+        assert_eq!((interner.len(), Arc::strong_count(&counted)), (0, 1));
+    }
+}
