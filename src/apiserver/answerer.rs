@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::Request;
-use upstream::{Answerer, Reason, answerer};
+use upstream::{Backend, Reason, backend_for};
 
 use super::{
     api::{Api, arrived},
@@ -24,8 +24,8 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
     let (route, method) = (line.route.as_ref().ok(), request.method());
     let is_table = asks_table(request.headers());
     let asked = || asked(api, replica, (route, &line), (method, is_table));
-    let mut answer = answerer(method, asked());
-    if answer == Answerer::Upstream(Reason::Loading)
+    let mut answer = backend_for(method, asked());
+    if answer == Backend::Upstream(Reason::Loading)
         && line.is_watch()
         && let Some(Route::Resource(path)) = route
     {
@@ -34,9 +34,9 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
             // In time or not, it is looked at again.
             let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
         }
-        answer = answerer(method, asked());
+        answer = backend_for(method, asked());
     }
-    let Answerer::Upstream(reason) = answer else {
+    let Backend::Upstream(reason) = answer else {
         if matches!(route, Some(Route::Resource(_))) && asks_etcd(&line) && !is_impersonated(request.headers()) {
             let is_long = is_long(line.info(request));
             let handed = Handed { reason: Reason::Behind, upstream: replica.upstream.now(), is_long, limit: LONG };
@@ -45,7 +45,7 @@ pub(super) async fn decide(api: &Api, request: &mut Request) -> bool {
         return false;
     };
     let (upstream, is_long) = (replica.upstream.now(), is_long(line.info(request)));
-    let keeps_impersonation = upstream.manner().keeps_impersonation();
+    let keeps_impersonation = upstream.auth_mode().keeps_impersonation();
     request.extensions_mut().insert(Handed { reason, upstream, is_long, limit: LONG });
     keeps_impersonation
 }
