@@ -60,7 +60,7 @@ use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::ring::RingLimits;
 use catalogue::Offer;
 use codec::ChunkCache;
-use controllers::{Controllers, Extension, share};
+use controllers::{Controllers, Extension, rebalance};
 use etcd::{self, Etcd};
 use model::GivenUp;
 use registry::{Parts, Registry, ServedResources};
@@ -286,7 +286,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         async move {
             readiness(api.clone(), resources).await;
             if let Some(group) = group {
-                share::run(etcd, group, api.access.clone()).await;
+                rebalance::run(etcd, group, api.access.clone()).await;
             }
         }
     });

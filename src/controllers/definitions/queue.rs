@@ -13,7 +13,7 @@ use catalogue::definition::{Names, Taken};
 use model::{Epoch, Object, Revision};
 
 /// How often a definition that is being deleted is looked at again while its instances go (spec api-surface §11.2).
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 
 /// Wait before a step that has failed is tried again, first and longest; doubled in between. One that etcd refuses for its size is refused for ever.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
@@ -139,7 +139,7 @@ impl Queue {
         let due = match after {
             After::Rest | After::Refused | After::Written(..) => None,
             After::Again => Some(now),
-            After::Deleting => Some(now + LOOK_EVERY),
+            After::Deleting => Some(now + POLL_EVERY),
             After::Failed => Some(now + pause),
         };
         self.schedule(key, due);
