@@ -63,7 +63,7 @@ use codec::ChunkCache;
 use controllers::{Controllers, Extension, rebalance};
 use etcd::{self, Etcd};
 use model::GivenUp;
-use registry::{Parts, Registry, ServedResources};
+use registry::{Dependencies, Registry, ServedResources};
 use reload::Reloads;
 use server::{ListenerError, Listeners, Sockets};
 use signals::Signals;
@@ -175,7 +175,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
     let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
     let fed = feeds.iter().map(|feed| feed.fed.clone()).collect();
-    let parts = Parts {
+    let parts = Dependencies {
         feeds,
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),

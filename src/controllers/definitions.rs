@@ -15,7 +15,7 @@ use tokio::time::sleep_until;
 
 use super::Controllers;
 use cache::state::snapshot::Known;
-use catalogue::definition::{Names, Step, Taken, next};
+use catalogue::definition::{Names, NamesInUse, Step, next};
 use etcd::RangeRequest;
 use model::Object;
 use queue::{After, Queue};
@@ -76,7 +76,7 @@ fn json(object: &Object) -> Vec<u8> {
 }
 
 /// Brings a definition one step further, if it has one to go.
-async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &Taken) -> Result<After, WriteError> {
+async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &NamesInUse) -> Result<After, WriteError> {
     let size = object.tail().len();
     // One that is too deep for a tree is not served either: the registry says so.
     let Some(definition) = controllers.writer.run_offloaded(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {
