@@ -61,10 +61,10 @@ use cache::dispatch::{GATHER_EACH_US, GroupLimits, Pause};
 use cache::state::ring::RingLimits;
 use catalogue::Offer;
 use codec::ChunkCache;
-use controllers::{Controllers, Extension, share};
+use controllers::{Controllers, Extension, rebalance};
 use etcd::{self, Etcd};
 use model::GivenUp;
-use registry::{Parts, Registry, ServedResources};
+use registry::{Dependencies, Registry, ServedResources};
 use reload::Reloads;
 use server::{ListenerError, Listeners, Sockets};
 use signals::Signals;
@@ -176,7 +176,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
     let excluded = config.replica.iter().flat_map(|replica| &replica.excluded).map(|id| id.as_str().into()).collect();
     let (giving_up, given_up) = sync::watch::channel(GivenUp::default());
     let fed = feeds.iter().map(|feed| feed.fed.clone()).collect();
-    let parts = Parts {
+    let parts = Dependencies {
         feeds,
         runtime: feeding.handle().clone(),
         limits: ring_limits(&config),
@@ -287,7 +287,7 @@ async fn serve(mut config: Config, feeding: &Runtime) -> Result<(), StartError> 
         async move {
             readiness(api.clone(), resources).await;
             if let Some(group) = group {
-                share::run(etcd, group, api.access.clone()).await;
+                rebalance::run(etcd, group, api.access.clone()).await;
             }
         }
     });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use upstream::{Answerer, Reason, answerer};
+use upstream::{Backend, Reason, backend_for};
 
 use super::{
     api::Api,
@@ -24,8 +24,8 @@ pub(super) async fn decide(api: &Api, replica: &Replica, context: &Authenticated
     let (route, method) = (line.route.as_ref().ok(), &line.method);
     let is_table = asks_table(headers);
     let asked = || asked(api, replica, (route, line), (method, is_table));
-    let mut answer = answerer(method, asked());
-    if answer == Answerer::Upstream(Reason::Loading)
+    let mut answer = backend_for(method, asked());
+    if answer == Backend::Upstream(Reason::Loading)
         && line.is_watch()
         && let Some(Route::Resource(path)) = route
     {
@@ -34,11 +34,11 @@ pub(super) async fn decide(api: &Api, replica: &Replica, context: &Authenticated
             // In time or not, it is looked at again.
             let _ = resource.handle.published.wait_until(Known::is_ready, LOADING_MAX).await;
         }
-        answer = answerer(method, asked());
+        answer = backend_for(method, asked());
     }
     let handed = |reason| Handed { reason, upstream: replica.upstream.now(), is_long: is_long(line.info()), limit: LONG };
     match answer {
-        Answerer::Upstream(reason) => Destination::Upstream(handed(reason)),
+        Backend::Upstream(reason) => Destination::Upstream(handed(reason)),
         _ if matches!(route, Some(Route::Resource(_))) && asks_etcd(line) && !is_impersonated(headers) => {
             Destination::Either(handed(Reason::Behind))
         }

@@ -27,7 +27,10 @@ use tokio::{
     sync::{Notify, watch::Receiver},
     time::{Instant, sleep, timeout, timeout_at},
 };
-use upstream::{Answer, CONFIG_MAP, Client, Documents, Found, Look, Manner, Reason, Settings, Trusted, Upstream, UpstreamError, headers};
+use upstream::{
+    Answer, AuthMode, CONFIG_MAP, CacheOutcome, Client, DocumentCache, DocumentRequest, Reason, Settings, Trusted, Upstream, UpstreamError,
+    headers,
+};
 
 use super::{
     check::{Behind, Check, Wrong},
@@ -70,9 +73,9 @@ const LOOKER: &str = "watchcache:replica";
 /// The kube-apiserver whose etcd this server shares.
 pub struct Replica {
     pub(super) upstream: Reloaded<Upstream<Body>>,
-    pub(super) hop: headers::Hop,
+    pub(super) hop: headers::LoopMarker,
     metrics: Arc<Metrics>,
-    pub(super) documents: Arc<Documents>,
+    pub(super) documents: Arc<DocumentCache>,
     /// What clients need to start, fetched before they ask.
     pub(super) essentials: Essentials,
     /// What the ages of documents count from.
@@ -105,7 +108,7 @@ pub(super) enum Destination {
 impl Destination {
     /// Returns whether upstream answers, and judges as whom the client may act.
     pub(super) fn judges_impersonation(&self) -> bool {
-        matches!(self, Self::Upstream(handed) if handed.upstream.manner().keeps_impersonation())
+        matches!(self, Self::Upstream(handed) if handed.upstream.auth_mode().keeps_impersonation())
     }
 
     /// Returns whether upstream answers, without an end of its own.
@@ -130,7 +133,7 @@ impl Handed {
     fn is_document(&self, request: &Request) -> bool {
         self.reason == Reason::Document
             && request.method() == Method::GET
-            && self.upstream.is_believed()
+            && self.upstream.is_verified()
             && !is_impersonated(request.headers())
     }
 }
@@ -146,7 +149,7 @@ impl Replica {
         check_groups: Vec<String>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, FileError> {
-        let hop = headers::Hop::named(&uuid::Uuid::new_v4().simple().to_string());
+        let hop = headers::LoopMarker::named(&uuid::Uuid::new_v4().simple().to_string());
         let upstream = Reloaded::load(files, move |contents| Upstream::new(settings(contents)?).map_err(|what| (0, what)))?;
         Ok(Self {
             upstream,
@@ -178,7 +181,7 @@ impl Replica {
         if let Some(missing) = self.missing() {
             return Some(Wrong::fails(trouble.map_or_else(|| missing.clone(), |why| format!("{missing}; {why}"))));
         }
-        if self.upstream.now().is_believed() {
+        if self.upstream.now().is_verified() {
             return trouble.map(|why| (*why).clone()).or_else(|| self.besides()).map(Wrong::noted);
         }
         Some(Wrong::fails(trouble.map_or_else(|| "it has not been asked yet".to_owned(), |why| (*why).clone())))
@@ -186,13 +189,13 @@ impl Replica {
 
     /// What of what we tell it of clients it would not believe.
     fn missing(&self) -> Option<String> {
-        let missing = self.trusted.load().as_ref()?.missing().filter(|_| self.upstream.now().manner() == Manner::FrontProxy)?;
+        let missing = self.trusted.load().as_ref()?.missing().filter(|_| self.upstream.now().auth_mode() == AuthMode::FrontProxy)?;
         Some(format!("it does not believe what is told of {missing}: see its --requestheader-… flags"))
     }
 
     /// What else is not as it should be with what it believes of a front proxy.
     fn besides(&self) -> Option<String> {
-        let trusted = self.trusted.load_full().filter(|_| self.upstream.now().manner() == Manner::FrontProxy)?;
+        let trusted = self.trusted.load_full().filter(|_| self.upstream.now().auth_mode() == AuthMode::FrontProxy)?;
         let unheard = trusted.unheard().map(|unheard| format!("it does not believe what is told of {unheard}"));
         let besides =
             trusted.besides().map(|besides| format!("it also believes the headers {besides}, which are taken out of what clients send"));
@@ -288,12 +291,12 @@ impl Replica {
             }
             let up = self.metrics.upstream_up.with_label_values(&[&self.upstream.now().url().to_string()]);
             up.set(i64::from(self.trouble.load().is_none()));
-            sleep(if self.upstream.now().is_believed() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
+            sleep(if self.upstream.now().is_verified() { LOOK_INTERVAL } else { FIRST_LOOKS }).await;
         }
     }
 
     /// A request of nobody in particular.
-    pub(super) fn look_request(&self, manner: Manner) -> Result<Request, String> {
+    pub(super) fn look_request(&self, manner: AuthMode) -> Result<Request, String> {
         let mut request = Request::new(Body::empty());
         headers::outward(request.headers_mut(), &self.hop, "127.0.0.1", false, &Trusted::default());
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -305,9 +308,9 @@ impl Replica {
     /// Asks upstream who we say that somebody is; where clients bring their own tokens, anything.
     async fn look_once(&self) -> Result<(), String> {
         let upstream = self.upstream.now();
-        let manner = upstream.manner();
+        let manner = upstream.auth_mode();
         let mut request = self.look_request(manner)?;
-        if manner == Manner::OwnToken {
+        if manner == AuthMode::OwnToken {
             *request.uri_mut() = http::Uri::from_static("/version");
         } else {
             *request.method_mut() = Method::POST;
@@ -323,22 +326,22 @@ impl Replica {
                 self.looped.notify_one();
                 Err("it is this server itself".to_owned())
             }
-            (_, Manner::OwnToken) if !status.is_server_error() => {
-                upstream.believe(true);
+            (_, AuthMode::OwnToken) if !status.is_server_error() => {
+                upstream.set_verified(true);
                 Ok(())
             }
             (StatusCode::CREATED, _) => {
                 let review: serde_json::Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
                 let name = review["status"]["userInfo"]["username"].as_str();
-                upstream.believe(name == Some(LOOKER));
+                upstream.set_verified(name == Some(LOOKER));
                 match name {
                     Some(LOOKER) => Ok(()),
                     name => Err(format!("it takes us for {name:?} when we speak for another user: {}", advice(manner))),
                 }
             }
-            (status, Manner::OwnToken) => Err(format!("it answers {}", status.as_u16())),
+            (status, AuthMode::OwnToken) => Err(format!("it answers {}", status.as_u16())),
             (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), _) => {
-                upstream.believe(false);
+                upstream.set_verified(false);
                 Err(format!("it answers {} when we speak for another user: {}", status.as_u16(), advice(manner)))
             }
             (status, _) => Err(format!("it answers {}", status.as_u16())),
@@ -352,7 +355,7 @@ impl Replica {
 
     /// Keeps what a client proves by who it is, when upstream is to see it.
     pub(super) fn keep_proof(&self, headers: &HeaderMap) -> Option<ClientProof> {
-        (self.upstream.now().manner() == Manner::OwnToken).then(|| ClientProof::of(headers))
+        (self.upstream.now().auth_mode() == AuthMode::OwnToken).then(|| ClientProof::of(headers))
     }
 
     /// Passes a request on and its answer back.
@@ -372,10 +375,10 @@ impl Replica {
         let answer = async {
             let (request, client) = self.outward(&upstream, context, request)?;
             let (mut head, body) = request.into_parts();
-            let look = self.documents.look(&mut head);
+            let look = self.documents.request(&mut head);
             let request = Request::from_parts(head, body);
             let is_nobody =
-                user.name == ANONYMOUS || upstream.manner() == Manner::OwnToken && !request.headers().contains_key(AUTHORIZATION);
+                user.name == ANONYMOUS || upstream.auth_mode() == AuthMode::OwnToken && !request.headers().contains_key(AUTHORIZATION);
             let address = conn.peer.ip().to_canonical().to_string();
             let name = if user.name == ANONYMOUS { &address } else { &user.name };
             let answer = upstream.send(request, Client { name, is_nobody, is_long }).await.map_err(|error| failure(&error, &method))?;
@@ -398,16 +401,16 @@ impl Replica {
 
     /// The request as upstream gets it, and whether the protocol of the client's connection may change.
     fn outward(&self, upstream: &Upstream<Body>, context: &Authenticated, request: Request) -> Result<(Request, bool), Status> {
-        let manner = upstream.manner();
+        let manner = upstream.auth_mode();
         let (mut head, body) = request.into_parts();
-        if !upstream.is_believed() {
+        if !upstream.is_verified() {
             return Err(Status::unavailable(
                 "the API server behind this one has not said yet that it believes what this one says of clients",
                 1,
             ));
         }
         let trusted = self.trusted.load_full();
-        if trusted.is_none() && manner == Manner::FrontProxy {
+        if trusted.is_none() && manner == AuthMode::FrontProxy {
             return Err(Status::unavailable(
                 "it is not known yet in which headers the API server behind this one believes front proxies",
                 1,
@@ -467,17 +470,19 @@ impl Behind for Replica {
     }
 
     fn answers(&self) -> bool {
-        self.trouble.load().is_none() && self.upstream.now().is_believed()
+        self.trouble.load().is_none() && self.upstream.now().is_verified()
     }
 }
 
-fn advice(manner: Manner) -> &'static str {
+fn advice(manner: AuthMode) -> &'static str {
     match manner {
-        Manner::FrontProxy => {
+        AuthMode::FrontProxy => {
             "its --requestheader-client-ca-file must have signed the certificate of --proxy-client-cert-file, whose name its --requestheader-allowed-names must have"
         }
-        Manner::Impersonation => "the user of --upstream-kubeconfig must have the right to impersonate users, groups, uids and userextras",
-        Manner::OwnToken => "",
+        AuthMode::Impersonation => {
+            "the user of --upstream-kubeconfig must have the right to impersonate users, groups, uids and userextras"
+        }
+        AuthMode::OwnToken => "",
     }
 }
 
@@ -497,7 +502,13 @@ fn failure(error: &UpstreamError, method: &Method) -> Status {
 }
 
 /// Upstream's answer as the client gets it.
-fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Option<(Look, &Arc<Documents>)>, now_ms: u64) -> Response {
+fn back(
+    answer: Answer,
+    may_change: bool,
+    long: Option<Receiver<bool>>,
+    look: Option<(DocumentRequest, &Arc<DocumentCache>)>,
+    now_ms: u64,
+) -> Response {
     let Answer { response, upgraded } = answer;
     let (mut head, body) = response.into_parts();
     headers::inward(&mut head.headers, upgraded.is_some());
@@ -510,10 +521,10 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
         }
         .boxed()
     });
-    let kept = match look.map(|(look, documents)| (look.found(&mut head, now_ms), documents)) {
-        Some((Found::Known(document), _)) => return Response::from_parts(head, Body::from(document)),
-        Some((Found::Keep(keeping), documents)) => Some((keeping, documents.clone())),
-        Some((Found::Pass, _)) | None => None,
+    let kept = match look.map(|(look, documents)| (look.outcome(&mut head, now_ms), documents)) {
+        Some((CacheOutcome::NotModified(document), _)) => return Response::from_parts(head, Body::from(document)),
+        Some((CacheOutcome::Cache(keeping), documents)) => Some((keeping, documents.clone())),
+        Some((CacheOutcome::Pass, _)) | None => None,
     };
     let mut response = Response::from_parts(head, Body::new(Passing { body, stopped, kept }));
     if let Some(upstream) = upgraded {
@@ -528,8 +539,8 @@ fn back(answer: Answer, may_change: bool, long: Option<Receiver<bool>>, look: Op
 }
 
 /// As whom it is looked whether upstream answers.
-pub(super) fn looker(manner: Manner) -> Client<'static> {
-    Client { name: LOOKER, is_nobody: manner == Manner::OwnToken, is_long: false }
+pub(super) fn looker(manner: AuthMode) -> Client<'static> {
+    Client { name: LOOKER, is_nobody: manner == AuthMode::OwnToken, is_long: false }
 }
 
 fn replace(headers: &mut HeaderMap, name: &HeaderName, values: &[HeaderValue]) {

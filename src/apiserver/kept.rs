@@ -13,7 +13,7 @@ use http::{
 use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
-use upstream::{Answer, Manner};
+use upstream::{Answer, AuthMode};
 
 use super::{
     accept::Asked,
@@ -94,7 +94,7 @@ impl Fetched {
 impl Kept {
     /// What is kept of the answer to this request.
     pub(super) fn find(replica: &Replica, line: &RequestLine, request: &Request) -> Option<Self> {
-        if let Some((headers, body, at)) = replica.documents.kept_answer(request.uri(), request.headers()) {
+        if let Some((headers, body, at)) = replica.documents.cached_answer(request.uri(), request.headers()) {
             return Some(Self { how: How::AsAsked(headers, body), age: Duration::from_millis(replica.now_ms().saturating_sub(at)) });
         }
         let fetched = replica.essentials.0.load_full()?;
@@ -145,7 +145,7 @@ impl Replica {
     /// Fetches the documents again and again, until the process ends. Where clients bring their own tokens nobody may read them but they.
     pub async fn keep(self: Arc<Self>) {
         loop {
-            let is_allowed = self.upstream.now().manner() != Manner::OwnToken;
+            let is_allowed = self.upstream.now().auth_mode() != AuthMode::OwnToken;
             let mut pause = if is_allowed && self.answers() { FETCH_AGAIN } else { FIRST_LOOKS };
             if pause == FETCH_AGAIN {
                 match timeout(FETCH_MAX, self.fetch_all()).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned())) {
@@ -208,13 +208,13 @@ impl Replica {
     /// One of them, as somebody without any rights asks for it.
     async fn fetch(&self, path: &str, accept: &'static str, etag: Option<&str>) -> Result<(StatusCode, HeaderMap, Bytes), String> {
         let upstream = self.upstream.now();
-        let mut request = self.look_request(upstream.manner())?;
+        let mut request = self.look_request(upstream.auth_mode())?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(&format!("\"{etag}\"")).ok()) {
             request.headers_mut().insert(IF_NONE_MATCH, etag);
         }
         *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
-        let Answer { response, .. } = upstream.send(request, looker(upstream.manner())).await.map_err(|error| error.to_string())?;
+        let Answer { response, .. } = upstream.send(request, looker(upstream.auth_mode())).await.map_err(|error| error.to_string())?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, DOCUMENT_BYTES_MAX).collect().await.map_err(|error| error.to_string())?.to_bytes();
         Ok((head.status, head.headers, body))

@@ -5,7 +5,7 @@ use std::{error::Error, sync::Arc};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use http_body::{Frame, SizeHint};
-use upstream::{Documents, Keeping};
+use upstream::{CachedBody, DocumentCache};
 
 /// The body of upstream's answer. Its length says nothing of what is held of it.
 pub(super) struct Passing {
@@ -13,7 +13,7 @@ pub(super) struct Passing {
     /// One that has no end of its own ends when the server stops.
     pub(super) stopped: Option<BoxFuture<'static, ()>>,
     /// A document, until it is known to be too long.
-    pub(super) kept: Option<(Box<Keeping>, Arc<Documents>)>,
+    pub(super) kept: Option<(Box<CachedBody>, Arc<DocumentCache>)>,
 }
 
 impl http_body::Body for Passing {

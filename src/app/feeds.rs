@@ -7,11 +7,16 @@ use cache::source::driver::{Driver, SourceConfig};
 use cache::state::snapshot::Fed;
 use etcd::Etcd;
 use model::ByResource;
-use registry::FeedEnd;
+use registry::FeedHandle;
 use telemetry::Metrics;
 
 /// A driver for each etcd, and how the registry commands it. They have nothing in common: each etcd has revisions of its own.
-pub(super) fn feeds(etcds: &ByResource<Etcd>, prefix: &str, config: &Config, metrics: &Arc<Metrics>) -> (Vec<Driver>, ByResource<FeedEnd>) {
+pub(super) fn feeds(
+    etcds: &ByResource<Etcd>,
+    prefix: &str,
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> (Vec<Driver>, ByResource<FeedHandle>) {
     let mut only = std::iter::once(Vec::new()).chain(etcds.apart());
     let mut drivers = Vec::new();
     let ends = etcds.map(|etcd| {
@@ -24,7 +29,7 @@ pub(super) fn feeds(etcds: &ByResource<Etcd>, prefix: &str, config: &Config, met
         let fed = Arc::new(Fed::default());
         let (driver, commands) = Driver::new(etcd.clone(), source, fed.clone(), metrics.clone());
         drivers.push(driver);
-        FeedEnd { commands, fed }
+        FeedHandle { commands, fed }
     });
     (drivers, ends)
 }

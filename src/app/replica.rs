@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use upstream::{Manner, Settings};
+use upstream::{AuthMode, Settings};
 
 use super::StartError;
 use crate::config::{self, UpstreamServer};
@@ -49,8 +49,8 @@ fn settings(config: &config::Replica, contents: &[Vec<u8>]) -> Result<Settings, 
     let at = at.map_err(|what| (0, what))?;
     if let [chain, key] = proxy {
         let at = at.showing(chain, key).map_err(|what| (place.len(), what))?;
-        return Ok(Settings { at, manner: Manner::FrontProxy });
+        return Ok(Settings { at, auth_mode: AuthMode::FrontProxy });
     }
-    let manner = if at.has_identity() { Manner::Impersonation } else { Manner::OwnToken };
-    Ok(Settings { at, manner })
+    let auth_mode = if at.has_identity() { AuthMode::Impersonation } else { AuthMode::OwnToken };
+    Ok(Settings { at, auth_mode })
 }

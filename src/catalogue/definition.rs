@@ -30,7 +30,7 @@ mod warnings;
 mod tests;
 
 pub use codec::definition::normal;
-pub use lifecycle::{Names, Step, Taken, marked_for_deletion, next};
+pub use lifecycle::{Names, NamesInUse, Step, marked_for_deletion, next};
 pub use prepare::{defaulted, prepare_create, prepare_status_update, prepare_update};
 pub use read::Definition;
 #[cfg(test)]

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha512};
 
 use super::{Catalogue, GroupVersion, Offer, served::api_version};
 use paths::{path_of_review, paths_of};
-use schemas::{Form, Schemas, text};
+use schemas::{Schemas, SpecVersion, text};
 
 /// One document.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Catalogue {
 
     fn swagger(&self) -> Document {
         let places = self.told().map(|(group, version)| (group, &*version.version)).collect();
-        let mut schemas = Schemas::new(Form::V2, places);
+        let mut schemas = Schemas::new(SpecVersion::V2, places);
         let mut paths = BTreeMap::new();
         // The operations of a group version at a time are trees.
         for (_, version) in self.told() {
@@ -109,7 +109,7 @@ fn document(group: &str, version: &GroupVersion, offer: Offer) -> Arc<Document> 
 }
 
 fn made(group: &str, version: &GroupVersion, offer: Offer) -> Document {
-    let mut schemas = Schemas::new(Form::V3, BTreeSet::from([(group, &*version.version)]));
+    let mut schemas = Schemas::new(SpecVersion::V3, BTreeSet::from([(group, &*version.version)]));
     let paths = paths_in(version, offer, &mut schemas);
     document_of(&OpenApi { components: Components { schemas: schemas.done() }, info: INFO, openapi: "3.0.0", paths })
 }

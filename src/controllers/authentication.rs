@@ -18,7 +18,7 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
 /// How often we look whether it is as it should be: a file of authorities may have changed.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const POLL_EVERY: Duration = Duration::from_secs(10);
 
 /// Wait before another try when a look has failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(super) async fn run(controllers: &Controllers) {
     // A kube-apiserver that comes later keeps its own.
     while controllers.write_gate.now() == Permission::Granted {
         let wait = match keep(controllers).await {
-            Ok(()) => LOOK_EVERY,
+            Ok(()) => POLL_EVERY,
             Err(error) => {
                 tracing::debug!(%error, "cannot update ConfigMap {NAMESPACE}/{NAME} yet; trying again");
                 RETRY
@@ -57,18 +57,18 @@ async fn keep(controllers: &Controllers) -> Result<(), WriteError> {
     let found: Option<Value> = found.and_then(|found| serde_json::from_slice(&found).ok());
     let data: BTreeMap<String, String> =
         found.as_ref().and_then(|found| serde_json::from_value(found["data"].clone()).ok()).unwrap_or_default();
-    let wanted = match controllers.authenticator.published(&data, SystemTime::now()) {
-        Ok(wanted) => wanted,
+    let desired = match controllers.authenticator.published(&data, SystemTime::now()) {
+        Ok(desired) => desired,
         Err(why) => return Err(WriteError::NotYet(why)),
     };
     let written = match found {
         None => {
-            let body = json!({"metadata": {"name": NAME}, "data": wanted}).to_string();
+            let body = json!({"metadata": {"name": NAME}, "data": desired}).to_string();
             controllers.writer.create(&ask(""), Syntax::Json, body.as_bytes(), &mut Vec::new()).await
         }
-        Some(_) if wanted == data => return Ok(()),
+        Some(_) if desired == data => return Ok(()),
         Some(mut found) => {
-            found["data"] = json!(wanted);
+            found["data"] = json!(desired);
             controllers.writer.replace(&ask(NAME), Syntax::Json, found.to_string().as_bytes(), &mut Vec::new()).await
         }
     };

@@ -15,7 +15,7 @@ use tokio::time::sleep_until;
 
 use super::Controllers;
 use cache::state::snapshot::Known;
-use catalogue::definition::{Names, Step, Taken, next};
+use catalogue::definition::{Names, NamesInUse, Step, next};
 use etcd::RangeRequest;
 use model::Object;
 use queue::{After, Queue};
@@ -23,10 +23,10 @@ use registry::Resource;
 use storage::write::{failure::WriteError, object_ref::ObjectRef, options::DeleteOptions};
 
 /// How long is waited for the definitions to be loaded before that is asked anew.
-const READY_LOOK: Duration = Duration::from_secs(10);
+const READY_POLL: Duration = Duration::from_secs(10);
 
 /// Pause between two lines of the log about definitions whose status cannot be written.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(controllers: &Controllers) {
     let Some(resource) = controllers.resources.load().definitions().cloned() else { return };
@@ -35,7 +35,7 @@ pub(super) async fn run(controllers: &Controllers) {
     let mut complained: Option<Instant> = None;
     loop {
         // One that nobody writes becomes ready without a new snapshot.
-        while published.wait_until(Known::is_ready, READY_LOOK).await.is_err() {}
+        while published.wait_until(Known::is_ready, READY_POLL).await.is_err() {}
         let changed = published.changed();
         queue.follow(&published.known(), Instant::now());
         // All names are known before any is given away.
@@ -61,7 +61,7 @@ pub(super) async fn run(controllers: &Controllers) {
         };
         queue.done(object.key(), after, Instant::now());
         if let Some(error) = failure
-            && complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY)
+            && complained.is_none_or(|at| at.elapsed() >= LOG_EVERY)
         {
             complained = Some(Instant::now());
             let (definition, failing) = (object.name(), queue.failing());
@@ -76,7 +76,7 @@ fn json(object: &Object) -> Vec<u8> {
 }
 
 /// Brings a definition one step further, if it has one to go.
-async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &Taken) -> Result<After, WriteError> {
+async fn step(controllers: &Controllers, resource: &Arc<Resource>, object: &Object, taken: &NamesInUse) -> Result<After, WriteError> {
     let size = object.tail().len();
     // One that is too deep for a tree is not served either: the registry says so.
     let Some(definition) = controllers.writer.run_offloaded(size, || serde_json::from_slice::<Value>(&json(object)).ok()).await else {

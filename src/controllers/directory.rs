@@ -21,7 +21,7 @@ use registry::Resource;
 use storage::write::{Part, Syntax, WriteRequest, failure::WriteError, object_ref::ObjectRef, options::WriteOptions};
 
 /// Between two looks at the directory.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 /// Files that are read, and bytes of each: twice what the API takes of one object.
 const FILES_MAX: usize = 1_000;
 const FILE_BYTES_MAX: u64 = 6 << 20;
@@ -36,7 +36,7 @@ type Files = BTreeMap<String, Result<String, String>>;
 
 /// What the files want.
 #[derive(Debug, Default, PartialEq)]
-struct Wanted {
+struct Desired {
     /// By name: the definition, and the file that it is in.
     definitions: BTreeMap<String, (Value, String)>,
     /// What is wrong with files, one line each.
@@ -56,10 +56,10 @@ pub(super) async fn run(controllers: &Controllers, extension: &Extension) {
             Ok(Ok(files)) => {
                 let digest = digest(&files);
                 if done == Some(digest) {
-                    sleep(LOOK_EVERY).await;
+                    sleep(POLL_EVERY).await;
                     continue;
                 }
-                let outcome = follow(controllers, &resource, wanted(&files)).await;
+                let outcome = follow(controllers, &resource, desired(&files)).await;
                 done = outcome.is_ok().then_some(digest);
                 outcome.map_err(|error| error.to_string())
             }
@@ -77,7 +77,7 @@ pub(super) async fn run(controllers: &Controllers, extension: &Extension) {
         }
         extension.wrong.store(wrong.clone().map(Arc::new));
         told = wrong;
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
@@ -120,7 +120,7 @@ pub fn texts(directory: &Path) -> Result<BTreeMap<String, String>, String> {
 /// What is wrong with them, one line each.
 pub fn all_of(texts: &BTreeMap<String, String>) -> Result<Vec<Value>, Vec<String>> {
     let files = texts.iter().map(|(file, text)| (file.clone(), Ok(text.clone()))).collect();
-    let Wanted { definitions, mut wrong, .. } = wanted(&files);
+    let Desired { definitions, mut wrong, .. } = desired(&files);
     if definitions.is_empty() && wrong.is_empty() {
         wrong.push("there is no definition".to_owned());
     }
@@ -133,31 +133,31 @@ fn digest(files: &Files) -> u64 {
     hasher.finish()
 }
 
-fn wanted(files: &Files) -> Wanted {
-    let mut wanted = Wanted::default();
+fn desired(files: &Files) -> Desired {
+    let mut desired = Desired::default();
     for (file, text) in files {
         let documents = text.as_ref().map_err(String::clone).and_then(|text| documents(text));
         let documents = match documents {
             Ok(documents) => documents,
             Err(why) => {
-                wanted.is_partial = true;
-                wanted.wrong.push(format!("{file}: {why}"));
+                desired.is_partial = true;
+                desired.wrong.push(format!("{file}: {why}"));
                 continue;
             }
         };
         for document in documents {
             match named(&document) {
-                Ok(name) => match wanted.definitions.get(&name) {
-                    Some((_, other)) => wanted.wrong.push(format!("{file}: {name} is in {other} too, which counts")),
+                Ok(name) => match desired.definitions.get(&name) {
+                    Some((_, other)) => desired.wrong.push(format!("{file}: {name} is in {other} too, which counts")),
                     None => {
-                        wanted.definitions.insert(name, (document, file.clone()));
+                        desired.definitions.insert(name, (document, file.clone()));
                     }
                 },
-                Err(why) => wanted.wrong.push(format!("{file}: {why}")),
+                Err(why) => desired.wrong.push(format!("{file}: {why}")),
             }
         }
     }
-    wanted
+    desired
 }
 
 /// The documents of a file, in YAML or JSON; those of a list each for itself.
@@ -201,12 +201,12 @@ fn named(document: &Value) -> Result<String, String> {
 }
 
 /// Reconciles the stored definitions with the directory; returns the errors.
-async fn follow(controllers: &Controllers, resource: &Arc<Resource>, wanted: Wanted) -> Result<Vec<String>, WriteError> {
-    if resource.handle.published.wait_until(Known::is_ready, LOOK_EVERY).await.is_err() {
+async fn follow(controllers: &Controllers, resource: &Arc<Resource>, desired: Desired) -> Result<Vec<String>, WriteError> {
+    if resource.handle.published.wait_until(Known::is_ready, POLL_EVERY).await.is_err() {
         return Err(WriteError::NotYet("the stored definitions are not loaded yet".to_owned()));
     }
-    let (mut wrong, mut written) = (wanted.wrong, 0);
-    for (name, (definition, file)) in &wanted.definitions {
+    let (mut wrong, mut written) = (desired.wrong, 0);
+    for (name, (definition, file)) in &desired.definitions {
         match change(controllers, resource, name, |stored| Some(merged(definition, stored))).await {
             Ok(is_written) => written += usize::from(is_written),
             Err(error) if is_final(&error) => wrong.push(format!("{file}: {name}: {}", told(&error))),
@@ -214,10 +214,10 @@ async fn follow(controllers: &Controllers, resource: &Arc<Resource>, wanted: Wan
         }
     }
     let mut withdrawn = 0;
-    if !wanted.is_partial {
+    if !desired.is_partial {
         let known = resource.handle.published.known();
         let stored: BTreeSet<String> = known.snapshot.store.scan(b"", b"").map(|object| object.name().to_owned()).collect();
-        for name in stored.iter().filter(|name| !wanted.definitions.contains_key(*name)) {
+        for name in stored.iter().filter(|name| !desired.definitions.contains_key(*name)) {
             withdrawn += usize::from(change(controllers, resource, name, |stored| stored.and_then(withdrawn_from)).await?);
         }
     }
@@ -337,7 +337,7 @@ mod tests {
             ("c.yaml".to_owned(), Ok(format!("{}---\n{}", definition("a.ex.io", "ex.io"), definition("d.apps", "apps")))),
             ("d.yaml".to_owned(), Ok("kind: Pod\napiVersion: v1\n---\n".to_owned() + &definition("\"\"", "ex.io"))),
         ]);
-        let found = wanted(&files);
+        let found = desired(&files);
         assert_eq!(found.definitions.keys().collect::<Vec<_>>(), ["a.ex.io", "b.ex.io", "c.ex.io"]);
         let wrong = [
             "c.yaml: a.ex.io is in a.yaml too, which counts",
@@ -347,7 +347,8 @@ mod tests {
         ];
         assert_eq!(found.wrong, wrong);
         assert!(!found.is_partial);
-        let broken = wanted(&Files::from([("a.yaml".to_owned(), Ok("a: [".to_owned())), ("b.yaml".to_owned(), Err("is away".to_owned()))]));
+        let broken =
+            desired(&Files::from([("a.yaml".to_owned(), Ok("a: [".to_owned())), ("b.yaml".to_owned(), Err("is away".to_owned()))]));
         assert!(broken.is_partial && broken.wrong.len() == 2 && broken.definitions.is_empty(), "{broken:?}");
     }
 

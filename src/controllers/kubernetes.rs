@@ -12,7 +12,7 @@ use storage::write::{
 };
 
 /// How often we look whether they are as they should be, as kube-apiserver does.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const POLL_EVERY: Duration = Duration::from_secs(10);
 
 /// Wait before another try when a look has failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const NAME: &str = "kubernetes";
 const PORT: u16 = 443;
 
 /// One of the three.
-struct Wanted {
+struct Desired {
     group: &'static str,
     resource: &'static str,
     object: Value,
@@ -35,11 +35,11 @@ struct Wanted {
 
 pub(super) async fn run(controllers: &Controllers) {
     let Some(advertised) = &controllers.advertised else { return };
-    let all = wanted(advertised);
+    let all = desired(advertised);
     // A kube-apiserver that comes later keeps its own.
     while controllers.write_gate.now() == Permission::Granted {
         let wait = match keep(controllers, &all).await {
-            Ok(()) => LOOK_EVERY,
+            Ok(()) => POLL_EVERY,
             Err(error) => {
                 tracing::debug!(%error, "cannot update the Service default/kubernetes yet; trying again");
                 RETRY
@@ -49,8 +49,8 @@ pub(super) async fn run(controllers: &Controllers) {
     }
 }
 
-async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteError> {
-    for Wanted { group, resource, object, kept } in all {
+async fn keep(controllers: &Controllers, all: &[Desired]) -> Result<(), WriteError> {
+    for Desired { group, resource, object, kept } in all {
         let Some(resource) = controllers.resources.load().find(group, "v1", resource).cloned() else { continue };
         let known = resource.handle.published.known();
         if !known.is_ready() {
@@ -85,7 +85,7 @@ async fn keep(controllers: &Controllers, all: &[Wanted]) -> Result<(), WriteErro
 }
 
 /// As kube-apiserver makes them.
-fn wanted(advertised: &Advertised) -> [Wanted; 3] {
+fn desired(advertised: &Advertised) -> [Desired; 3] {
     let (address, port, service) = (advertised.endpoint.ip(), advertised.endpoint.port(), advertised.service);
     let family = |address: IpAddr| if address.is_ipv4() { "IPv4" } else { "IPv6" };
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
@@ -109,17 +109,17 @@ fn wanted(advertised: &Advertised) -> [Wanted; 3] {
         "ports": ports,
     });
     [
-        Wanted { group: "", resource: "services", object: service, kept: false },
-        Wanted { group: "", resource: "endpoints", object: endpoints, kept: true },
-        Wanted { group: "discovery.k8s.io", resource: "endpointslices", object: slice, kept: true },
+        Desired { group: "", resource: "services", object: service, kept: false },
+        Desired { group: "", resource: "endpoints", object: endpoints, kept: true },
+        Desired { group: "discovery.k8s.io", resource: "endpointslices", object: slice, kept: true },
     ]
 }
 
 /// Whether an object says all that is wanted: the same labels and more, the same members.
-fn holds(found: &Value, wanted: &Value) -> bool {
+fn holds(found: &Value, desired: &Value) -> bool {
     let members = |object: &Value| object.as_object().cloned().unwrap_or_default();
-    let all = |wanted: &Value, found: &Value| members(wanted).iter().all(|(name, value)| name == "metadata" || found[name] == *value);
-    all(wanted, found) && all(&wanted["metadata"]["labels"], &found["metadata"]["labels"])
+    let all = |desired: &Value, found: &Value| members(desired).iter().all(|(name, value)| name == "metadata" || found[name] == *value);
+    all(desired, found) && all(&desired["metadata"]["labels"], &found["metadata"]["labels"])
 }
 
 #[cfg(test)]
@@ -130,8 +130,8 @@ mod tests {
     fn what_differs_is_seen() {
         let advertised =
             |address: &str| Advertised { endpoint: address.parse().expect("an address"), service: "10.0.0.1".parse().expect("an address") };
-        let [service, endpoints, slice] = wanted(&advertised("192.0.2.7:6443"));
-        for Wanted { object, .. } in [&service, &endpoints, &slice] {
+        let [service, endpoints, slice] = desired(&advertised("192.0.2.7:6443"));
+        for Desired { object, .. } in [&service, &endpoints, &slice] {
             let mut found = object.clone();
             found["metadata"]["uid"] = json!("u");
             found["metadata"]["labels"]["another"] = json!("label");
@@ -139,7 +139,7 @@ mod tests {
             found["metadata"]["labels"] = json!({});
             assert!(!holds(&found, object), "{found}");
         }
-        let [_, moved, elsewhere] = wanted(&advertised("[2001:db8::7]:6443"));
+        let [_, moved, elsewhere] = desired(&advertised("[2001:db8::7]:6443"));
         assert!(!holds(&moved.object, &endpoints.object) && !holds(&elsewhere.object, &slice.object));
         assert_eq!(elsewhere.object["addressType"], "IPv6");
     }

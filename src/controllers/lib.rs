@@ -6,12 +6,12 @@
 mod authentication;
 mod compaction;
 mod definitions;
+mod detection;
 pub mod directory;
-mod guard;
 mod kubernetes;
 mod namespaces;
 mod rbac;
-pub mod share;
+pub mod rebalance;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -26,7 +26,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::oneshot;
 
-use guard::Neighbour;
+use detection::Neighbour;
 
 use auth::access::Access;
 use auth::authn::Authenticator;
@@ -90,8 +90,8 @@ impl Controllers {
     /// Runs until it is dropped, and tells first whether writes are done; on the etcd of a kube-apiserver it does nothing, for that server does it.
     pub async fn run(self, told: oneshot::Sender<Permission>) {
         // A replica need not see its kube-apiserver to know of it.
-        let neighbour = if self.is_replica { Neighbour::KubeApiserver } else { guard::learn(&self.etcd, &self.prefix).await };
-        let permission = guard::permission(neighbour, self.allow_writes);
+        let neighbour = if self.is_replica { Neighbour::KubeApiserver } else { detection::learn(&self.etcd, &self.prefix).await };
+        let permission = detection::permission(neighbour, self.allow_writes);
         self.write_gate.set(permission);
         // Nobody waits for it when the process is stopping.
         let _ = told.send(permission);
@@ -108,7 +108,7 @@ impl Controllers {
         if let Some(extension) = &self.extension {
             // All else is the host's.
             tokio::join!(
-                guard::watch(&self),
+                detection::watch(&self),
                 compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
                 definitions::run(&self),
                 directory::run(&self, extension),
@@ -119,7 +119,7 @@ impl Controllers {
             "not all writes are validated yet: custom resources not against their schemas, built-in types only in metadata and field types"
         );
         tokio::join!(
-            guard::watch(&self),
+            detection::watch(&self),
             compaction::run_all(&self.etcd, &self.etcds_apart, self.compaction_interval),
             namespaces::run(&self),
             kubernetes::run(&self),

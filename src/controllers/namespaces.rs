@@ -11,7 +11,7 @@ use storage::write::{Part, Syntax, WriteRequest, failure::WriteError, object_ref
 const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// How often we look whether they are there, as kube-apiserver does.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const POLL_EVERY: Duration = Duration::from_secs(60);
 
 /// Wait before another try when a look has failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) async fn run(controllers: &Controllers) {
     loop {
         let wait = match make(controllers).await {
-            Ok(()) => LOOK_EVERY,
+            Ok(()) => POLL_EVERY,
             Err(error) => {
                 tracing::debug!(%error, "cannot create all default namespaces yet; trying again");
                 RETRY

@@ -53,23 +53,23 @@ pub(super) async fn run(controllers: &Controllers) {
 /// Makes what is not there, and adds what is missing.
 async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
     let (mut made, mut changed) = (0, 0);
-    for wanted in objects() {
-        let Some(resource) = controllers.resources.load().find(GROUP, "v1", wanted.kind.resource()).cloned() else { continue };
+    for desired in objects() {
+        let Some(resource) = controllers.resources.load().find(GROUP, "v1", desired.kind.resource()).cloned() else { continue };
         if resource.handle.published.wait_until(Known::is_ready, PAUSE).await.is_err() {
             return Err(WriteError::NotYet(format!("{} are not loaded yet", resource.served.resource)));
         }
         let known = resource.handle.published.known();
-        let place = place(&resource, &wanted);
+        let place = place(&resource, &desired);
         let stored = known.snapshot.store.find(&place.key(&controllers.prefix)).and_then(|found| {
             let mut json = Vec::new();
             resource.encoders.whole().encoder.object_into(found, &mut json);
             serde_json::from_slice::<Value>(&json).ok()
         });
-        match reconcile(&wanted, stored.as_ref()) {
+        match reconcile(&desired, stored.as_ref()) {
             Step::Keep => continue,
             Step::Create => made += 1,
             Step::Update(_) => {
-                let update = |current: &Value| match reconcile(&wanted, Some(current)) {
+                let update = |current: &Value| match reconcile(&desired, Some(current)) {
                     Step::Update(value) => Some(value),
                     _ => None,
                 };
@@ -90,7 +90,7 @@ async fn begin(controllers: &Controllers) -> Result<(), WriteError> {
             requester: None,
             audit_hook: None,
         };
-        match controllers.writer.create(&ask, Syntax::Json, wanted.value.to_string().as_bytes(), &mut Vec::new()).await {
+        match controllers.writer.create(&ask, Syntax::Json, desired.value.to_string().as_bytes(), &mut Vec::new()).await {
             // The cache is behind.
             Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}
             Err(error) => return Err(error),
@@ -119,7 +119,7 @@ async fn aggregate(controllers: &Controllers, roles: &Arc<Resource>) -> Result<(
     Ok(())
 }
 
-fn place(resource: &Arc<Resource>, wanted: &Object) -> ObjectRef {
-    let namespace = Some(wanted.namespace.clone()).filter(|namespace| !namespace.is_empty());
-    ObjectRef { resource: resource.clone(), namespace, name: wanted.name.clone() }
+fn place(resource: &Arc<Resource>, desired: &Object) -> ObjectRef {
+    let namespace = Some(desired.namespace.clone()).filter(|namespace| !namespace.is_empty());
+    ObjectRef { resource: resource.clone(), namespace, name: desired.name.clone() }
 }

@@ -14,7 +14,7 @@ use model::Object;
 
 /// What is known of the definitions of one snapshot.
 pub(super) struct Definitions {
-    seen: BTreeMap<Bytes, Seen>,
+    known: BTreeMap<Bytes, KnownDefinition>,
     /// Those that make something served, by group and key.
     groups: BTreeMap<String, BTreeMap<Bytes, Definition>>,
     /// `watchcache_definitions_read_total`.
@@ -22,7 +22,7 @@ pub(super) struct Definitions {
 }
 
 /// A definition that was read.
-struct Seen {
+struct KnownDefinition {
     /// The object as it was read; absent while it is only known from before there was a snapshot.
     object: Option<Arc<Object>>,
     /// Its group, when it makes something served.
@@ -31,7 +31,7 @@ struct Seen {
 
 impl Definitions {
     pub(super) fn new(reads: IntCounter) -> Self {
-        Self { seen: BTreeMap::new(), groups: BTreeMap::new(), reads }
+        Self { known: BTreeMap::new(), groups: BTreeMap::new(), reads }
     }
 
     /// Reads what etcd has before there is a snapshot. Only what is served is kept of it: the snapshot has the same objects again.
@@ -40,7 +40,7 @@ impl Definitions {
         for object in objects {
             let group = self.read(&object, Definition::without_schemas);
             changed.extend(group.clone());
-            self.seen.insert(Bytes::copy_from_slice(object.key()), Seen { object: None, group });
+            self.known.insert(Bytes::copy_from_slice(object.key()), KnownDefinition { object: None, group });
         }
         changed
     }
@@ -49,17 +49,17 @@ impl Definitions {
     /// that was written. One that cannot be read is left out, and the log says so.
     pub(super) fn follow(&mut self, store: &Store, keys: Option<BTreeSet<Bytes>>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();
-        let all = || self.seen.keys().cloned().chain(store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect();
+        let all = || self.known.keys().cloned().chain(store.scan(b"", b"").map(|object| Bytes::copy_from_slice(object.key()))).collect();
         for key in keys.unwrap_or_else(all) {
-            let (seen, object) = (self.seen.get(&key), store.find(&key));
-            if seen.and_then(|seen| seen.object.as_ref()).zip(object).is_some_and(|(seen, object)| Arc::ptr_eq(seen, object)) {
+            let (known, object) = (self.known.get(&key), store.find(&key));
+            if known.and_then(|known| known.object.as_ref()).zip(object).is_some_and(|(known, object)| Arc::ptr_eq(known, object)) {
                 continue;
             }
             self.forget(&key, &mut changed);
             if let Some(object) = object {
                 let group = self.read(object, |definition| definition);
                 changed.extend(group.clone());
-                self.seen.insert(key, Seen { object: Some(object.clone()), group });
+                self.known.insert(key, KnownDefinition { object: Some(object.clone()), group });
             }
         }
         changed
@@ -88,7 +88,7 @@ impl Definitions {
     }
 
     fn forget(&mut self, key: &Bytes, changed: &mut BTreeSet<String>) {
-        let Some(group) = self.seen.remove(key).and_then(|seen| seen.group) else { return };
+        let Some(group) = self.known.remove(key).and_then(|known| known.group) else { return };
         if let Some(definitions) = self.groups.get_mut(&group) {
             definitions.remove(key);
             if definitions.is_empty() {

@@ -77,19 +77,19 @@ impl ServedResources {
     }
 }
 
-/// A feed as the registry sees it.
+/// The registry's handle of a feed.
 #[derive(Clone)]
-pub struct FeedEnd {
+pub struct FeedHandle {
     /// Commands it.
     pub commands: mpsc::Sender<Command>,
     /// The clock that its cachers follow.
     pub fed: Arc<Fed>,
 }
 
-/// What a registry works with.
-pub struct Parts {
+/// What a registry depends on.
+pub struct Dependencies {
     /// The feed of each etcd.
-    pub feeds: ByResource<FeedEnd>,
+    pub feeds: ByResource<FeedHandle>,
     /// Where cachers run.
     pub runtime: Runtime,
     /// Limits of each ring.
@@ -111,7 +111,7 @@ pub struct Parts {
 
 /// Starts cachers and replaces what is served.
 pub struct Registry {
-    parts: Parts,
+    deps: Dependencies,
     resources: Arc<ArcSwap<ServedResources>>,
     cachers: HashMap<ResourceId, (Handle, Arc<ResourceMetrics>)>,
     definitions: Definitions,
@@ -120,14 +120,14 @@ pub struct Registry {
 
 impl Registry {
     /// Starts the built-ins' cachers, or only that of the definitions. They are empty until the feed has loaded them.
-    pub async fn start(parts: Parts) -> (Self, Arc<ArcSwap<ServedResources>>) {
+    pub async fn start(deps: Dependencies) -> (Self, Arc<ArcSwap<ServedResources>>) {
         let resources = Arc::new(ArcSwap::from_pointee(ServedResources {
             catalogue: Catalogue::extending(Offer::Reads),
             groups: OrdMap::new(),
             definitions: None,
         }));
-        let definitions = Definitions::new(parts.metrics.definitions_read.clone());
-        let mut registry = Self { parts, resources: resources.clone(), cachers: HashMap::new(), definitions, offer: Offer::Reads };
+        let definitions = Definitions::new(deps.metrics.definitions_read.clone());
+        let mut registry = Self { deps, resources: resources.clone(), cachers: HashMap::new(), definitions, offer: Offer::Reads };
         let storage = &Catalogue::definitions().storage;
         registry.keep(storage.id.clone(), storage.clone()).await;
         registry.begin().await;
@@ -136,7 +136,7 @@ impl Registry {
 
     /// The built-ins, with what discovery offers now.
     async fn begin(&mut self) {
-        let catalogue = if self.parts.extends { Catalogue::extending(self.offer) } else { Catalogue::offering(&[], self.offer) };
+        let catalogue = if self.deps.extends { Catalogue::extending(self.offer) } else { Catalogue::offering(&[], self.offer) };
         let groups = catalogue.groups().map(str::to_owned).collect();
         self.replace(catalogue, &groups).await;
     }
@@ -157,9 +157,9 @@ impl Registry {
     /// Follows the definitions until their cacher ends.
     pub async fn follow_definitions(mut self) {
         let Some(handle) = self.cachers.get(&Catalogue::definitions().storage.id).map(|(handle, _)| handle.clone()) else { return };
-        let mut seen = None;
+        let mut known = None;
         loop {
-            let (snapshot, keys) = handle.published.next(&mut seen).await;
+            let (snapshot, keys) = handle.published.next(&mut known).await;
             self.follow(move |definitions| definitions.follow(&snapshot.store, keys)).await;
         }
     }
@@ -167,9 +167,9 @@ impl Registry {
     /// Serves what the definitions say that are read now. What is written meanwhile waits and is then read at once. The work is done on a thread of its
     /// own, for a definition may have megabytes: the feed and the cachers go on.
     async fn follow(&mut self, read: impl FnOnce(&mut Definitions) -> BTreeSet<String> + Send + 'static) {
-        let mut definitions = std::mem::replace(&mut self.definitions, Definitions::new(self.parts.metrics.definitions_read.clone()));
+        let mut definitions = std::mem::replace(&mut self.definitions, Definitions::new(self.deps.metrics.definitions_read.clone()));
         let resources = self.resources.load_full();
-        let work = self.parts.runtime.spawn_blocking(move || {
+        let work = self.deps.runtime.spawn_blocking(move || {
             let changed = read(&mut definitions);
             let groups = changed.iter().map(|group| (group.as_str(), definitions.of_group(group)));
             let catalogue = resources.catalogue.with_groups(groups);
@@ -191,7 +191,7 @@ impl Registry {
     /// Makes cachers match what these groups of the catalogue have, then shows it.
     async fn replace(&mut self, catalogue: Catalogue, changed: &BTreeSet<String>) {
         let storages = changed.iter().flat_map(|group| catalogue.served_in(group)).map(|served| &served.storage);
-        let storages = storages.filter(|storage| !self.parts.excluded.contains(&storage.id));
+        let storages = storages.filter(|storage| !self.deps.excluded.contains(&storage.id));
         let wanted: HashMap<ResourceId, Arc<Storage>> = storages.map(|storage| (storage.id.clone(), storage.clone())).collect();
         let is_stale =
             |storage: &Arc<Storage>| changed.contains(&storage.group) && wanted.get(&storage.id).is_none_or(|wanted| wanted != storage);
@@ -234,7 +234,7 @@ impl Registry {
     /// The metrics of what is served no more go with it: names may be new ones for ever. Waits until it is done, so that nothing is taken from a resource
     /// that comes back.
     async fn forget(&self, resources: Arc<ServedResources>) {
-        let metrics = self.parts.metrics.clone();
+        let metrics = self.deps.metrics.clone();
         let kept = self.cachers.values().map(|(handle, _)| (handle.storage.group.clone(), handle.storage.resource.clone()));
         let kept: BTreeSet<(String, String)> = kept.collect();
         let work = move || {
@@ -243,7 +243,7 @@ impl Registry {
                 None => kept.contains(&(group.to_owned(), resource.to_owned())),
             });
         };
-        match self.parts.runtime.spawn_blocking(work).await {
+        match self.deps.runtime.spawn_blocking(work).await {
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             // Done, or the process is stopping.
             _ => {}
@@ -251,14 +251,14 @@ impl Registry {
     }
 
     async fn keep(&mut self, id: ResourceId, storage: Arc<Storage>) {
-        let metrics = Arc::new(self.parts.metrics.resource(&storage.group, &storage.resource));
-        let partial = self.parts.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
+        let metrics = Arc::new(self.deps.metrics.resource(&storage.group, &storage.resource));
+        let partial = self.deps.included.as_ref().filter(|(_, whole)| storage.namespaced && !whole.iter().any(|name| **name == *id));
         let included = partial.map(|(namespaces, _)| Arc::new(Included::new(namespaces.iter().cloned())));
-        let Parts { limits, groups, feeds, given_up, .. } = &self.parts;
+        let Dependencies { limits, groups, feeds, given_up, .. } = &self.deps;
         let fed = &feeds.of(&id).fed;
         let (mut cacher, mut handle, inbox) = cacher(storage.clone(), *limits, *groups, fed.clone(), given_up.clone(), metrics.clone());
-        cacher.serve_known_parts(self.parts.serve_unknown_fields);
-        self.parts.runtime.spawn(cacher.run());
+        cacher.serve_known_parts(self.deps.serve_unknown_fields);
+        self.deps.runtime.spawn(cacher.run());
         handle.included.clone_from(&included);
         self.cachers.insert(id.clone(), (handle, metrics));
         self.command(&id, Command::Add(storage, included, inbox)).await;
@@ -266,7 +266,7 @@ impl Registry {
 
     async fn command(&self, id: &str, command: Command) {
         // A feed that is gone means that the process is stopping.
-        let _ = self.parts.feeds.of(id).commands.send(command).await;
+        let _ = self.deps.feeds.of(id).commands.send(command).await;
     }
 
     /// A served resource over its cacher; one that did not change keeps its encoders, so that its watchers keep their groups.
@@ -283,7 +283,7 @@ impl Registry {
             encoders: Encoders::new(encoder(served), served.clone(), since_epoch),
             handle: handle.clone(),
             metrics: metrics.clone(),
-            requests: Arc::new(self.parts.metrics.served(group, version, resource)),
+            requests: Arc::new(self.deps.metrics.served(group, version, resource)),
             served: served.clone(),
         }))
     }

@@ -1,26 +1,26 @@
-//! Who answers a request of a replica's client: this server from memory, or upstream. One table; everything that it needs to know is in [`Asked`].
+//! Decides which backend answers a request to a replica: its cache, or upstream. One table; everything that it needs to know is in [`RequestClass`].
 
 use http::Method;
 
-/// What a request is about.
+/// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestClass {
     /// Health or metrics of this process.
     OfThisProcess,
     /// What the cluster says about itself: discovery, `/openapi`, `/version`, keys of tokens, and paths that no API server has.
     OfTheCluster,
     /// A resource, an object, or a part of one.
     Resource {
-        /// How this server has the resource.
-        standing: Standing,
+        /// How available the resource is in the cache.
+        availability: Availability,
         /// A subresource that is not read from the stored object.
         foreign_part: bool,
     },
 }
 
-/// How this server has a resource.
+/// How available a resource is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Availability {
     /// All of it, in memory.
     Served,
     /// It is being loaded.
@@ -91,33 +91,33 @@ impl Reason {
     }
 }
 
-/// Who answers.
+/// Who answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answerer {
+pub enum Backend {
     /// This server.
     Memory,
     /// The kube-apiserver behind it.
     Upstream(Reason),
 }
 
-/// Who answers a request with this method.
+/// Returns who answers a request of this method and class.
 #[must_use]
-pub fn answerer(method: &Method, asked: Asked) -> Answerer {
-    let reason = match asked {
-        Asked::OfThisProcess => return Answerer::Memory,
-        Asked::OfTheCluster => Reason::Document,
-        Asked::Resource { standing: Standing::Absent, .. } => Reason::NotServed,
-        Asked::Resource { foreign_part: true, .. } => Reason::Subresource,
+pub fn backend_for(method: &Method, class: RequestClass) -> Backend {
+    let reason = match class {
+        RequestClass::OfThisProcess => return Backend::Memory,
+        RequestClass::OfTheCluster => Reason::Document,
+        RequestClass::Resource { availability: Availability::Absent, .. } => Reason::NotServed,
+        RequestClass::Resource { foreign_part: true, .. } => Reason::Subresource,
         // HEAD is refused for built-ins, and by whom it is carried out in what words is upstream's to say.
-        Asked::Resource { .. } if method != Method::GET => Reason::Write,
-        Asked::Resource { standing: Standing::Loading, .. } => Reason::Loading,
-        Asked::Resource { standing: Standing::Unreadable, .. } => Reason::Unreadable,
-        Asked::Resource { standing: Standing::Incomplete, .. } => Reason::Incomplete,
-        Asked::Resource { standing: Standing::OfAnotherRelease, .. } => Reason::Release,
-        Asked::Resource { standing: Standing::Behind, .. } => Reason::Behind,
-        Asked::Resource { standing: Standing::Served, foreign_part: false } => return Answerer::Memory,
+        RequestClass::Resource { .. } if method != Method::GET => Reason::Write,
+        RequestClass::Resource { availability: Availability::Loading, .. } => Reason::Loading,
+        RequestClass::Resource { availability: Availability::Unreadable, .. } => Reason::Unreadable,
+        RequestClass::Resource { availability: Availability::Incomplete, .. } => Reason::Incomplete,
+        RequestClass::Resource { availability: Availability::OfAnotherRelease, .. } => Reason::Release,
+        RequestClass::Resource { availability: Availability::Behind, .. } => Reason::Behind,
+        RequestClass::Resource { availability: Availability::Served, foreign_part: false } => return Backend::Memory,
     };
-    Answerer::Upstream(reason)
+    Backend::Upstream(reason)
 }
 
 #[cfg(test)]
@@ -128,23 +128,23 @@ mod tests {
     #[test]
     fn only_reads_of_what_is_here_are_answered_here() {
         let standings = [
-            Standing::Served,
-            Standing::Loading,
-            Standing::Absent,
-            Standing::Unreadable,
-            Standing::Incomplete,
-            Standing::OfAnotherRelease,
-            Standing::Behind,
+            Availability::Served,
+            Availability::Loading,
+            Availability::Absent,
+            Availability::Unreadable,
+            Availability::Incomplete,
+            Availability::OfAnotherRelease,
+            Availability::Behind,
         ];
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
         for method in &methods {
-            assert_eq!(answerer(method, Asked::OfThisProcess), Answerer::Memory);
-            assert_eq!(answerer(method, Asked::OfTheCluster), Answerer::Upstream(Reason::Document));
-            for standing in standings {
+            assert_eq!(backend_for(method, RequestClass::OfThisProcess), Backend::Memory);
+            assert_eq!(backend_for(method, RequestClass::OfTheCluster), Backend::Upstream(Reason::Document));
+            for availability in standings {
                 for foreign_part in [false, true] {
-                    let is_ours = *method == Method::GET && standing == Standing::Served && !foreign_part;
-                    let answer = answerer(method, Asked::Resource { standing, foreign_part });
-                    assert_eq!(answer == Answerer::Memory, is_ours, "{method} {standing:?} {foreign_part}");
+                    let is_ours = *method == Method::GET && availability == Availability::Served && !foreign_part;
+                    let answer = backend_for(method, RequestClass::Resource { availability, foreign_part });
+                    assert_eq!(answer == Backend::Memory, is_ours, "{method} {availability:?} {foreign_part}");
                 }
             }
         }
@@ -152,14 +152,14 @@ mod tests {
 
     #[test]
     fn the_reason_that_lasts_longest_is_told() {
-        let of = |method: &Method, standing, foreign_part| answerer(method, Asked::Resource { standing, foreign_part });
-        assert_eq!(of(&Method::PUT, Standing::Loading, false), Answerer::Upstream(Reason::Write));
-        assert_eq!(of(&Method::PUT, Standing::Absent, true), Answerer::Upstream(Reason::NotServed));
-        assert_eq!(of(&Method::GET, Standing::Loading, true), Answerer::Upstream(Reason::Subresource));
-        assert_eq!(of(&Method::GET, Standing::Loading, false), Answerer::Upstream(Reason::Loading));
-        assert_eq!(of(&Method::GET, Standing::Unreadable, false), Answerer::Upstream(Reason::Unreadable));
-        assert_eq!(of(&Method::GET, Standing::OfAnotherRelease, false), Answerer::Upstream(Reason::Release));
-        assert_eq!(of(&Method::GET, Standing::Behind, false), Answerer::Upstream(Reason::Behind));
+        let of = |method: &Method, availability, foreign_part| backend_for(method, RequestClass::Resource { availability, foreign_part });
+        assert_eq!(of(&Method::PUT, Availability::Loading, false), Backend::Upstream(Reason::Write));
+        assert_eq!(of(&Method::PUT, Availability::Absent, true), Backend::Upstream(Reason::NotServed));
+        assert_eq!(of(&Method::GET, Availability::Loading, true), Backend::Upstream(Reason::Subresource));
+        assert_eq!(of(&Method::GET, Availability::Loading, false), Backend::Upstream(Reason::Loading));
+        assert_eq!(of(&Method::GET, Availability::Unreadable, false), Backend::Upstream(Reason::Unreadable));
+        assert_eq!(of(&Method::GET, Availability::OfAnotherRelease, false), Backend::Upstream(Reason::Release));
+        assert_eq!(of(&Method::GET, Availability::Behind, false), Backend::Upstream(Reason::Behind));
     }
 
     #[test]

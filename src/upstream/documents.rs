@@ -23,23 +23,23 @@ const OF_BODY: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, VARY, ETAG];
 
 /// See the file's header.
 #[derive(Debug, Default)]
-pub struct Documents {
-    kept: Mutex<Kept>,
+pub struct DocumentCache {
+    kept: Mutex<Entries>,
     /// Bytes of the copies that are on their way.
-    under_way: Arc<AtomicUsize>,
+    in_transit: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    documents: BTreeMap<Wanted, Arc<Document>>,
+struct Entries {
+    documents: BTreeMap<DocumentKey, Arc<Document>>,
     bytes: usize,
 }
 
-/// What was asked for: a digest of the path, of what of the query an answer depends on, and of the form. What a client writes has any length; its digest has one.
+/// The key of a document: a digest of the path, of what of the query an answer depends on, and of the form. What a client writes has any length; its digest has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted([u8; 32]);
+struct DocumentKey([u8; 32]);
 
-impl Wanted {
+impl DocumentKey {
     fn of(uri: &Uri, headers: &HeaderMap) -> Self {
         let mut digest = Sha256::new();
         let mut part = |bytes: &[u8]| {
@@ -59,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// An answer that is kept.
+/// A cached answer.
 #[derive(Debug)]
 struct Document {
     headers: HeaderMap,
@@ -69,102 +69,102 @@ struct Document {
     at_ms: AtomicU64,
 }
 
-/// One question about a document, from its request to its answer.
+/// One request for a document, until its answer.
 #[derive(Debug)]
-pub struct Look {
-    wanted: Wanted,
+pub struct DocumentRequest {
+    key: DocumentKey,
     kept: Option<Arc<Document>>,
     /// What the client has.
     has: Option<HeaderValue>,
-    under_way: Arc<AtomicUsize>,
+    in_transit: Arc<AtomicUsize>,
 }
 
 /// What becomes of upstream's answer.
 #[derive(Debug)]
-pub enum Found {
+pub enum CacheOutcome {
     /// It is passed on as it is.
     Pass,
-    /// It is passed on, and its body is kept if it comes whole.
-    Keep(Box<Keeping>),
-    /// The head has been made that of this body.
-    Known(Bytes),
+    /// It is passed on, and its body is cached if it comes whole.
+    Cache(Box<CachedBody>),
+    /// The cached body is valid: the head is made its.
+    NotModified(Bytes),
 }
 
-/// A body that is being passed on and may be kept.
+/// A body that is being passed on and may be cached.
 #[derive(Debug)]
-pub struct Keeping {
-    wanted: Wanted,
+pub struct CachedBody {
+    key: DocumentKey,
     headers: HeaderMap,
     etag: HeaderValue,
     length: Option<usize>,
     body: BytesMut,
     at_ms: u64,
-    under_way: UnderWay,
+    in_transit: InTransit,
 }
 
-/// The bytes of one copy among those of all.
+/// Accounts for the bytes of one copy.
 #[derive(Debug)]
-struct UnderWay {
+struct InTransit {
     all: Arc<AtomicUsize>,
     own: usize,
 }
 
-impl Documents {
-    /// Begins to look for a document: upstream will be asked whether the one that is kept is still the same. None when this is no such question.
-    pub fn look(&self, head: &mut request::Parts) -> Option<Look> {
+impl DocumentCache {
+    /// Makes a request for a document conditional: upstream is asked whether the cached one is still valid. None when it asks for no such document.
+    pub fn request(&self, head: &mut request::Parts) -> Option<DocumentRequest> {
         let path = head.uri.path();
         let is_document = ["/api", "/apis"].contains(&path.trim_end_matches('/')) || path.starts_with("/openapi/");
         if head.method != Method::GET || !is_document {
             return None;
         }
-        let wanted = Wanted::of(&head.uri, &head.headers);
+        let key = DocumentKey::of(&head.uri, &head.headers);
         let has = head.headers.get(IF_NONE_MATCH).cloned();
-        let kept = self.kept().documents.get(&wanted).cloned();
+        let kept = self.kept().documents.get(&key).cloned();
         if let Some(document) = &kept {
             head.headers.insert(IF_NONE_MATCH, document.etag.clone());
         }
-        Some(Look { wanted, kept, has, under_way: self.under_way.clone() })
+        Some(DocumentRequest { key, kept, has, in_transit: self.in_transit.clone() })
     }
 
     /// Returns the headers and the body of what is kept of this answer, and when upstream sent or confirmed it last.
     #[must_use]
-    pub fn kept_answer(&self, uri: &Uri, headers: &HeaderMap) -> Option<(HeaderMap, Bytes, u64)> {
-        let document = self.kept().documents.get(&Wanted::of(uri, headers)).cloned()?;
+    pub fn cached_answer(&self, uri: &Uri, headers: &HeaderMap) -> Option<(HeaderMap, Bytes, u64)> {
+        let document = self.kept().documents.get(&DocumentKey::of(uri, headers)).cloned()?;
         Some((document.headers.clone(), document.body.clone(), document.at_ms.load(Ordering::Relaxed)))
     }
 
-    /// A body has come whole.
-    pub fn keep(&self, keeping: Keeping) {
-        let Keeping { wanted, headers, etag, length, body, at_ms, under_way: _under_way } = keeping;
+    /// Caches a body that has come whole.
+    pub fn keep(&self, cached: CachedBody) {
+        let CachedBody { key, headers, etag, length, body, at_ms, in_transit: _under_way } = cached;
         if length.is_some_and(|length| length != body.len()) {
             return;
         }
         let document = Arc::new(Document { headers, etag, body: body.freeze(), at_ms: at_ms.into() });
         let mut kept = self.kept();
-        kept.forget(&wanted);
+        kept.forget(&key);
         // Which one goes is of no account: it comes back with the next question.
         while kept.bytes + document.bytes() > BYTES_MAX {
             let Some(first) = kept.documents.keys().next().copied() else { break };
             kept.forget(&first);
         }
         kept.bytes += document.bytes();
-        kept.documents.insert(wanted, document);
+        kept.documents.insert(key, document);
     }
 
-    /// Bytes that are kept.
+    /// Bytes of the cached documents.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.kept().bytes
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Entries> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn forget(&mut self, wanted: &Wanted) {
-        self.bytes -= self.documents.remove(wanted).map_or(0, |document| document.bytes());
+impl Entries {
+    fn forget(&mut self, key: &DocumentKey) {
+        self.bytes -= self.documents.remove(key).map_or(0, |document| document.bytes());
     }
 }
 
@@ -176,11 +176,11 @@ impl Document {
     }
 }
 
-impl Look {
-    /// Judges the head of upstream's answer, and makes it the client's.
+impl DocumentRequest {
+    /// Evaluates the head of upstream's answer, and makes it the client's.
     #[must_use]
-    pub fn found(self, head: &mut response::Parts, now_ms: u64) -> Found {
-        let Look { wanted, kept, has, under_way } = self;
+    pub fn outcome(self, head: &mut response::Parts, now_ms: u64) -> CacheOutcome {
+        let DocumentRequest { key, kept, has, in_transit } = self;
         if let (StatusCode::NOT_MODIFIED, Some(document)) = (head.status, &kept) {
             document.at_ms.fetch_max(now_ms, Ordering::Relaxed);
         }
@@ -193,7 +193,7 @@ impl Look {
                     head.headers.extend(document.headers.get_all(name).iter().map(|value| (name.clone(), value.clone())));
                 }
                 head.headers.insert(CONTENT_LENGTH, document.body.len().into());
-                Found::Known(document.body.clone())
+                CacheOutcome::NotModified(document.body.clone())
             }
             (StatusCode::OK, _) => {
                 let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -203,21 +203,29 @@ impl Look {
                             head.headers.get_all(name).iter().map(|value| (name.clone(), value.clone())).collect::<Vec<_>>()
                         };
                         let headers = OF_BODY.iter().flat_map(of_body).collect();
-                        let under_way = UnderWay { all: under_way, own: 0 };
-                        Found::Keep(Box::new(Keeping { wanted, headers, etag, length, body: BytesMut::new(), at_ms: now_ms, under_way }))
+                        let in_transit = InTransit { all: in_transit, own: 0 };
+                        CacheOutcome::Cache(Box::new(CachedBody {
+                            key,
+                            headers,
+                            etag,
+                            length,
+                            body: BytesMut::new(),
+                            at_ms: now_ms,
+                            in_transit,
+                        }))
                     }
-                    _ => Found::Pass,
+                    _ => CacheOutcome::Pass,
                 }
             }
-            _ => Found::Pass,
+            _ => CacheOutcome::Pass,
         }
     }
 }
 
-impl Keeping {
-    /// Takes a piece of the body; false when there is too much of it, or of all that are on their way.
+impl CachedBody {
+    /// Takes a piece of the body; false when there is too much of it, or of all that are in transit.
     pub fn takes(&mut self, piece: &[u8]) -> bool {
-        let has_room = self.body.len() + piece.len() <= DOCUMENT_BYTES_MAX && self.under_way.takes(piece.len());
+        let has_room = self.body.len() + piece.len() <= DOCUMENT_BYTES_MAX && self.in_transit.takes(piece.len());
         if has_room {
             self.body.extend_from_slice(piece);
         }
@@ -225,14 +233,14 @@ impl Keeping {
     }
 }
 
-impl UnderWay {
+impl InTransit {
     fn takes(&mut self, bytes: usize) -> bool {
         self.own += bytes;
         self.all.fetch_add(bytes, Ordering::Relaxed) + bytes <= UNDER_WAY_BYTES_MAX
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InTransit {
     fn drop(&mut self) {
         self.all.fetch_sub(self.own, Ordering::Relaxed);
     }
@@ -244,14 +252,14 @@ mod tests {
 
     use super::*;
 
-    fn asked(documents: &Documents, target: &str, headers: &[(&str, &str)]) -> (Option<Look>, Option<String>) {
+    fn asked(documents: &DocumentCache, target: &str, headers: &[(&str, &str)]) -> (Option<DocumentRequest>, Option<String>) {
         let mut request = Request::get(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (mut head, ()) = request.body(()).expect("a request").into_parts();
-        let look = documents.look(&mut head);
-        (look, head.headers.get(IF_NONE_MATCH).map(|tag| tag.to_str().expect("ASCII").to_owned()))
+        let request = documents.request(&mut head);
+        (request, head.headers.get(IF_NONE_MATCH).map(|tag| tag.to_str().expect("ASCII").to_owned()))
     }
 
     fn answer(status: u16, headers: &[(&str, &str)]) -> response::Parts {
@@ -262,18 +270,20 @@ mod tests {
         response.body(()).expect("a response").into_parts().0
     }
 
-    fn keep(documents: &Documents, target: &str, headers: &[(&str, &str)], etag: &str, body: &[u8]) {
-        let look = asked(documents, target, headers).0.expect("a document");
-        let Found::Keep(mut keeping) = look.found(&mut answer(200, &[("etag", etag), ("content-type", "a/b"), ("x-other", "1")]), 5) else {
+    fn keep(documents: &DocumentCache, target: &str, headers: &[(&str, &str)], etag: &str, body: &[u8]) {
+        let request = asked(documents, target, headers).0.expect("a document");
+        let CacheOutcome::Cache(mut cached) =
+            request.outcome(&mut answer(200, &[("etag", etag), ("content-type", "a/b"), ("x-other", "1")]), 5)
+        else {
             panic!("it is kept")
         };
-        assert!(keeping.takes(body));
-        documents.keep(*keeping);
+        assert!(cached.takes(body));
+        documents.keep(*cached);
     }
 
     #[test]
     fn what_has_not_changed_is_not_sent_again() {
-        let documents = Documents::default();
+        let documents = DocumentCache::default();
         let json = [("accept", "application/json")];
         assert_eq!(asked(&documents, "/apis", &json).1, None);
         keep(&documents, "/apis", &json, "\"1\"", b"groups");
@@ -281,14 +291,14 @@ mod tests {
         for (target, headers) in [("/apis", &[("accept", "*/*")][..]), ("/api", &json)] {
             assert_eq!(asked(&documents, target, headers).1, None, "{target} {headers:?}");
         }
-        let (look, tag) = asked(&documents, "/apis", &json);
+        let (request, tag) = asked(&documents, "/apis", &json);
         assert_eq!(tag.as_deref(), Some("\"1\""));
         let mut head = answer(304, &[("etag", "\"1\""), ("audit-id", "new")]);
-        let Found::Known(body) = look.expect("a document").found(&mut head, 9) else { panic!("it is known") };
+        let CacheOutcome::NotModified(body) = request.expect("a document").outcome(&mut head, 9) else { panic!("it is known") };
         assert_eq!((head.status, &body[..], head.headers["content-type"].as_bytes()), (StatusCode::OK, &b"groups"[..], &b"a/b"[..]));
         assert!(head.headers["audit-id"] == "new" && head.headers["content-length"] == "6" && !head.headers.contains_key("x-other"));
         let kept = |target: &str| {
-            documents.kept_answer(
+            documents.cached_answer(
                 &target.parse().expect("a target"),
                 &HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
             )
@@ -301,41 +311,46 @@ mod tests {
         );
         assert!(kept("/api").is_none());
         // A client that has it hears so; one that has an older one gets it.
-        let (look, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"1\"")]);
-        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[]), 5), Found::Pass));
-        let (look, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"0\"")]);
-        assert!(tag.as_deref() == Some("\"1\"") && matches!(look.expect("a document").found(&mut answer(304, &[]), 5), Found::Known(_)));
+        let (request, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"1\"")]);
+        assert!(
+            tag.as_deref() == Some("\"1\"") && matches!(request.expect("a document").outcome(&mut answer(304, &[]), 5), CacheOutcome::Pass)
+        );
+        let (request, tag) = asked(&documents, "/apis", &[json[0], ("if-none-match", "\"0\"")]);
+        assert!(
+            tag.as_deref() == Some("\"1\"")
+                && matches!(request.expect("a document").outcome(&mut answer(304, &[]), 5), CacheOutcome::NotModified(_))
+        );
         keep(&documents, "/apis", &json, "\"2\"", b"more groups");
         assert_eq!(asked(&documents, "/apis", &json).1.as_deref(), Some("\"2\""));
     }
 
     #[test]
     fn nothing_else_is_kept() {
-        let documents = Documents::default();
+        let documents = DocumentCache::default();
         for target in ["/version", "/apis/apps/v1", "/api/v1", "/api/v1/pods", "/openapi", "/apisx"] {
             assert!(asked(&documents, target, &[]).0.is_none(), "{target}");
         }
         let found = |headers: &[(&str, &str)], status| {
-            asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(status, headers), 5)
+            asked(&documents, "/openapi/v2", &[]).0.expect("a document").outcome(&mut answer(status, headers), 5)
         };
-        assert!(matches!(found(&[], 200), Found::Pass), "without a tag nobody could ask about it");
-        assert!(matches!(found(&[("etag", "\"1\""), ("content-length", "999999999")], 200), Found::Pass));
+        assert!(matches!(found(&[], 200), CacheOutcome::Pass), "without a tag nobody could ask about it");
+        assert!(matches!(found(&[("etag", "\"1\""), ("content-length", "999999999")], 200), CacheOutcome::Pass));
         for status in [304, 403, 406, 503] {
-            assert!(matches!(found(&[("etag", "\"1\"")], status), Found::Pass), "{status}");
+            assert!(matches!(found(&[("etag", "\"1\"")], status), CacheOutcome::Pass), "{status}");
         }
         // A body that was cut off.
-        let Found::Keep(mut keeping) = found(&[("etag", "\"1\""), ("content-length", "9")], 200) else { panic!("it is kept") };
-        assert!(keeping.takes(b"half"));
-        documents.keep(*keeping);
+        let CacheOutcome::Cache(mut cached) = found(&[("etag", "\"1\""), ("content-length", "9")], 200) else { panic!("it is kept") };
+        assert!(cached.takes(b"half"));
+        documents.keep(*cached);
         assert_eq!(documents.bytes(), 0);
-        let Found::Keep(mut keeping) = found(&[("etag", "\"1\"")], 200) else { panic!("it is kept") };
-        assert!(!keeping.takes(&vec![0; DOCUMENT_BYTES_MAX + 1]));
+        let CacheOutcome::Cache(mut cached) = found(&[("etag", "\"1\"")], 200) else { panic!("it is kept") };
+        assert!(!cached.takes(&vec![0; DOCUMENT_BYTES_MAX + 1]));
     }
 
     /// 2,500 requests, each with another query and 117 KB of `Accept`, took 296 MiB for good.
     #[test]
     fn what_a_client_writes_is_not_kept() {
-        let documents = Documents::default();
+        let documents = DocumentCache::default();
         let accept = "x/a".repeat(40_000);
         for n in 0..100 {
             keep(&documents, &format!("/openapi/v3?n={n}"), &[("accept", &accept), ("accept-encoding", "gzip")], "\"1\"", b"small");
@@ -354,27 +369,28 @@ mod tests {
     /// Clients that read all but the end of a document kept a copy of it each.
     #[test]
     fn what_is_on_its_way_has_a_limit() {
-        let documents = Documents::default();
-        let begin = || match asked(&documents, "/openapi/v2", &[]).0.expect("a document").found(&mut answer(200, &[("etag", "\"1\"")]), 5) {
-            Found::Keep(keeping) => keeping,
+        let documents = DocumentCache::default();
+        let begin = || match asked(&documents, "/openapi/v2", &[]).0.expect("a document").outcome(&mut answer(200, &[("etag", "\"1\"")]), 5)
+        {
+            CacheOutcome::Cache(cached) => cached,
             other => panic!("{other:?}"),
         };
         let body = vec![0; 8 << 20];
         let (mut open, fit) = (Vec::new(), UNDER_WAY_BYTES_MAX / body.len());
         for n in 0..4 * fit {
-            let mut keeping = begin();
-            if keeping.takes(&body) {
-                open.push(keeping);
+            let mut cached = begin();
+            if cached.takes(&body) {
+                open.push(cached);
             }
             assert_eq!(open.len(), fit.min(n + 1), "who has no room gives back what it has asked for");
         }
-        open.into_iter().for_each(|keeping| documents.keep(*keeping));
-        assert!(begin().takes(&body) && documents.under_way.load(Ordering::Relaxed) == 0, "what has come whole is kept");
+        open.into_iter().for_each(|cached| documents.keep(*cached));
+        assert!(begin().takes(&body) && documents.in_transit.load(Ordering::Relaxed) == 0, "what has come whole is kept");
     }
 
     #[test]
     fn what_is_kept_has_a_limit() {
-        let documents = Documents::default();
+        let documents = DocumentCache::default();
         let body = vec![0; 10 << 20];
         for n in 0..20 {
             keep(&documents, &format!("/openapi/v3/{n:02}"), &[], "\"1\"", &body);

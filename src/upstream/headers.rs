@@ -24,23 +24,23 @@ const IMPERSONATION_PREFIX: &str = "impersonate-";
 
 /// This process, as `Via` names it. Every process has a name of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hop(HeaderValue);
+pub struct LoopMarker(HeaderValue);
 
-impl Hop {
+impl LoopMarker {
     /// Of a name without spaces.
     ///
     /// # Panics
     /// When the name has characters that no header may have.
     #[must_use]
-    pub fn named(name: &str) -> Hop {
-        Hop(HeaderValue::from_str(&format!("1.1 watchcache-{name}")).expect("a name of letters and digits"))
+    pub fn named(name: &str) -> LoopMarker {
+        LoopMarker(HeaderValue::from_str(&format!("1.1 watchcache-{name}")).expect("a name of letters and digits"))
     }
 
     /// Whether this request was here before: upstream is ourselves.
     #[must_use]
     pub fn was_here(&self, headers: &HeaderMap) -> bool {
         let ours = self.0.as_bytes();
-        headers.get_all(VIA).iter().flat_map(|via| via.as_bytes().split(|byte| *byte == b',')).any(|hop| hop.trim_ascii() == ours)
+        headers.get_all(VIA).iter().flat_map(|via| via.as_bytes().split(|byte| *byte == b',')).any(|marker| marker.trim_ascii() == ours)
     }
 }
 
@@ -66,7 +66,7 @@ fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 
 /// Makes the headers of a client's request those that upstream gets. Nobody is named in them any longer, in any header that upstream believes, but for whom the client
 /// wants to act as when `keeps_impersonation`.
-pub fn outward(headers: &mut HeaderMap, hop: &Hop, client: &str, keeps_impersonation: bool, trusted: &Trusted) {
+pub fn outward(headers: &mut HeaderMap, marker: &LoopMarker, client: &str, keeps_impersonation: bool, trusted: &Trusted) {
     let upgrade = upgrade(headers);
     let takes_trailers = headers.get_all(TE).iter().any(|te| te.as_bytes().to_ascii_lowercase().windows(8).any(|word| word == b"trailers"));
     one_hop_less(headers);
@@ -82,7 +82,7 @@ pub fn outward(headers: &mut HeaderMap, hop: &Hop, client: &str, keeps_impersona
         headers.insert(UPGRADE, upgrade);
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     }
-    headers.append(VIA, hop.0.clone());
+    headers.append(VIA, marker.0.clone());
     // In one line: upstream reads the first one alone.
     let forwarded = headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes).chain([client.as_bytes()]);
     let forwarded: Vec<&[u8]> = forwarded.collect();
@@ -164,11 +164,11 @@ mod tests {
             ("x-forwarded-for", "1.1.1.1"),
         ]);
         let mut kept = headers.clone();
-        outward(&mut headers, &Hop::named("x"), CLIENT, false, &Trusted::default());
+        outward(&mut headers, &LoopMarker::named("x"), CLIENT, false, &Trusted::default());
         let names: Vec<String> = headers.keys().map(ToString::to_string).collect();
         assert!(names.iter().all(|name| ["accept", "via", "x-forwarded-for"].contains(&name.as_str())), "{names:?}");
         assert_eq!(headers.get_all("x-forwarded-for").iter().collect::<Vec<_>>(), ["1.1.1.1, 10.1.2.3"]);
-        outward(&mut kept, &Hop::named("x"), CLIENT, true, &Trusted::default());
+        outward(&mut kept, &LoopMarker::named("x"), CLIENT, true, &Trusted::default());
         assert!(kept.contains_key("impersonate-user") && kept.contains_key("impersonate-extra-a") && !kept.contains_key("x-remote-user"));
     }
 
@@ -185,7 +185,7 @@ mod tests {
             ("x-other", "1"),
         ]);
         let mut answer = headers.clone();
-        outward(&mut headers, &Hop::named("x"), CLIENT, false, &Trusted::default());
+        outward(&mut headers, &LoopMarker::named("x"), CLIENT, false, &Trusted::default());
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             told(&headers),
@@ -200,12 +200,12 @@ mod tests {
         let h2c = of(&[("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "x")]);
         assert_eq!(upgrade(&h2c), None);
         let mut acts = of(&[("connection", "Impersonate-User"), ("impersonate-user", "nobody")]);
-        outward(&mut acts, &Hop::named("x"), CLIENT, true, &Trusted::default());
+        outward(&mut acts, &LoopMarker::named("x"), CLIENT, true, &Trusted::default());
         assert!(acts.contains_key("impersonate-user"), "he would act as himself");
         for (connection, goes) in [("Upgrade", true), ("keep-alive, upgrade", true), ("close", false), ("upgraded", false)] {
             let mut headers = of(&[("connection", connection), ("upgrade", "SPDY/3.1")]);
             assert_eq!(upgrade(&headers).is_some(), goes, "{connection}");
-            outward(&mut headers, &Hop::named("x"), CLIENT, false, &Trusted::default());
+            outward(&mut headers, &LoopMarker::named("x"), CLIENT, false, &Trusted::default());
             assert_eq!(headers.get(UPGRADE).is_some(), goes, "{connection}");
             assert_eq!(headers.get(CONNECTION).is_some(), goes, "{connection}");
         }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_request_that_was_here_is_known() {
-        let (ours, other) = (Hop::named("a"), Hop::named("b"));
+        let (ours, other) = (LoopMarker::named("a"), LoopMarker::named("b"));
         let mut headers = of(&[("via", "1.0 fred, 1.1 p.example.net")]);
         assert!(!ours.was_here(&headers));
         outward(&mut headers, &ours, CLIENT, false, &Trusted::default());
@@ -236,7 +236,7 @@ mod tests {
             ("impersonate-user", "jane"),
             ("accept", "a"),
         ]);
-        outward(&mut headers, &Hop::named("x"), CLIENT, true, &Trusted::default());
+        outward(&mut headers, &LoopMarker::named("x"), CLIENT, true, &Trusted::default());
         let mut names: Vec<&str> =
             headers.keys().map(HeaderName::as_str).filter(|name| !["via", "x-forwarded-for"].contains(name)).collect();
         names.sort_unstable();
@@ -254,7 +254,7 @@ mod tests {
             ("SPDY/3.1", Some("SPDY/3.1")),
         ] {
             let mut headers = of(&[("connection", "upgrade"), ("upgrade", asked)]);
-            outward(&mut headers, &Hop::named("x"), CLIENT, false, &Trusted::default());
+            outward(&mut headers, &LoopMarker::named("x"), CLIENT, false, &Trusted::default());
             assert_eq!(headers.get(UPGRADE).map(|value| value.to_str().expect("text")), goes, "{asked}");
         }
         let lines = of(&[("connection", "upgrade"), ("upgrade", "foo"), ("upgrade", "h2c")]);
@@ -267,7 +267,7 @@ mod tests {
         fn no_headers_name_anybody(pairs in prop::collection::vec(("(x[-_]remote[-_]|X[-_]Remote[-_]|impersonate[-_]|Impersonate[-_]|connection|Authorization|te|x-)[a-zA-Z%_-]{0,8}", "[ -~]{0,24}"), 0..12)) {
             let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let mut headers = of(&pairs);
-            outward(&mut headers, &Hop::named("x"), CLIENT, false, &Trusted::default());
+            outward(&mut headers, &LoopMarker::named("x"), CLIENT, false, &Trusted::default());
             for name in headers.keys() {
                 let folded = name.as_str().replace('_', "-");
                 prop_assert!(!folded.starts_with("x-remote-") && !folded.starts_with("impersonate-") && name != AUTHORIZATION);

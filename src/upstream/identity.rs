@@ -1,4 +1,4 @@
-//! As whom a request is handed on. Never as ourselves: a client has upstream the rights that it has here. Pure.
+//! Names the client to upstream. A request is never proxied as ourselves: a client has upstream the rights that it has here. Pure.
 
 use auth::User;
 use http::header::AUTHORIZATION;
@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use thiserror::Error;
 
-/// How upstream learns who asks.
+/// How a request to upstream is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum AuthMode {
     /// We are its front proxy: it believes `X-Remote-…` beside our certificate. What the client wants to impersonate goes along, and upstream judges it.
     FrontProxy,
     /// We act as the client, with credentials of ours that may. Whom the client impersonates was judged here.
@@ -20,9 +20,9 @@ pub enum Manner {
 /// A user with a name, group or fact that no header can carry: with a newline, say. Without a name the headers would name nobody, and our certificate would count.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("this user's name, groups or extra cannot be told to the API server behind this one")]
-pub struct Unspeakable;
+pub struct UnencodableUser;
 
-/// The headers of one manner.
+/// The headers of one mode.
 struct Names {
     user: HeaderName,
     uid: HeaderName,
@@ -47,30 +47,30 @@ const TOKEN: AsciiSet = NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-impl Manner {
+impl AuthMode {
     /// Whether whom the client wants to act as is for upstream to judge.
     #[must_use]
     pub fn keeps_impersonation(self) -> bool {
-        self != Manner::Impersonation
+        self != AuthMode::Impersonation
     }
 
-    /// Names who asks in headers that name nobody. `token` is what the client itself sent as `Authorization`.
+    /// Names the user in headers that name nobody. `token` is what the client itself sent as `Authorization`.
     ///
     /// # Errors
     /// A user whom headers cannot name.
-    pub fn name(self, user: &User, token: Option<&HeaderValue>, headers: &mut HeaderMap) -> Result<(), Unspeakable> {
+    pub fn name(self, user: &User, token: Option<&HeaderValue>, headers: &mut HeaderMap) -> Result<(), UnencodableUser> {
         let names = match self {
-            Manner::OwnToken => {
+            AuthMode::OwnToken => {
                 token.map(|token| headers.insert(AUTHORIZATION, token.clone()));
                 return Ok(());
             }
-            Manner::FrontProxy => Names {
+            AuthMode::FrontProxy => Names {
                 user: HeaderName::from_static("x-remote-user"),
                 uid: HeaderName::from_static("x-remote-uid"),
                 group: HeaderName::from_static("x-remote-group"),
                 extra: "x-remote-extra-",
             },
-            Manner::Impersonation => Names {
+            AuthMode::Impersonation => Names {
                 user: HeaderName::from_static("impersonate-user"),
                 uid: HeaderName::from_static("impersonate-uid"),
                 group: HeaderName::from_static("impersonate-group"),
@@ -78,7 +78,7 @@ impl Manner {
             },
         };
         if user.name.is_empty() {
-            return Err(Unspeakable);
+            return Err(UnencodableUser);
         }
         headers.insert(names.user, value(&user.name)?);
         if !user.uid.is_empty() {
@@ -89,7 +89,7 @@ impl Manner {
         }
         for (key, values) in &user.extra {
             let escaped = percent_encode(key.as_bytes(), &TOKEN);
-            let name = HeaderName::try_from(format!("{}{escaped}", names.extra)).map_err(|_| Unspeakable)?;
+            let name = HeaderName::try_from(format!("{}{escaped}", names.extra)).map_err(|_| UnencodableUser)?;
             for text in values {
                 headers.append(&name, value(text)?);
             }
@@ -99,11 +99,11 @@ impl Manner {
 }
 
 /// Header values lose spaces at their ends on the way, which would name somebody else.
-fn value(text: &str) -> Result<HeaderValue, Unspeakable> {
+fn value(text: &str) -> Result<HeaderValue, UnencodableUser> {
     if text.trim_matches([' ', '\t']) != text {
-        return Err(Unspeakable);
+        return Err(UnencodableUser);
     }
-    HeaderValue::from_str(text).map_err(|_| Unspeakable)
+    HeaderValue::from_str(text).map_err(|_| UnencodableUser)
 }
 
 #[cfg(test)]
@@ -119,10 +119,10 @@ mod tests {
         }
     }
 
-    fn told(manner: Manner, token: Option<&str>) -> Vec<String> {
+    fn told(auth_mode: AuthMode, token: Option<&str>) -> Vec<String> {
         let token = token.map(|token| HeaderValue::from_str(token).expect("a value"));
         let mut headers = HeaderMap::new();
-        manner.name(&jane(), token.as_ref(), &mut headers).expect("speakable");
+        auth_mode.name(&jane(), token.as_ref(), &mut headers).expect("speakable");
         let mut all: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value.as_bytes()))).collect();
         all.sort();
@@ -139,27 +139,27 @@ mod tests {
             "x-remote-uid=1",
             "x-remote-user=jané",
         ];
-        assert_eq!(told(Manner::FrontProxy, Some("Bearer a")), wanted);
+        assert_eq!(told(AuthMode::FrontProxy, Some("Bearer a")), wanted);
         let impersonated: Vec<String> = wanted.iter().map(|line| line.replace("x-remote", "impersonate")).collect();
-        assert_eq!(told(Manner::Impersonation, Some("Bearer a")), impersonated);
+        assert_eq!(told(AuthMode::Impersonation, Some("Bearer a")), impersonated);
     }
 
     #[test]
     fn a_token_goes_along_only_by_itself() {
-        assert_eq!(told(Manner::OwnToken, Some("Bearer a")), ["authorization=Bearer a"]);
-        assert!(told(Manner::OwnToken, None).is_empty());
+        assert_eq!(told(AuthMode::OwnToken, Some("Bearer a")), ["authorization=Bearer a"]);
+        assert!(told(AuthMode::OwnToken, None).is_empty());
     }
 
     #[test]
     fn who_cannot_be_named_is_not_sent_as_somebody_else() {
         for name in ["", "a\nb", "a\r", "\0", " a", "a\t"] {
             let user = User { name: name.to_owned(), ..User::default() };
-            assert_eq!(Manner::FrontProxy.name(&user, None, &mut HeaderMap::new()), Err(Unspeakable), "{name:?}");
+            assert_eq!(AuthMode::FrontProxy.name(&user, None, &mut HeaderMap::new()), Err(UnencodableUser), "{name:?}");
             if name.is_empty() {
                 continue;
             }
             let grouped = User { name: "a".to_owned(), groups: vec![name.to_owned()], ..User::default() };
-            assert_eq!(Manner::Impersonation.name(&grouped, None, &mut HeaderMap::new()), Err(Unspeakable), "{name:?}");
+            assert_eq!(AuthMode::Impersonation.name(&grouped, None, &mut HeaderMap::new()), Err(UnencodableUser), "{name:?}");
         }
     }
 }

@@ -20,12 +20,12 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
-use super::given_up::{Owner, Sending, leave};
+use super::abandoned::Abandoned;
 use super::headers::upgrade;
-use super::identity::Manner;
-use super::line::{Connecting, Connection, Line, Place, Streams};
-use super::patience::GivenUp;
+use super::identity::AuthMode;
+use super::pooled_connection::{Connecting, Connection, PooledConnection, StreamPermit, Streams};
 use super::replay::Replay;
+use super::sending::{Owner, Sending, leave};
 
 /// Streams on one HTTP/2 connection from which on another connection is made, so that a few slow readers do not hold the others' window.
 const STREAMS_WANTED: usize = 64;
@@ -34,15 +34,15 @@ const STREAMS_MAX: usize = 240;
 /// Times that a request is sent which upstream has not looked at.
 const TRIES_MAX: u32 = 4;
 /// Connections.
-const LINES_MAX: usize = 64;
+const CONNECTIONS_MAX: usize = 64;
 /// Requests under way on connections that are shared, and as many on connections of their own. A client has at most seven times what is free of them, and what lasts
 /// leaves a quarter free.
-const PLACES_MAX: usize = LINES_MAX * STREAMS_MAX;
+const REQUESTS_MAX: usize = CONNECTIONS_MAX * STREAMS_MAX;
 /// All requests of nobody together have this part of the latter.
 const NOBODYS_PART: usize = 10;
 /// Connections that files are reserved for: those that requests share, and of those that have one of their own (upgrades, and requests of nobody) as many as there
 /// are on a busy day. To reserve one for each place would leave clients half of the usual 20,000 files.
-pub const CONNECTIONS_RESERVED: usize = LINES_MAX + 1_024;
+pub const CONNECTIONS_RESERVED: usize = CONNECTIONS_MAX + 1_024;
 /// A connection without requests is closed after this time (Go's default for its clients).
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Headers of an answer over HTTP/1.1, and their bytes.
@@ -69,7 +69,7 @@ pub enum UpstreamError {
     GivenUp(Duration),
 }
 
-/// Who asks, as far as it matters for the way there.
+/// The client of a request, as far as its connection depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
     /// Who is charged for what is under way and what is given up: a user's name, or the address of who has none.
@@ -94,32 +94,32 @@ pub struct Answer {
 pub struct Upgraded {
     /// The connection, once the head of the answer is read.
     pub io: OnUpgrade,
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 /// The body of an answer. What is left of it when it is dropped is read if it is short; else its stream is reset.
 #[derive(Debug)]
 pub struct Body {
     incoming: Option<Incoming>,
-    place: Option<Place>,
+    permit: Option<StreamPermit>,
     owner: Owner,
 }
 
-/// Where upstream is, and how it learns who asks.
+/// Where upstream is, and how requests to it are authenticated.
 #[derive(Debug)]
 pub struct Settings {
     /// The server, with our certificate or other credentials.
     pub at: Kubeconfig,
     /// What these are good for.
-    pub manner: Manner,
+    pub auth_mode: AuthMode,
 }
 
 /// See the file's header. `B` is the body of the requests.
 pub struct Upstream<B> {
     at: Kubeconfig,
-    manner: Manner,
+    auth_mode: AuthMode,
     authorization: Authorization,
-    lines: Mutex<Vec<Line<B>>>,
+    connections: Mutex<Vec<PooledConnection<B>>>,
     connector: Connector,
     connector_apart: Connector,
     /// Connections of HTTP/1.1: for requests that change the protocol of theirs, and to an upstream that speaks nothing else.
@@ -132,9 +132,9 @@ pub struct Upstream<B> {
     nobodys: Arc<Shares>,
     /// What is under way on connections that take no more requests.
     retired: Mutex<Vec<Arc<Streams>>>,
-    given_up: Arc<GivenUp>,
-    /// It has said that whom we name is who asks.
-    believed: AtomicBool,
+    given_up: Arc<Abandoned>,
+    /// It has been verified to honour the users that we name.
+    verified: AtomicBool,
 }
 
 /// Why one sending of a request has no answer.
@@ -153,40 +153,40 @@ where
     ///
     /// # Errors
     /// When our certificate and its key do not fit.
-    pub fn new(Settings { at, manner }: Settings) -> Result<Self, String> {
+    pub fn new(Settings { at, auth_mode }: Settings) -> Result<Self, String> {
         Ok(Self {
             authorization: at.authorization(),
-            lines: Mutex::default(),
+            connections: Mutex::default(),
             connector: at.connector(Versions::All)?,
             connector_apart: at.connector(Versions::Http1)?,
             single: client(at.connector(Versions::Http1)?),
             singles: Arc::default(),
-            shared: Shares::new(PLACES_MAX),
-            apart: Shares::new(PLACES_MAX - PLACES_MAX / NOBODYS_PART),
-            nobodys: Shares::new(PLACES_MAX / NOBODYS_PART),
+            shared: Shares::new(REQUESTS_MAX),
+            apart: Shares::new(REQUESTS_MAX - REQUESTS_MAX / NOBODYS_PART),
+            nobodys: Shares::new(REQUESTS_MAX / NOBODYS_PART),
             retired: Mutex::default(),
             given_up: Arc::default(),
-            believed: AtomicBool::new(false),
-            manner,
+            verified: AtomicBool::new(false),
+            auth_mode,
             at,
         })
     }
 
-    /// How it learns who asks.
+    /// Returns how requests are authenticated.
     #[must_use]
-    pub fn manner(&self) -> Manner {
-        self.manner
+    pub fn auth_mode(&self) -> AuthMode {
+        self.auth_mode
     }
 
     /// Whether upstream honours our impersonation. Until that is verified nothing is forwarded, because it could run with our own rights.
     #[must_use]
-    pub fn is_believed(&self) -> bool {
-        self.believed.load(Ordering::Relaxed)
+    pub fn is_verified(&self) -> bool {
+        self.verified.load(Ordering::Relaxed)
     }
 
-    /// What it has said.
-    pub fn believe(&self, believed: bool) {
-        self.believed.store(believed, Ordering::Relaxed);
+    /// Sets whether that is verified.
+    pub fn set_verified(&self, verified: bool) {
+        self.verified.store(verified, Ordering::Relaxed);
     }
 
     /// Where it is.
@@ -209,7 +209,7 @@ where
         }
         let owner = Owner { client: client.name.into(), given_up: Arc::clone(&self.given_up) };
         *request.uri_mut() = self.target(request.uri())?;
-        if self.manner == Manner::Impersonation
+        if self.auth_mode == AuthMode::Impersonation
             && let Some(ours) = self.authorization.header().await.map_err(UpstreamError::Unreachable)?
         {
             request.headers_mut().insert(AUTHORIZATION, ours);
@@ -226,7 +226,7 @@ where
             request
         };
         let (mut request, mut tries) = (with(body), 0);
-        let (mut response, place) = loop {
+        let (mut response, permit) = loop {
             let share = self.share(client, is_apart, wants_upgrade)?;
             let Unanswered { error, is_unread } = match self.once(request, is_apart, share, &owner).await {
                 Ok(answer) => break answer,
@@ -240,9 +240,12 @@ where
         if has_changed && !wants_upgrade {
             return Err(UpstreamError::Broken("it has changed the protocol without being asked".to_owned()));
         }
-        let (upgraded, place) =
-            if has_changed { (Some(Upgraded { io: hyper::upgrade::on(&mut response), _place: place }), None) } else { (None, Some(place)) };
-        let response = response.map(|incoming| Body { incoming: Some(incoming), place, owner });
+        let (upgraded, permit) = if has_changed {
+            (Some(Upgraded { io: hyper::upgrade::on(&mut response), _permit: permit }), None)
+        } else {
+            (None, Some(permit))
+        };
+        let response = response.map(|incoming| Body { incoming: Some(incoming), permit, owner });
         Ok(Answer { response, upgraded })
     }
 
@@ -253,14 +256,14 @@ where
         is_apart: bool,
         share: Share,
         owner: &Owner,
-    ) -> Result<(Response<Incoming>, Place), Unanswered> {
+    ) -> Result<(Response<Incoming>, StreamPermit), Unanswered> {
         let lost = |error| Unanswered { error, is_unread: false };
-        let place = if is_apart {
-            Place::take(&self.singles, share)
+        let permit = if is_apart {
+            StreamPermit::take(&self.singles, share)
         } else {
-            let (connecting, place) = self.line(share).map_err(lost)?;
+            let (connecting, permit) = self.connection(share).map_err(lost)?;
             match connecting.await.map_err(|why| lost(UpstreamError::Unreachable(why)))? {
-                Connection::Http1(_) => place,
+                Connection::Http1(_) => permit,
                 Connection::Http2(mut sender) => {
                     let sent = async move {
                         sender.try_send_request(request).await.map_err(|mut failed| Unanswered {
@@ -268,7 +271,7 @@ where
                             is_unread: failed.take_message().is_some() || is_unread(failed.error()),
                         })
                     };
-                    return Sending::new(sent, place, owner).await;
+                    return Sending::new(sent, permit, owner).await;
                 }
             }
         };
@@ -279,7 +282,7 @@ where
                 lost(if failed.is_connect() { UpstreamError::Unreachable(why) } else { UpstreamError::Broken(why) })
             })
         };
-        Sending::new(sent, place, owner).await
+        Sending::new(sent, permit, owner).await
     }
 
     pub(crate) async fn authorization(&self) -> Result<Option<http::HeaderValue>, String> {
@@ -319,35 +322,35 @@ where
     }
 
     /// The connection with the fewest streams, or a new one while there may be more.
-    fn line(&self, share: Share) -> Result<(Connecting<B>, Place), UpstreamError> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter_mut().for_each(Line::rest);
-        self.retire(&mut lines);
-        let least = lines.iter().map(Line::streams).enumerate().min_by_key(|(_, streams)| *streams);
+    fn connection(&self, share: Share) -> Result<(Connecting<B>, StreamPermit), UpstreamError> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.iter_mut().for_each(PooledConnection::close_idle);
+        self.retire(&mut connections);
+        let least = connections.iter().map(PooledConnection::streams).enumerate().min_by_key(|(_, streams)| *streams);
         let number = match least {
             Some((number, streams)) if streams < STREAMS_WANTED => number,
-            Some((number, streams)) if lines.len() == LINES_MAX => {
+            Some((number, streams)) if connections.len() == CONNECTIONS_MAX => {
                 if streams >= STREAMS_MAX {
                     return Err(UpstreamError::TooMany);
                 }
                 number
             }
             _ => {
-                lines.push(Line::new());
-                lines.len() - 1
+                connections.push(PooledConnection::new());
+                connections.len() - 1
             }
         };
-        Ok(lines[number].take(&self.connector, &self.at.url(""), share))
+        Ok(connections[number].take(&self.connector, &self.at.url(""), share))
     }
 
     /// Lets those take no more requests on which many streams were reset. What is under way on them goes on.
-    fn retire(&self, lines: &mut Vec<Line<B>>) {
+    fn retire(&self, connections: &mut Vec<PooledConnection<B>>) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         retired.retain(|streams| streams.open() > 0);
-        while retired.len() < LINES_MAX
-            && let Some(worn) = lines.iter().position(Line::is_worn)
+        while retired.len() < CONNECTIONS_MAX
+            && let Some(worn) = connections.iter().position(PooledConnection::is_worn)
         {
-            retired.push(lines.swap_remove(worn).retire());
+            retired.push(connections.swap_remove(worn).retire());
         }
     }
 }
@@ -404,8 +407,8 @@ impl http_body::Body for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        if let (false, Some(incoming), Some(place)) = (http_body::Body::is_end_stream(self), self.incoming.take(), self.place.take()) {
-            leave(incoming, place, &self.owner);
+        if let (false, Some(incoming), Some(permit)) = (http_body::Body::is_end_stream(self), self.incoming.take(), self.permit.take()) {
+            leave(incoming, permit, &self.owner);
         }
     }
 }

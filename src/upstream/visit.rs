@@ -11,7 +11,7 @@ use http_body::Body as _;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::identity::Manner;
+use super::identity::AuthMode;
 use super::upstream::{HEADER_BYTES_MAX, Upstream};
 
 /// Bytes of one answer: the discovery of thousands of custom resources has a few megabytes.
@@ -43,7 +43,7 @@ where
     /// # Errors
     /// Our credentials cannot be had.
     pub async fn visit(&self) -> Result<Visit, String> {
-        let ours = if self.manner() == Manner::Impersonation { self.authorization().await? } else { None };
+        let ours = if self.auth_mode() == AuthMode::Impersonation { self.authorization().await? } else { None };
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())

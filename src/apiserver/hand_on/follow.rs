@@ -131,7 +131,7 @@ impl Replica {
         headers::outward(&mut headers, &self.hop, "127.0.0.1", false, &Trusted::default());
         let groups = self.check_groups.iter().cloned().chain([AUTHENTICATED.to_owned()]).collect();
         let user = User { name: LOOKER.to_owned(), groups, ..User::default() };
-        upstream.manner().name(&user, None, &mut headers).map_err(|error| error.to_string())?;
+        upstream.auth_mode().name(&user, None, &mut headers).map_err(|error| error.to_string())?;
         Ok(headers)
     }
 
@@ -139,7 +139,7 @@ impl Replica {
     pub async fn follow(self: Arc<Self>, api: Arc<Api>) {
         loop {
             let upstream = self.upstream.now();
-            if upstream.is_believed() {
+            if upstream.is_verified() {
                 let looked = async {
                     let (visit, who) = (upstream.visit().await?, self.ourselves(&upstream)?);
                     self.follow.look(&visit, &who).await

@@ -14,7 +14,7 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::{Instant, sleep, timeout};
-use upstream::{Answer, Listed, Manner, Upstream, first_uid, is_of_this_etcd, is_whole};
+use upstream::{Answer, AuthMode, Listed, Upstream, first_uid, is_of_this_etcd, is_whole};
 
 use super::super::api::Api;
 use super::{Replica, looker};
@@ -229,7 +229,7 @@ impl Replica {
                 (proven, round, anew) = (None, rounds, Some(Instant::now()));
             }
             let upstream = self.upstream.now();
-            if !upstream.is_believed() || self.follow.is_new() {
+            if !upstream.is_verified() || self.follow.is_new() {
                 sleep(LOOK_EVERY).await;
                 continue;
             }
@@ -329,7 +329,7 @@ impl Replica {
 
     /// Whose etcd it is: the uid of a namespace that is made once for each cluster.
     async fn whose(&self, api: &Api, upstream: &Upstream<Body>) -> Cluster {
-        if upstream.manner() == Manner::OwnToken {
+        if upstream.auth_mode() == AuthMode::OwnToken {
             return Cluster::Untold("clients bring their own tokens, and this server has none to ask upstream with".to_owned());
         }
         let Some(namespaces) = api.resources.load().find("", "v1", "namespaces").cloned() else {
@@ -449,7 +449,7 @@ impl Replica {
         *request.uri_mut() = path.parse().map_err(|error: http::uri::InvalidUri| now(error.to_string()))?;
         *request.headers_mut() = headers;
         let asked = async {
-            let Answer { response, .. } = upstream.send(request, looker(upstream.manner())).await.map_err(|error| error.to_string())?;
+            let Answer { response, .. } = upstream.send(request, looker(upstream.auth_mode())).await.map_err(|error| error.to_string())?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|error| error.to_string())?;
             Ok((status, body.to_bytes()))

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use http::header::ACCEPT;
 use http::{HeaderMap, Method};
-use upstream::{Asked, Standing};
+use upstream::{Availability, RequestClass};
 
 use super::super::{
     api::Api,
@@ -95,17 +95,22 @@ pub(in super::super) fn asked(
     replica: &Replica,
     (route, line): (Option<&Route>, &RequestLine),
     (method, is_table): (&Method, bool),
-) -> Asked {
+) -> RequestClass {
     match route {
-        Some(Route::Health { .. } | Route::Metrics | Route::Slis | Route::Own(_)) => Asked::OfThisProcess,
+        Some(Route::Health { .. } | Route::Metrics | Route::Slis | Route::Own(_)) => RequestClass::OfThisProcess,
         Some(Route::Resource(path)) => resource(api, replica, (path, line), (method, is_table)),
-        _ => Asked::OfTheCluster,
+        _ => RequestClass::OfTheCluster,
     }
 }
 
-fn resource(api: &Api, replica: &Replica, (path, line): (&ResourcePath, &RequestLine), (method, is_table): (&Method, bool)) -> Asked {
+fn resource(
+    api: &Api,
+    replica: &Replica,
+    (path, line): (&ResourcePath, &RequestLine),
+    (method, is_table): (&Method, bool),
+) -> RequestClass {
     let resources = api.resources.load();
-    let absent = Asked::Resource { standing: Standing::Absent, foreign_part: false };
+    let absent = RequestClass::Resource { availability: Availability::Absent, foreign_part: false };
     if path.odd != Odd::default() || path.check_name().is_err() {
         return absent;
     }
@@ -123,16 +128,16 @@ fn resource(api: &Api, replica: &Replica, (path, line): (&ResourcePath, &Request
     let known = resource.handle.published.known();
     let is_refused = matches!(resource.served.conversion, Conversion::Refused(_));
     let standing = match known.is_ready() {
-        _ if is_refused || !known.snapshot.broken.is_empty() => Standing::Unreadable,
-        true if !replica.proof.holds(resource) => Standing::Incomplete,
-        true if !replica.shows(resource, is_table) => Standing::OfAnotherRelease,
-        true if is_out_of_reach(api, resource, path, line) => Standing::Behind,
-        true => Standing::Served,
-        false => Standing::Loading,
+        _ if is_refused || !known.snapshot.broken.is_empty() => Availability::Unreadable,
+        true if !replica.proof.holds(resource) => Availability::Incomplete,
+        true if !replica.shows(resource, is_table) => Availability::OfAnotherRelease,
+        true if is_out_of_reach(api, resource, path, line) => Availability::Behind,
+        true => Availability::Served,
+        false => Availability::Loading,
     };
     let is_ours = |part: &str| match part {
         "scale" => resource.served.subresource_with(part, "get").is_some(),
         _ => resource.served.reads_subresource(part),
     };
-    Asked::Resource { standing, foreign_part: path.subresource.as_deref().is_some_and(|part| !is_ours(part)) }
+    RequestClass::Resource { availability: standing, foreign_part: path.subresource.as_deref().is_some_and(|part| !is_ours(part)) }
 }

@@ -43,7 +43,7 @@ pub enum Step {
 /// The next step for a v1 definition, `None` when all is done. `taken` are the names that definitions of its group have accepted;
 /// `instances_left` is what is known after [`Step::DeleteInstances`]; `now` is RFC 3339 in seconds.
 #[must_use]
-pub fn next(definition: &Value, taken: &Taken, instances_left: Option<bool>, now: &str) -> Option<Step> {
+pub fn next(definition: &Value, taken: &NamesInUse, instances_left: Option<bool>, now: &str) -> Option<Step> {
     if is_going(definition) && list(&definition["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
         return Some(clean_up(definition, instances_left, now));
     }
@@ -139,7 +139,7 @@ fn structured(definition: &Value, now: &str) -> Option<Value> {
 }
 
 /// Takes the names that are free; the reason is the last name that is not.
-fn named(definition: &Value, taken: &Taken, now: &str) -> Option<Value> {
+fn named(definition: &Value, taken: &NamesInUse, now: &str) -> Option<Value> {
     let (asked, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
     if asked == had {
         return None;
@@ -240,12 +240,12 @@ struct HeadStatus {
 
 /// Names that definitions of one group have accepted, each with how many have it.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct NamesInUse {
     resources: HashMap<String, usize>,
     kinds: HashMap<String, usize>,
 }
 
-impl Taken {
+impl NamesInUse {
     /// Whether nobody has any.
     #[must_use]
     pub fn is_empty(&self) -> bool {

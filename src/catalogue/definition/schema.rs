@@ -48,13 +48,13 @@ impl Strictness {
 /// What is wrong inside of a root schema.
 pub(super) fn wrong_schema(schema: &Value, path: &str, strict: Strictness) -> Vec<FieldError> {
     let mut check = Check { strict, errors: Vec::new(), keys_bytes: 0 };
-    check.node(schema, path, Place { root: true, in_metadata: false, no_defaults: None });
+    check.node(schema, path, Position { root: true, in_metadata: false, no_defaults: None });
     check.errors
 }
 
 /// Where a node stands.
 #[derive(Clone)]
-struct Place {
+struct Position {
     root: bool,
     /// In `metadata`, `kind` or `apiVersion` of a resource.
     in_metadata: bool,
@@ -74,12 +74,12 @@ impl Check {
         self.errors.push(FieldError::forbidden(child(path, name), why));
     }
 
-    fn node(&mut self, s: &Value, path: &str, place: Place) {
-        self.allowed(s, path, &place);
+    fn node(&mut self, s: &Value, path: &str, position: Position) {
+        self.allowed(s, path, &position);
         if flag(s, "uniqueItems") {
             self.forbid(path, "uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
         }
-        self.below(s, path, &place);
+        self.below(s, path, &position);
         if s.get(PRESERVE) == Some(&Value::Bool(false)) {
             self.errors.push(FieldError::invalid(child(path, PRESERVE), &Value::Bool(false), "must be true or undefined"));
         }
@@ -96,12 +96,12 @@ impl Check {
     }
 
     /// Members that definitions may not use.
-    fn allowed(&mut self, s: &Value, path: &str, place: &Place) {
+    fn allowed(&mut self, s: &Value, path: &str, position: &Position) {
         let kind = text(s, "type");
         if self.strict.known_types && !kind.is_empty() && !TYPES.contains(&kind) {
             self.errors.push(FieldError::not_supported(child(path, "type"), &Value::from(kind), &TYPES));
         }
-        if let (Some(_), Some(why)) = (member(s, "default"), &place.no_defaults) {
+        if let (Some(_), Some(why)) = (member(s, "default"), &position.no_defaults) {
             self.forbid(path, "default", &format!("must not be set {why}"));
         }
         for (is_there, name) in [
@@ -122,29 +122,29 @@ impl Check {
         if !list(s, "items").is_empty() {
             self.forbid(path, "items", "items must be a schema object and not an array");
         }
-        if place.in_metadata && flag(s, "x-kubernetes-embedded-resource") {
+        if position.in_metadata && flag(s, "x-kubernetes-embedded-resource") {
             self.forbid(path, "x-kubernetes-embedded-resource", "must not be used inside of resource meta");
         }
     }
 
-    fn below(&mut self, s: &Value, path: &str, place: &Place) {
-        let inner = Place { root: false, ..place.clone() };
+    fn below(&mut self, s: &Value, path: &str, position: &Position) {
+        let inner = Position { root: false, ..position.clone() };
         if let Some(additional) = member(s, "additionalProperties") {
             if has_entries(s, "properties") && additional != &Value::Bool(true) {
                 self.forbid(path, "additionalProperties", "additionalProperties and properties are mutual exclusive");
             }
             if additional.is_object() {
-                let why = place.in_metadata.then(|| "inside additionalProperties applying to object metadata".to_owned());
-                let inner = Place { no_defaults: why.or(inner.no_defaults.clone()), ..inner.clone() };
+                let why = position.in_metadata.then(|| "inside additionalProperties applying to object metadata".to_owned());
+                let inner = Position { no_defaults: why.or(inner.no_defaults.clone()), ..inner.clone() };
                 self.node(additional, &child(path, "additionalProperties"), inner);
             }
         }
         for (name, property) in entries(s, "properties") {
-            let is_resource = place.root || flag(s, "x-kubernetes-embedded-resource");
+            let is_resource = position.root || flag(s, "x-kubernetes-embedded-resource");
             let mut inner = inner.clone();
             if is_resource && ["metadata", "kind", "apiVersion"].contains(&name) {
                 inner.in_metadata = true;
-                if place.root {
+                if position.root {
                     inner.no_defaults = Some(format!("in top-level {name}"));
                 }
             }

@@ -19,19 +19,19 @@ pub(super) fn json(value: &Value) -> String {
 /// `spec.versions`: `null` when it was not said.
 pub(super) fn versions(spec: &Value, said: bool) -> String {
     match member(spec, "versions") {
-        Some(versions) => written(|out| list(versions, &Form::Struct(VERSION), out)),
+        Some(versions) => written(|out| list(versions, &GoShape::Struct(VERSION), out)),
         None if said => "[]".to_owned(),
         None => "null".to_owned(),
     }
 }
 
 pub(super) fn schema(schema: &Value) -> String {
-    written(|out| write(Some(schema), &Form::Schema, out))
+    written(|out| write(Some(schema), &GoShape::Schema, out))
 }
 
 /// `items` of a schema.
 pub(super) fn items(items: &Value) -> String {
-    written(|out| write(Some(items), &Form::SchemaOrList, out))
+    written(|out| write(Some(items), &GoShape::SchemaOrList, out))
 }
 
 /// Go's names of the members that a schema has, in the order of Go's struct, with their JSON names.
@@ -46,7 +46,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
 }
 
 /// How a member is printed.
-enum Form {
+enum GoShape {
     /// As it is; when it is missing, by this text.
     Plain(&'static str),
     /// A struct behind a pointer.
@@ -61,65 +61,65 @@ enum Form {
     Dependencies,
 }
 
-type Struct = &'static [(&'static str, &'static str, Form)];
+type Struct = &'static [(&'static str, &'static str, GoShape)];
 
-const TEXT: Form = Form::Plain("\"\"");
-const FLAG: Form = Form::Plain("false");
-const SET: Form = Form::Plain("null");
+const TEXT: GoShape = GoShape::Plain("\"\"");
+const FLAG: GoShape = GoShape::Plain("false");
+const SET: GoShape = GoShape::Plain("null");
 
-fn write(value: Option<&Value>, form: &Form, out: &mut Vec<u8>) {
+fn write(value: Option<&Value>, shape: &GoShape, out: &mut Vec<u8>) {
     let Some(value) = value else {
-        out.extend_from_slice(if let Form::Plain(zero) = form { zero.as_bytes() } else { b"null" });
+        out.extend_from_slice(if let GoShape::Plain(zero) = shape { zero.as_bytes() } else { b"null" });
         return;
     };
-    match form {
-        Form::Struct(members) => object(members.iter().map(|(go, name, form)| (*go, member(value, name), form)), out),
-        Form::List(of) => list(value, &Form::Struct(of), out),
-        Form::Schema => write(Some(value), &Form::Struct(SCHEMA), out),
-        Form::Schemas => list(value, &Form::Schema, out),
-        Form::SchemaMap => map(value, &Form::Schema, out),
-        Form::Dependencies => map(value, &Form::SchemaOrNames, out),
-        Form::SchemaOrFlag => {
+    match shape {
+        GoShape::Struct(members) => object(members.iter().map(|(go, name, shape)| (*go, member(value, name), shape)), out),
+        GoShape::List(of) => list(value, &GoShape::Struct(of), out),
+        GoShape::Schema => write(Some(value), &GoShape::Struct(SCHEMA), out),
+        GoShape::Schemas => list(value, &GoShape::Schema, out),
+        GoShape::SchemaMap => map(value, &GoShape::Schema, out),
+        GoShape::Dependencies => map(value, &GoShape::SchemaOrNames, out),
+        GoShape::SchemaOrFlag => {
             let allows = value != &Value::Bool(false);
             let schema = Some(value).filter(|value| value.is_object());
-            object([("Allows", Some(&Value::Bool(allows)), &FLAG), ("Schema", schema, &Form::Schema)].into_iter(), out);
+            object([("Allows", Some(&Value::Bool(allows)), &FLAG), ("Schema", schema, &GoShape::Schema)].into_iter(), out);
         }
-        Form::SchemaOrList => alternatives(value, "JSONSchemas", &Form::Schemas, out),
-        Form::SchemaOrNames => alternatives(value, "Property", &SET, out),
-        Form::Plain(_) => value_into(value, out),
+        GoShape::SchemaOrList => alternatives(value, "JSONSchemas", &GoShape::Schemas, out),
+        GoShape::SchemaOrNames => alternatives(value, "Property", &SET, out),
+        GoShape::Plain(_) => value_into(value, out),
     }
 }
 
 /// A schema, or a list under the name `other`.
-fn alternatives(value: &Value, other: &str, form: &Form, out: &mut Vec<u8>) {
+fn alternatives(value: &Value, other: &str, shape: &GoShape, out: &mut Vec<u8>) {
     let (schema, others) = if value.is_array() { (None, Some(value)) } else { (Some(value), None) };
-    object([("Schema", schema, &Form::Schema), (other, others, form)].into_iter(), out);
+    object([("Schema", schema, &GoShape::Schema), (other, others, shape)].into_iter(), out);
 }
 
-fn list(value: &Value, form: &Form, out: &mut Vec<u8>) {
+fn list(value: &Value, shape: &GoShape, out: &mut Vec<u8>) {
     out.push(b'[');
     for (i, item) in value.as_array().into_iter().flatten().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        write(Some(item), form, out);
+        write(Some(item), shape, out);
     }
     out.push(b']');
 }
 
-fn map(value: &Value, form: &Form, out: &mut Vec<u8>) {
-    object(value.as_object().into_iter().flatten().map(|(name, value)| (&**name, Some(value), form)), out);
+fn map(value: &Value, shape: &GoShape, out: &mut Vec<u8>) {
+    object(value.as_object().into_iter().flatten().map(|(name, value)| (&**name, Some(value), shape)), out);
 }
 
-fn object<'v>(members: impl Iterator<Item = (&'v str, Option<&'v Value>, &'v Form)>, out: &mut Vec<u8>) {
+fn object<'v>(members: impl Iterator<Item = (&'v str, Option<&'v Value>, &'v GoShape)>, out: &mut Vec<u8>) {
     out.push(b'{');
-    for (i, (name, value, form)) in members.enumerate() {
+    for (i, (name, value, shape)) in members.enumerate() {
         if i > 0 {
             out.push(b',');
         }
         string_into(name, out);
         out.push(b':');
-        write(value, form, out);
+        write(value, shape, out);
     }
     out.push(b'}');
 }
@@ -130,10 +130,14 @@ const VERSION: Struct = &[
     ("Storage", "storage", FLAG),
     ("Deprecated", "deprecated", FLAG),
     ("DeprecationWarning", "deprecationWarning", SET),
-    ("Schema", "schema", Form::Struct(&[("OpenAPIV3Schema", "openAPIV3Schema", Form::Schema)])),
-    ("Subresources", "subresources", Form::Struct(&[("Status", "status", Form::Struct(&[])), ("Scale", "scale", Form::Struct(SCALE))])),
-    ("AdditionalPrinterColumns", "additionalPrinterColumns", Form::List(COLUMN)),
-    ("SelectableFields", "selectableFields", Form::List(&[("JSONPath", "jsonPath", TEXT)])),
+    ("Schema", "schema", GoShape::Struct(&[("OpenAPIV3Schema", "openAPIV3Schema", GoShape::Schema)])),
+    (
+        "Subresources",
+        "subresources",
+        GoShape::Struct(&[("Status", "status", GoShape::Struct(&[])), ("Scale", "scale", GoShape::Struct(SCALE))]),
+    ),
+    ("AdditionalPrinterColumns", "additionalPrinterColumns", GoShape::List(COLUMN)),
+    ("SelectableFields", "selectableFields", GoShape::List(&[("JSONPath", "jsonPath", TEXT)])),
 ];
 const SCALE: Struct = &[
     ("SpecReplicasPath", "specReplicasPath", TEXT),
@@ -145,7 +149,7 @@ const COLUMN: Struct = &[
     ("Type", "type", TEXT),
     ("Format", "format", TEXT),
     ("Description", "description", TEXT),
-    ("Priority", "priority", Form::Plain("0")),
+    ("Priority", "priority", GoShape::Plain("0")),
     ("JSONPath", "JSONPath", TEXT),
 ];
 const RULE: Struct = &[
@@ -181,18 +185,18 @@ const SCHEMA: Struct = &[
     ("MaxProperties", "maxProperties", SET),
     ("MinProperties", "minProperties", SET),
     ("Required", "required", SET),
-    ("Items", "items", Form::SchemaOrList),
-    ("AllOf", "allOf", Form::Schemas),
-    ("OneOf", "oneOf", Form::Schemas),
-    ("AnyOf", "anyOf", Form::Schemas),
-    ("Not", "not", Form::Schema),
-    ("Properties", "properties", Form::SchemaMap),
-    ("AdditionalProperties", "additionalProperties", Form::SchemaOrFlag),
-    ("PatternProperties", "patternProperties", Form::SchemaMap),
-    ("Dependencies", "dependencies", Form::Dependencies),
-    ("AdditionalItems", "additionalItems", Form::SchemaOrFlag),
-    ("Definitions", "definitions", Form::SchemaMap),
-    ("ExternalDocs", "externalDocs", Form::Struct(&[("Description", "description", TEXT), ("URL", "url", TEXT)])),
+    ("Items", "items", GoShape::SchemaOrList),
+    ("AllOf", "allOf", GoShape::Schemas),
+    ("OneOf", "oneOf", GoShape::Schemas),
+    ("AnyOf", "anyOf", GoShape::Schemas),
+    ("Not", "not", GoShape::Schema),
+    ("Properties", "properties", GoShape::SchemaMap),
+    ("AdditionalProperties", "additionalProperties", GoShape::SchemaOrFlag),
+    ("PatternProperties", "patternProperties", GoShape::SchemaMap),
+    ("Dependencies", "dependencies", GoShape::Dependencies),
+    ("AdditionalItems", "additionalItems", GoShape::SchemaOrFlag),
+    ("Definitions", "definitions", GoShape::SchemaMap),
+    ("ExternalDocs", "externalDocs", GoShape::Struct(&[("Description", "description", TEXT), ("URL", "url", TEXT)])),
     ("Example", "example", SET),
     ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields", SET),
     ("XEmbeddedResource", "x-kubernetes-embedded-resource", FLAG),
@@ -200,5 +204,5 @@ const SCHEMA: Struct = &[
     ("XListMapKeys", "x-kubernetes-list-map-keys", SET),
     ("XListType", "x-kubernetes-list-type", SET),
     ("XMapType", "x-kubernetes-map-type", SET),
-    ("XValidations", "x-kubernetes-validations", Form::List(RULE)),
+    ("XValidations", "x-kubernetes-validations", GoShape::List(RULE)),
 ];

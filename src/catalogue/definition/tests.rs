@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::lifecycle::FINALIZER;
 use super::{
-    Definition, Names, Step, Taken, defaulted, marked_for_deletion, next, prepare_create, prepare_status_update, prepare_update,
+    Definition, Names, NamesInUse, Step, defaulted, marked_for_deletion, next, prepare_create, prepare_status_update, prepare_update,
     tree::{list, member, text},
     validate_create, validate_status_update, validate_update,
 };
@@ -68,10 +68,10 @@ fn timeless(object: &Value) -> Value {
 }
 
 /// The names of another definition of the group.
-fn taken(other: &Value) -> Taken {
+fn taken(other: &Value) -> NamesInUse {
     let (group, names) = Names::read(other.to_string().as_bytes());
     assert!(names == Names::accepted(other) && group == text(&other["spec"], "group") || !other["status"].is_object());
-    let mut taken = Taken::default();
+    let mut taken = NamesInUse::default();
     taken.add(&names);
     taken
 }
@@ -79,7 +79,7 @@ fn taken(other: &Value) -> Taken {
 /// Steps until there are none, alone in the cluster.
 fn settled(mut object: Value) -> Value {
     for _ in 0..9 {
-        match next(&object, &Taken::default(), None, "T") {
+        match next(&object, &NamesInUse::default(), None, "T") {
             Some(Step::UpdateStatus(updated)) => object = updated,
             None => return object,
             Some(step) => panic!("{step:?}"),
@@ -143,7 +143,7 @@ struct Story<'s> {
 
 impl Story<'_> {
     fn next(&self, name: &str, instances_left: Option<bool>, now: &str) -> Option<Step> {
-        let mut taken = Taken::default();
+        let mut taken = NamesInUse::default();
         let of_group = |state: &&Value| state["spec"]["group"] == self.states[name]["spec"]["group"];
         self.states.values().filter(of_group).for_each(|state| taken.add(&Names::accepted(state)));
         next(&self.states[name], &taken, instances_left, now)

@@ -18,14 +18,14 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// Which OpenAPI a document is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SpecVersion {
     V2,
     V3,
 }
 
 /// The schemas that one document needs: those that were asked for, and what they refer to.
 pub(super) struct Schemas<'a> {
-    form: Form,
+    version: SpecVersion,
     /// The group versions that a kind of every one is told of.
     places: BTreeSet<(&'a str, &'a str)>,
     /// Of the custom resources that are told of now, by plural name.
@@ -36,10 +36,10 @@ pub(super) struct Schemas<'a> {
 
 impl<'a> Schemas<'a> {
     /// For a document of these group versions. Core is among them in any case: there every client looks.
-    pub(super) fn new(form: Form, mut places: BTreeSet<(&'a str, &'a str)>) -> Self {
+    pub(super) fn new(version: SpecVersion, mut places: BTreeSet<(&'a str, &'a str)>) -> Self {
         const NONE: &BTreeMap<String, Bytes> = &BTreeMap::new();
         places.insert(("", "v1"));
-        Self { form, places, custom: NONE, made: BTreeMap::new() }
+        Self { version, places, custom: NONE, made: BTreeMap::new() }
     }
 
     /// What the definitions of the next group version say, by plural name.
@@ -83,7 +83,7 @@ impl<'a> Schemas<'a> {
     fn custom_object(&mut self, served: &Served) -> Value {
         let open = || json!({ "type": "object", OPEN: true });
         let mut schema = self.custom.get(&served.resource).and_then(|schema| serde_json::from_slice(schema).ok()).unwrap_or_else(open);
-        if self.form == Form::V2 {
+        if self.version == SpecVersion::V2 {
             // kubectl takes no members but those that it is told of, once it is told of any.
             if is(&schema, OPEN) {
                 return json!({ "type": "object" });
@@ -98,7 +98,7 @@ impl<'a> Schemas<'a> {
 
     /// Objects inside of objects (`x-kubernetes-embedded-resource`) have the head too.
     fn embedded(&mut self, schema: &mut Value) {
-        let is_embedded = is(schema, "x-kubernetes-embedded-resource") && !(self.form == Form::V2 && is(schema, OPEN));
+        let is_embedded = is(schema, "x-kubernetes-embedded-resource") && !(self.version == SpecVersion::V2 && is(schema, OPEN));
         let Some(members) = schema.as_object_mut() else { return };
         if let Some(properties) = members.get_mut("properties").and_then(Value::as_object_mut) {
             properties.values_mut().for_each(|property| self.embedded(property));
@@ -129,7 +129,7 @@ impl<'a> Schemas<'a> {
 
     /// A schema that others may stand beside: in v3 nothing stands beside a reference.
     fn alone(&self, schema: Value) -> Value {
-        if self.form == Form::V3 && schema.get("$ref").is_some() { json!({ "allOf": [schema] }) } else { schema }
+        if self.version == SpecVersion::V3 && schema.get("$ref").is_some() { json!({ "allOf": [schema] }) } else { schema }
     }
 
     fn typed(&mut self, it: TypeRef) -> Value {
@@ -225,15 +225,15 @@ impl<'a> Schemas<'a> {
             return self.typed(it);
         }
         if let Some((name, shape)) = types::opaque().find(|(own, _)| *own == name) {
-            self.made.entry(name.to_owned()).or_insert_with(|| text(&own_form(name, shape, self.form)));
+            self.made.entry(name.to_owned()).or_insert_with(|| text(&own_form(name, shape, self.version)));
         }
         self.reference(name)
     }
 
     fn reference(&self, name: &str) -> Value {
-        let place = match self.form {
-            Form::V2 => "definitions",
-            Form::V3 => "components/schemas",
+        let place = match self.version {
+            SpecVersion::V2 => "definitions",
+            SpecVersion::V3 => "components/schemas",
         };
         json!({ "$ref": format!("#/{place}/{name}") })
     }
@@ -270,10 +270,10 @@ pub(super) fn text(tree: &Value) -> Box<RawValue> {
     to_raw_value(tree).expect("a tree has string keys and no failing serializer")
 }
 
-fn own_form(name: &str, shape: &Shape, form: Form) -> Value {
+fn own_form(name: &str, shape: &Shape, version: SpecVersion) -> Value {
     match shape {
-        Shape::Quantity if form == Form::V2 => json!({ "type": "string" }),
-        Shape::IntOrString if form == Form::V2 => json!({ "format": "int-or-string", "type": "string" }),
+        Shape::Quantity if version == SpecVersion::V2 => json!({ "type": "string" }),
+        Shape::IntOrString if version == SpecVersion::V2 => json!({ "format": "int-or-string", "type": "string" }),
         Shape::Quantity => json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
         Shape::IntOrString => json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
         Shape::Time | Shape::MicroTime => json!({ "type": "string", "format": "date-time" }),

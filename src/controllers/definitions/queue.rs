@@ -9,11 +9,11 @@ use std::{
 use bytes::Bytes;
 
 use cache::state::snapshot::{Known, Snapshot};
-use catalogue::definition::{Names, Taken};
+use catalogue::definition::{Names, NamesInUse};
 use model::{Epoch, Object, Revision};
 
 /// How often a definition that is being deleted is looked at again while its instances go (spec api-surface §11.2).
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 
 /// Wait before a step that has failed is tried again, first and longest; doubled in between. One that etcd refuses for its size is refused for ever.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
@@ -31,12 +31,12 @@ pub(super) struct Queue {
     /// By group: the names that are taken, and who waits for one.
     groups: HashMap<String, Group>,
     /// What is taken in a group without names.
-    none: Taken,
+    none: NamesInUse,
 }
 
 #[derive(Default)]
 struct Group {
-    taken: Taken,
+    taken: NamesInUse,
     refused: BTreeSet<Bytes>,
 }
 
@@ -119,7 +119,7 @@ impl Queue {
     }
 
     /// The names that definitions of this one's group have, its own among them.
-    pub(super) fn taken(&self, key: &[u8]) -> &Taken {
+    pub(super) fn taken(&self, key: &[u8]) -> &NamesInUse {
         let group = self.entries.get(key).and_then(|entry| self.groups.get(&entry.group));
         group.map_or(&self.none, |group| &group.taken)
     }
@@ -139,7 +139,7 @@ impl Queue {
         let due = match after {
             After::Rest | After::Refused | After::Written(..) => None,
             After::Again => Some(now),
-            After::Deleting => Some(now + LOOK_EVERY),
+            After::Deleting => Some(now + POLL_EVERY),
             After::Failed => Some(now + pause),
         };
         self.schedule(key, due);

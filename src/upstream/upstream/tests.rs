@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::patience::GIVEN_UP_MAX;
+use crate::abandoned::ABANDONED_MAX;
 
 const BODY: Bytes = Bytes::from_static(b"abc");
 const SOON: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ fn upstream(server: &Server) -> Arc<Upstream<Full<Bytes>>> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(server.kubeconfig("").as_bytes()).expect("written");
     let at = Kubeconfig::read("--upstream-kubeconfig", file.path()).expect("a kubeconfig");
-    Arc::new(Upstream::new(Settings { at, manner: Manner::FrontProxy }).expect("an upstream"))
+    Arc::new(Upstream::new(Settings { at, auth_mode: AuthMode::FrontProxy }).expect("an upstream"))
 }
 
 async fn echoed(upstream: &Upstream<Full<Bytes>>) -> Result<Bytes, String> {
@@ -96,7 +96,7 @@ fn asked() -> Request<Full<Bytes>> {
 }
 
 fn open(upstream: &Upstream<Full<Bytes>>) -> usize {
-    upstream.lines.lock().expect("no panic").iter().map(Line::streams).sum()
+    upstream.connections.lock().expect("no panic").iter().map(PooledConnection::streams).sum()
 }
 
 /// Each takes a while; all of those who have asked leave at once.
@@ -122,7 +122,7 @@ async fn what_is_given_up_keeps_its_place_until_upstream_is_done() {
         sleep(Duration::from_millis(20)).await;
     }
     assert_eq!((open(&upstream), server.asked().len()), (0, 100), "each has ended");
-    assert!(upstream.lines.lock().expect("no panic").iter().all(|line| !line.is_worn()));
+    assert!(upstream.connections.lock().expect("no panic").iter().all(|connection| !connection.is_worn()));
 }
 
 /// Answers without an end can only be reset.
@@ -131,7 +131,7 @@ async fn resets_wear_no_connection_out() {
     let server = Server::speaking(&[b"h2"], |_| Reaction::Giant).await;
     let upstream = upstream(&server);
     let of_joe = upstream.send(asked(), JOE).await.expect("an answer");
-    let has_worn = || upstream.lines.lock().expect("no panic").iter().any(Line::is_worn);
+    let has_worn = || upstream.connections.lock().expect("no panic").iter().any(PooledConnection::is_worn);
     // Each of somebody else: nobody has to pause.
     let patience = Instant::now() + SOON * 4;
     for nth in 0.. {
@@ -153,7 +153,7 @@ async fn resets_wear_no_connection_out() {
 async fn who_has_given_up_too_much_pauses_and_others_do_not() {
     let server = server(&[b"h2"]).await;
     let upstream = upstream(&server);
-    (0..GIVEN_UP_MAX * 4).for_each(|_| upstream.given_up.count("jane", Instant::now()));
+    (0..ABANDONED_MAX * 4).for_each(|_| upstream.given_up.count("jane", Instant::now()));
     let refused = upstream.send(asked(), JANE).await;
     assert!(matches!(refused, Err(UpstreamError::GivenUp(pause)) if pause > Duration::from_secs(10)), "{refused:?}");
     assert_eq!(server.connections(), 0, "upstream hears nothing of it");
@@ -168,17 +168,17 @@ async fn who_holds_many_places_leaves_others_theirs() {
     let long = Client { is_long: true, ..JANE };
     let nobody = Client { name: "127.0.0.9", is_nobody: true, is_long: false };
     let shared: Vec<_> = std::iter::from_fn(|| upstream.share(long, false, false).ok()).collect();
-    assert!((PLACES_MAX / 2..=PLACES_MAX * 3 / 4).contains(&shared.len()), "{}", shared.len());
+    assert!((REQUESTS_MAX / 2..=REQUESTS_MAX * 3 / 4).contains(&shared.len()), "{}", shared.len());
     let refused = upstream.send(asked(), long).await;
     assert!(matches!(refused, Err(UpstreamError::TooMany)), "{refused:?}");
     upstream.send(asked(), JOE).await.expect("another user's write passes");
     upstream.send(asked(), Client { is_long: true, ..JOE }).await.expect("and so does what lasts");
     let strangers: Vec<_> = std::iter::from_fn(|| upstream.share(nobody, true, false).ok()).collect();
-    assert!(strangers.len() <= PLACES_MAX / NOBODYS_PART, "{}", strangers.len());
+    assert!(strangers.len() <= REQUESTS_MAX / NOBODYS_PART, "{}", strangers.len());
     assert!(upstream.share(nobody, true, false).is_err());
     assert!(upstream.share(Client { name: "127.0.0.8", ..nobody }, true, false).is_ok(), "another address");
     let exec: Vec<_> = std::iter::from_fn(|| upstream.share(JANE, true, true).ok()).collect();
-    assert!(upstream.share(JOE, true, true).is_ok() && exec.len() > PLACES_MAX / 2, "{}", exec.len());
+    assert!(upstream.share(JOE, true, true).is_ok() && exec.len() > REQUESTS_MAX / 2, "{}", exec.len());
     drop((shared, strangers, exec));
     // What of Joe's answers nobody has read is read still.
     assert!(upstream.shared.all() <= 2 && upstream.apart.all() + upstream.nobodys.all() == 0);
@@ -194,6 +194,6 @@ async fn long_requests_of_many_users_leave_places_for_short_ones() {
     for name in &names {
         held.extend(std::iter::from_fn(|| upstream.share(Client { name, is_long: true, ..JANE }, false, false).ok()));
     }
-    assert_eq!(upstream.shared.all(), PLACES_MAX * 3 / 4);
+    assert_eq!(upstream.shared.all(), REQUESTS_MAX * 3 / 4);
     upstream.send(asked(), JOE).await.expect("a write passes");
 }

@@ -14,8 +14,8 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::line::Place;
-use super::patience::GivenUp;
+use super::abandoned::Abandoned;
+use super::pooled_connection::StreamPermit;
 
 /// How long the head of an answer is waited for that nobody wants any more; a kube-apiserver's own time for a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,13 +33,13 @@ pub(crate) struct Owner {
     /// Who is charged for what is given up.
     pub(crate) client: Arc<str>,
     /// Where that is noted.
-    pub(crate) given_up: Arc<GivenUp>,
+    pub(crate) given_up: Arc<Abandoned>,
 }
 
 /// A request that is being sent. When it is dropped, its answer is waited for without anybody.
 pub(crate) struct Sending<E: 'static> {
     sent: Option<BoxFuture<'static, Result<Response<Incoming>, E>>>,
-    place: Option<Place>,
+    permit: Option<StreamPermit>,
     owner: Owner,
     began: Instant,
 }
@@ -47,28 +47,28 @@ pub(crate) struct Sending<E: 'static> {
 impl<E: 'static> Sending<E> {
     pub(crate) fn new(
         sent: impl Future<Output = Result<Response<Incoming>, E>> + Send + 'static,
-        place: Place,
+        permit: StreamPermit,
         owner: &Owner,
     ) -> Sending<E> {
-        Sending { sent: Some(Box::pin(sent)), place: Some(place), owner: owner.clone(), began: Instant::now() }
+        Sending { sent: Some(Box::pin(sent)), permit: Some(permit), owner: owner.clone(), began: Instant::now() }
     }
 }
 
 impl<E: Send + 'static> Future for Sending<E> {
-    type Output = Result<(Response<Incoming>, Place), E>;
+    type Output = Result<(Response<Incoming>, StreamPermit), E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(sent) = self.sent.as_mut() else { return Poll::Pending };
         let answer = std::task::ready!(sent.as_mut().poll(cx));
         self.sent = None;
-        let place = self.place.take().expect("it is kept until there is an answer");
-        Poll::Ready(answer.map(|answer| (answer, place)))
+        let permit = self.permit.take().expect("it is kept until there is an answer");
+        Poll::Ready(answer.map(|answer| (answer, permit)))
     }
 }
 
 impl<E: 'static> Drop for Sending<E> {
     fn drop(&mut self) {
-        let (Some(sent), Some(place)) = (self.sent.take(), self.place.take()) else { return };
+        let (Some(sent), Some(permit)) = (self.sent.take(), self.permit.take()) else { return };
         if self.began.elapsed() < HASTE {
             self.owner.given_up.count(&self.owner.client, Instant::now());
         }
@@ -77,25 +77,25 @@ impl<E: 'static> Drop for Sending<E> {
         runtime.spawn(async move {
             let head = timeout(HEAD_TIMEOUT, sent).await.map(Result::ok);
             match head {
-                Ok(Some(response)) => read_rest(response.into_body(), place).await,
+                Ok(Some(response)) => read_rest(response.into_body(), permit).await,
                 // Nothing more comes of it.
                 Ok(None) => {}
-                Err(_) => reset(place).await,
+                Err(_) => reset(permit).await,
             }
         });
     }
 }
 
 /// The body of an answer that nobody reads any longer.
-pub(crate) fn leave(body: Incoming, place: Place, owner: &Owner) {
+pub(crate) fn leave(body: Incoming, permit: StreamPermit, owner: &Owner) {
     owner.given_up.count(&owner.client, Instant::now());
     if let Ok(runtime) = Handle::try_current() {
-        runtime.spawn(read_rest(body, place));
+        runtime.spawn(read_rest(body, permit));
     }
 }
 
 /// Reads a short rest. What is longer is reset.
-async fn read_rest(mut body: Incoming, place: Place) {
+async fn read_rest(mut body: Incoming, permit: StreamPermit) {
     let rest = async {
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
@@ -110,12 +110,12 @@ async fn read_rest(mut body: Incoming, place: Place) {
     let is_over = timeout(REST_TIMEOUT, rest).await.unwrap_or(false);
     drop(body);
     if !is_over {
-        reset(place).await;
+        reset(permit).await;
     }
 }
 
-async fn reset(place: Place) {
-    place.was_reset();
+async fn reset(permit: StreamPermit) {
+    permit.was_reset();
     sleep(RESET_HOLD).await;
-    drop(place);
+    drop(permit);
 }

@@ -34,7 +34,7 @@ const HTTP1_FOR: Duration = Duration::from_secs(60);
 pub(crate) const RESETS_MAX: usize = 100;
 
 /// See the file's header. `B` is the body of the requests.
-pub(crate) struct Line<B> {
+pub(crate) struct PooledConnection<B> {
     connection: Option<Connecting<B>>,
     streams: Arc<Streams>,
     used: Instant,
@@ -59,7 +59,7 @@ impl<B> Clone for Connection<B> {
     }
 }
 
-/// The streams of a line.
+/// The streams of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     open: AtomicUsize,
@@ -74,32 +74,32 @@ impl Streams {
     }
 }
 
-/// One of the streams of a line, and that it is its client's.
+/// A permit for a stream of a connection, which counts for its client.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct StreamPermit {
     streams: Arc<Streams>,
     _share: Share,
 }
 
-impl Place {
-    pub(crate) fn take(streams: &Arc<Streams>, share: Share) -> Place {
+impl StreamPermit {
+    pub(crate) fn take(streams: &Arc<Streams>, share: Share) -> StreamPermit {
         streams.open.fetch_add(1, Ordering::Relaxed);
-        Place { streams: Arc::clone(streams), _share: share }
+        StreamPermit { streams: Arc::clone(streams), _share: share }
     }
 
-    /// Its stream was ended before its end.
+    /// Notes that its stream was reset.
     pub(crate) fn was_reset(&self) {
         self.streams.reset.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.streams.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl<B> Line<B>
+impl<B> PooledConnection<B>
 where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -124,8 +124,8 @@ where
         self.streams
     }
 
-    /// A place, and the connection to wait for: the one there is, if it can still be used.
-    pub(crate) fn take(&mut self, connector: &Connector, server: &Uri, share: Share) -> (Connecting<B>, Place) {
+    /// Returns a permit, and the connection to wait for: the one there is, if it can still be used.
+    pub(crate) fn take(&mut self, connector: &Connector, server: &Uri, share: Share) -> (Connecting<B>, StreamPermit) {
         self.used = Instant::now();
         let usable = self.connection.clone().filter(|connection| match connection.peek() {
             None => true,
@@ -142,11 +142,11 @@ where
             made.boxed().shared()
         });
         self.connection = Some(connection.clone());
-        (connection, Place::take(&self.streams, share))
+        (connection, StreamPermit::take(&self.streams, share))
     }
 
-    /// Lets go of a connection that nobody has used for a while.
-    pub(crate) fn rest(&mut self) {
+    /// Closes a connection that nobody has used for a while.
+    pub(crate) fn close_idle(&mut self) {
         if self.streams() == 0 && self.used.elapsed() > IDLE_TIMEOUT {
             self.connection = None;
         }

@@ -7,7 +7,7 @@ use etcd::{Etcd, EtcdError, RangeRequest};
 use storage::write::write_gate::Permission;
 
 /// How often we look whether a kube-apiserver has come. Its lease lives 15 s, so it is seen before it has served for long.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const POLL_EVERY: Duration = Duration::from_secs(10);
 
 /// Wait before etcd is asked again after a failure.
 const RETRY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) async fn learn(etcd: &Etcd, prefix: &str) -> Neighbour {
             Ok(neighbour) => return neighbour,
             Err(error) => {
                 // Nothing else asks etcd before this is known: it is the one place that learns why etcd cannot be reached at a start.
-                if complained.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+                if complained.is_none_or(|at| at.elapsed() >= POLL_EVERY) {
                     complained = Some(Instant::now());
                     tracing::warn!(%error, "etcd does not answer; trying again");
                 }
@@ -49,7 +49,7 @@ pub(super) async fn watch(controllers: &Controllers) {
         return;
     }
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
         if look(&controllers.etcd, &controllers.prefix).await == Ok(Neighbour::KubeApiserver) {
             tracing::error!("a kube-apiserver has begun to use this etcd: no more writes from here, until a restart with --allow-writes");
             controllers.write_gate.set(Permission::Denied);

@@ -12,7 +12,7 @@ use etcd::{Etcd, EtcdError, Outcome, RangeRequest};
 use model::Revision;
 
 /// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 /// A replica that is silent for so long is gone, seconds.
 const LEASE_SECONDS: i64 = 20;
 /// At the root of etcd, not under the prefix of objects.
@@ -25,7 +25,7 @@ const SLACK: usize = 2;
 /// At one look at most one watch in so many is moved, so that clients come one after the other.
 const MOVED_PART: usize = 10;
 /// How often a failure is told.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(300);
+const LOG_EVERY: Duration = Duration::from_secs(300);
 
 /// Tells and moves for ever.
 pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
@@ -46,13 +46,13 @@ pub async fn run(etcd: Etcd, group: String, access: Arc<Access>) {
                     );
                 }
             }
-            Err(error) if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) => {
+            Err(error) if complained.is_none_or(|at| at.elapsed() >= LOG_EVERY) => {
                 complained = Some(Instant::now());
                 tracing::warn!(%error, key = %own, "watches are not shared out: etcd does not take or tell how many each replica has");
             }
             Err(_) => {}
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
@@ -78,11 +78,11 @@ async fn told(etcd: &Etcd, (group, own): (&str, &str), count: usize, written: &m
 /// How many watches should go elsewhere now.
 fn surplus(own: usize, others: &[usize]) -> usize {
     let replicas = others.len() + 1;
-    let share = others.iter().fold(own, |all, count| all.saturating_add(*count)).div_ceil(replicas);
-    if own <= share + share / SLACK_PART + SLACK {
+    let rebalance = others.iter().fold(own, |all, count| all.saturating_add(*count)).div_ceil(replicas);
+    if own <= rebalance + rebalance / SLACK_PART + SLACK {
         return 0;
     }
-    (own - share).min((own / MOVED_PART).max(1))
+    (own - rebalance).min((own / MOVED_PART).max(1))
 }
 
 #[cfg(test)]
