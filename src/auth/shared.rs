@@ -5,8 +5,10 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// What counts a value until it is gone.
 pub type Count = Box<dyn Any + Send + Sync>;
@@ -53,8 +55,7 @@ impl<T: Eq + Hash> Shelf<T> {
 
 impl<T> Shelf<T> {
     fn by_hash(&self) -> MutexGuard<'_, HashMap<u64, Vec<Weak<One<T>>>>> {
-        // Nothing panics while the lock is held.
-        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_hash.lock()
     }
 
     /// How many different values there are.

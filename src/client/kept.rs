@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// See the file's header. Two halves: when the young one is full, it becomes the old one, and what was there is forgotten at once.
@@ -42,7 +42,7 @@ impl<K: Eq + Hash, A: Clone> Kept<K, A> {
 
     /// The answer, if it is still good.
     pub fn get(&self, key: &K) -> Option<A> {
-        let (mut halves, now) = (self.lock(), Instant::now());
+        let (mut halves, now) = (self.halves.lock(), Instant::now());
         halves.forget(now);
         let entry = halves.young.get(key).or_else(|| halves.old.get(key))?;
         (now < entry.until).then(|| entry.answer.clone())
@@ -53,7 +53,7 @@ impl<K: Eq + Hash, A: Clone> Kept<K, A> {
         if time.is_zero() || bytes > self.half_bytes_max {
             return;
         }
-        let (mut halves, now) = (self.lock(), Instant::now());
+        let (mut halves, now) = (self.halves.lock(), Instant::now());
         halves.forget(now);
         if halves.young.len() >= self.half_count_max || halves.bytes + bytes > self.half_bytes_max {
             halves.old = mem::take(&mut halves.young);
@@ -64,11 +64,6 @@ impl<K: Eq + Hash, A: Clone> Kept<K, A> {
         halves.bytes += bytes;
         halves.ends[0] = halves.ends[0].max(Some(until));
         halves.young.insert(key, Entry { answer, until });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Halves<K, A>> {
-        // Nothing panics while the lock is held.
-        self.halves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,7 +102,7 @@ mod tests {
             kept.put(key, key, 100, Duration::from_secs(1 + key));
         }
         let count = |kept: &Kept<u64, u64>| {
-            let halves = kept.lock();
+            let halves = kept.halves.lock();
             (halves.young.len(), halves.old.len(), halves.bytes)
         };
         assert_eq!(count(&kept), (3, 5, 300));
@@ -126,7 +121,7 @@ mod tests {
             kept.put(key, key, 501, Duration::from_secs(100));
         }
         let count = |kept: &Kept<i32, i32>| {
-            let halves = kept.lock();
+            let halves = kept.halves.lock();
             halves.young.len() + halves.old.len()
         };
         assert!(count(&kept) <= 10 && kept.get(&99).is_some() && kept.get(&1).is_none());

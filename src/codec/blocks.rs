@@ -8,11 +8,12 @@ use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{BuildHasher, Hash, Hasher, RandomState},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
+use parking_lot::Mutex;
 
 use super::run::{Run, RunName, Track};
 use model::{Epoch, Filter, Object, Revision};
@@ -187,7 +188,7 @@ impl Blocks {
 
     /// From now on keeps as much as it may, or nothing.
     pub fn may_keep(&self, may: bool) {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let limit = if may { self.bytes_max } else { 0 };
         if kept.limit != limit {
             *kept = Kept { limit, ..Kept::default() };
@@ -196,7 +197,7 @@ impl Blocks {
 
     /// Drops the blocks that nobody asked for since this was called last: those of objects that have changed are never asked for again.
     pub fn forget_unused(&self) {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let Kept { named, order, bytes, .. } = &mut *kept;
         named.retain(|_, shared| {
             let stays = mem::take(&mut shared.was_used);
@@ -208,19 +209,15 @@ impl Blocks {
         order.retain(|name| named.contains_key(name));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The block of these objects, if it is kept.
     pub(super) fn find(&self, stretch: &Stretch) -> Option<Arc<Block>> {
-        self.lock().block(stretch.name)
+        self.kept.lock().block(stretch.name)
     }
 
     /// The blocks of a whole list, if all of them are kept.
     #[must_use]
     pub fn run(&self, name: RunName) -> Option<Run> {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let What::Run(track) = kept.find(name.list)? else { return None };
         let track = track.clone();
         if track.revision() != name.revision {
@@ -233,13 +230,13 @@ impl Blocks {
     /// Keeps a block that is made. Two who list at the same time may both make it; the first one stays.
     pub(super) fn keep(&self, made: Making) -> Arc<Block> {
         let (name, block) = (made.name, Arc::new(made.block()));
-        self.lock().insert(name, What::Block(block.clone()));
+        self.kept.lock().insert(name, What::Block(block.clone()));
         block
     }
 
     /// Keeps the names of the blocks of a whole list, in the place of those that it had at an earlier revision.
     pub(super) fn keep_run(&self, name: RunName, track: Track) {
-        self.lock().insert(name.list, What::Run(Arc::new(track)));
+        self.kept.lock().insert(name.list, What::Run(Arc::new(track)));
     }
 }
 
@@ -297,7 +294,7 @@ pub(super) mod tests {
 
     /// What is counted is there, and no more than may be.
     pub(crate) fn adds_up(blocks: &Blocks) {
-        let kept = blocks.lock();
+        let kept = blocks.kept.lock();
         let bytes: usize = kept.named.values().map(|shared| shared.what.weight()).sum();
         assert!(bytes == kept.bytes && bytes <= kept.limit && kept.limit <= blocks.bytes_max, "{bytes}");
         assert!(kept.order.len() == kept.named.len() && kept.order.iter().all(|name| kept.named.contains_key(name)));
@@ -450,7 +447,7 @@ pub(super) mod tests {
         assert!(is_kept(0) && !is_kept(1), "nobody asked for the second one");
         blocks.forget_unused();
         blocks.forget_unused();
-        let kept = blocks.lock();
+        let kept = blocks.kept.lock();
         assert_eq!((kept.named.len(), kept.order.len(), kept.bytes), (0, 0, 0));
     }
 }

@@ -1,9 +1,10 @@
 //! One etcd endpoint: a lazy client, and a memory of its failures so that a dead one is asked seldom and by one caller at a time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use parking_lot::{Mutex, MutexGuard};
 use proto::Channel;
 use proto::kv_client::KvClient;
 use proto::lease_client::LeaseClient;
@@ -216,8 +217,7 @@ impl Endpoint {
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
-        // Nothing panics while the lock is held, and every state of Health is a valid one.
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        self.health.lock()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -13,6 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
@@ -185,26 +186,22 @@ struct Times(Mutex<(Option<Longest>, Option<Instant>)>);
 impl Times {
     /// An answer begins; a watch is over at `until`.
     fn begin(&self, longest: Longest, until: Option<Instant>) {
-        *self.lock() = (Some(longest), until);
+        *self.0.lock() = (Some(longest), until);
     }
 
     /// When the watch is over.
     fn until(&self) -> Option<Instant> {
-        self.lock().1
+        self.0.lock().1
     }
 
     /// The watch has ended.
     fn end(&self) {
-        self.lock().1 = None;
+        self.0.lock().1 = None;
     }
 
     /// When the answer must have ended.
     fn late_at(&self, limit: Duration) -> Option<Instant> {
-        self.lock().0.map(|longest| longest.until(limit))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Option<Longest>, Option<Instant>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().0.map(|longest| longest.until(limit))
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     error::Error,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -22,6 +22,7 @@ use http_body::{Body, Frame, SizeHint};
 use http2::PREFACE;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{activity::Activity, budget::Account, chunks::Chunks, request_body::RequestBody, rewind::Rewind, streams::Streams};
@@ -46,12 +47,6 @@ impl<B> Clone for Handover<B> {
 impl<B> Default for Handover<B> {
     fn default() -> Self {
         Self(Arc::default())
-    }
-}
-
-impl<B> Handover<B> {
-    fn lock(&self) -> MutexGuard<'_, Option<B>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +90,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Answer<B> {
             // hyper has the head in its buffer when it asks for the body.
             Self::Head(body, handover) => {
                 if let Some(body) = body.take() {
-                    *handover.lock() = Some(body);
+                    *handover.0.lock() = Some(body);
                 }
                 Poll::Pending
             }
@@ -266,7 +261,7 @@ where
                         return Poll::Ready(ended.map_err(Into::into));
                     }
                     // What hyper has made is written when nothing waits for the client.
-                    let body = if this.activity.is_blocked() { None } else { this.handover.lock().take() };
+                    let body = if this.activity.is_blocked() { None } else { this.handover.0.lock().take() };
                     let Some(body) = body else {
                         this.state = State::Http1(connection);
                         return Poll::Pending;

@@ -1,12 +1,13 @@
 //! Upstream's documents (discovery, OpenAPI), kept with their ETags: upstream is asked about each whether it has changed, and sends it only then. Upstream still sees every request and judges it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, request, response};
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 
 /// Bytes of one document that is kept, and of all: OpenAPI v2 of a large cluster has some 5 MB, and each client's `Accept` has documents of its own.
@@ -158,7 +159,7 @@ impl Documents {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

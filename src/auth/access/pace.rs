@@ -1,8 +1,8 @@
 //! The pace of questions that nobody waits for: so many a second, and so many bytes.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// How fast it goes.
@@ -30,7 +30,7 @@ impl Turns {
     pub(super) async fn take(&self, bytes: usize) {
         let takes = Duration::from_secs_f64(bytes as f64 / self.pace.bytes_a_second as f64).max(self.pace.each);
         let turn = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next.lock();
             let turn = (*next).max(Instant::now());
             *next = turn + takes;
             turn

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Context;
 
 use futures_util::task::AtomicWaker;
+use parking_lot::{Mutex, MutexGuard};
 use rand::seq::SliceRandom;
 use tokio::sync::Notify;
 
@@ -152,7 +153,7 @@ impl Streams {
     }
 
     fn filed(&self) -> MutexGuard<'_, Filed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
         assert_eq!((expel(&streams, "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe, lost));
-        assert!(streams.0.lock().expect("no panic").users.is_empty(), "nothing is kept of streams that are gone");
+        assert!(streams.0.lock().users.is_empty(), "nothing is kept of streams that are gone");
     }
 
     #[test]
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
         assert_eq!(judge(&streams, &Only(&["lost"])), 0);
         drop((by_joe, by_robot, by_lost, own));
-        assert!(streams.0.lock().expect("no panic").users.is_empty());
+        assert!(streams.0.lock().users.is_empty());
     }
 
     /// A change that concerns one user is no look at the watches of all.

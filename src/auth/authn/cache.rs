@@ -1,8 +1,8 @@
 //! Remembers for a few seconds which user a token belongs to, so that not every request verifies a signature. Keeps only digests of tokens.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{Proof, tokens};
@@ -61,7 +61,7 @@ pub(super) fn key_of(token: &Key, audiences: Option<&[String]>, generation: u64)
 impl Cache {
     /// Whose token it was, at most ten seconds ago.
     pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<Proof> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.age(now);
         let kept = inner.recent.get(key)?;
         // A clock that was set back makes nothing last longer.
@@ -72,15 +72,11 @@ impl Cache {
 
     /// Remembers it.
     pub(super) fn put(&self, key: Key, proof: &Proof, now: SystemTime) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.age(now);
         // What was to be written of its use is written once.
         let kept = Kept { proof: Proof { last_use: None, ..proof.clone() }, at: now };
         inner.recent.put_large(key, kept, weight(proof));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,14 +136,14 @@ mod tests {
         for token in 0..3 * TOKENS_MAX {
             cache.put(key(&token.to_string(), None, 0), &Proof::default(), at(0));
         }
-        assert!(cache.lock().recent.len() <= TOKENS_MAX);
+        assert!(cache.inner.lock().recent.len() <= TOKENS_MAX);
         // A token has up to 64 KiB, and what it says of groups is kept.
         let many = User { groups: vec!["g".repeat(60 << 10)], ..User::default() };
         let proof = Proof::of(many);
         for token in 0..3 * USERS_BYTES_MAX / (60 << 10) {
             cache.put(key(&token.to_string(), None, 0), &proof, at(0));
         }
-        assert!(cache.lock().recent.len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.lock().recent.len());
+        assert!(cache.inner.lock().recent.len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.inner.lock().recent.len());
     }
 
     /// They stayed until another token was put.
@@ -155,8 +151,8 @@ mod tests {
     fn what_is_over_is_forgotten_by_whoever_asks() {
         let cache = Cache::default();
         cache.put(key("a", None, 0), &Proof::default(), at(0));
-        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.lock().recent.len() == 1, "it may have come last");
-        assert!(cache.get(&key("b", None, 0), at(20_000)).is_none() && cache.lock().recent.len() == 0);
+        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.inner.lock().recent.len() == 1, "it may have come last");
+        assert!(cache.get(&key("b", None, 0), at(20_000)).is_none() && cache.inner.lock().recent.len() == 0);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -149,7 +149,7 @@ impl Webhook {
     /// What it answered, if that still counts `now`, which is told since the Unix epoch.
     #[must_use]
     pub fn known(&self, question: &Question, now: Duration) -> Option<Verdict> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock();
         answers.get(&question.digest()).filter(|kept| now < kept.until).map(|kept| kept.verdict.clone())
     }
 
@@ -176,7 +176,7 @@ impl Webhook {
         let verdict = Verdict { decision, error, ..Verdict::no_opinion(reason) };
         let ttl = if allowed { self.settings.allowed_ttl } else { self.settings.refused_ttl };
         if let Some(until) = ttl.filter(|_| may_be_kept).and_then(|ttl| now.checked_add(ttl)) {
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut answers = self.answers.lock();
             answers.put(question.digest(), Kept { verdict: verdict.clone(), until });
         }
         Ok(verdict)

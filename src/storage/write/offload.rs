@@ -134,14 +134,14 @@ mod tests {
         let offload = std::sync::Arc::new(Offload::default());
         let (entered, seen) = mpsc::channel();
         let (go, gate) = mpsc::channel::<()>();
-        let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+        let gate = std::sync::Arc::new(parking_lot::Mutex::new(gate));
         for i in 0..=at_once() {
             let (offload, entered, gate) = (offload.clone(), entered.clone(), gate.clone());
             runtime.spawn(async move {
                 offload
                     .take(true, || {
                         entered.send(i).expect("somebody counts");
-                        gate.lock().expect("no panic").recv().expect("it is opened")
+                        gate.lock().recv().expect("it is opened")
                     })
                     .await;
             });

@@ -5,7 +5,8 @@ mod modes;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use go::quote::quoted;
 use http::HeaderMap;
@@ -125,13 +126,13 @@ impl Impersonation {
         ask: &mut dyn FnMut(&User, &Question) -> Result<(), String>,
     ) -> Result<Impersonated, Forbidden> {
         let key = Sha256::digest(&requestor.name).into();
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        let last = self.last.lock().get(&key).copied();
         let mut first = None;
         for mode in last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last)) {
             match mode.check(wanted, requestor, verb, ask) {
                 Some(Ok(user)) => {
                     if last != Some(mode) {
-                        self.last.lock().unwrap_or_else(PoisonError::into_inner).put(key, mode);
+                        self.last.lock().put(key, mode);
                     }
                     return Ok(Impersonated { user, mode });
                 }
