@@ -15,7 +15,7 @@ mod questions;
 pub mod testing;
 mod trust;
 
-pub use backoff::{Backoff, retried};
+pub use backoff::{WEBHOOK_BACKOFF, WEBHOOK_TRIES, retried};
 pub use client::{Answer, CallError, Client, Limits, Lines, Streamed, deepest};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;

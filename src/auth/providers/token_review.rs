@@ -16,7 +16,7 @@ use super::settings::{self as config, TokenReviewVersion};
 use super::{ProvidersError, QUESTION_TIME_MAX};
 use crate::User;
 use crate::authn::{Proof, TokenKey, intersection, token_key};
-use client::{Backoff, CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, retried};
+use client::{CallError, Client, Kept, Kubeconfig, Limits, Questions, Room, TooMany, WEBHOOK_BACKOFF, retried};
 
 /// Questions of one reviewer that may be under way; ours.
 pub(super) const QUESTIONS_MAX: usize = 256;
@@ -139,7 +139,7 @@ impl TokenReviewer {
 impl Server {
     async fn ask(&self, body: Bytes, wanted: &[String], api: &[String]) -> Reviewed {
         let until = Instant::now() + self.time_max;
-        let answer = retried(&Backoff::WEBHOOK, until, || self.client.post(&self.url, body.clone())).await;
+        let answer = retried(&WEBHOOK_BACKOFF, until, || self.client.post(&self.url, body.clone())).await;
         let answered = match answer {
             // kube-apiserver's words.
             Err(CallError::TimedOut) => Err("context deadline exceeded".to_owned()),
