@@ -17,6 +17,7 @@ const LINES_MAX: usize = 600;
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("append", &[]),
     ("wake", &[]),
+    ("recent", &[]),
     ("reload", &[]),
     ("retry", &[]),
     ("fair", &[]),
@@ -31,9 +32,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("cache", &["codec", "etcd", "model", "retry", "telemetry", "wake"]),
     ("registry", &["cache", "catalogue", "codec", "etcd", "model", "telemetry"]),
     ("client", &["go", "retry"]),
-    ("auth", &["cache", "client", "go", "model", "registry", "reload", "telemetry"]),
+    ("auth", &["cache", "client", "go", "model", "recent", "registry", "reload", "telemetry"]),
     ("audit", &["auth", "client", "go", "model", "retry"]),
-    ("upstream", &["auth", "client", "fair", "retry"]),
+    ("upstream", &["auth", "client", "fair", "recent", "retry"]),
     ("storage", &["cache", "catalogue", "codec", "etcd", "fair", "go", "model", "proto", "registry", "upstream"]),
     ("controllers", &["auth", "cache", "catalogue", "etcd", "go", "model", "registry", "retry", "storage"]),
     ("http2", &[]),
@@ -90,6 +91,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &str, bool)] = &[
     ("append", "src/append", true),
     ("wake", "src/wake", true),
+    ("recent", "src/recent", true),
     ("reload", "src/reload", false),
     ("retry", "src/retry", false),
     ("fair", "src/fair", false),

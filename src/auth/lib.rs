@@ -10,7 +10,6 @@ pub mod authn;
 pub mod authz;
 mod names;
 pub mod providers;
-mod recent;
 pub mod shared;
 mod strict;
 mod user;

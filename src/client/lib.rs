@@ -1,14 +1,13 @@
 //! Speaks to other servers: webhooks, OpenID providers, another Kubernetes API.
 //!
 //! [`Kubeconfig`] says where a server is and who we are there, [`Client`] sends requests with limits, [`retried`] tries again as Kubernetes' webhooks do, and
-//! [`Questions`] asks a question once for all that wait for its answer, and [`Kept`] remembers answers.
+//! [`Questions`] asks a question once for all that wait for its answer.
 
 mod backoff;
 mod client;
 mod connector;
 mod credentials;
 mod crowd;
-mod kept;
 mod kubeconfig;
 mod questions;
 #[cfg(any(test, feature = "testing"))]
@@ -20,7 +19,6 @@ pub use client::{Answer, CallError, Client, Limits, Lines, Streamed, deepest};
 pub use connector::{Connector, Made, Versions};
 pub use credentials::Authorization;
 pub use crowd::{Crowd, Entered};
-pub use kept::Kept;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use questions::{Questions, Room, TooMany};
 pub use trust::Trust;

@@ -9,6 +9,7 @@ use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
 
+use super::cache::Key;
 use super::cache::{self, Cache};
 use super::directory::Directory;
 use super::host::{Host, HostAuthorities, HostProxy};
@@ -18,7 +19,6 @@ use super::request_header::{RequestHeaders, clear_standard};
 use super::service_account::Accounts;
 use super::x509::{Authorities, ClientCertificate, Presented, Proxy, Standing, handshake_verifier};
 use super::{Anonymous, Ask, Credential, Elsewhere, Identity, Proof, Refusal, bootstrap_token, intersection, protocol, tokens};
-use crate::recent::Key;
 use reload::{FileError, Named, Reload, Reloaded};
 
 /// Which authenticators there are.

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{Proof, tokens};
-use crate::recent::{Key, Recent};
+use recent::Recent;
 
 /// How long a token that is good is not looked at again (kube-apiserver's `TokenSuccessCacheTTL`). One that is not good is always looked at again.
 const SUCCESS: Duration = Duration::from_secs(10);
@@ -15,29 +15,17 @@ const TOKENS_MAX: usize = 32_768;
 /// Bytes of their users, whose groups and extra are what a provider says.
 const USERS_BYTES_MAX: usize = 64 << 20;
 
+/// What tells tokens apart: a digest.
+pub type Key = [u8; 32];
+
 /// Tokens that were good a moment ago.
 #[derive(Debug)]
-pub(super) struct Cache {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    recent: Recent<Kept>,
-    /// When the halves turned because of time.
-    since: Option<SystemTime>,
-}
+pub(super) struct Cache(Mutex<Recent<Key, Proof, SystemTime>>);
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { inner: Mutex::new(Inner { recent: Recent::within(TOKENS_MAX, USERS_BYTES_MAX), since: None }) }
+        Cache(Mutex::new(Recent::new(TOKENS_MAX, USERS_BYTES_MAX)))
     }
-}
-
-#[derive(Clone, Debug)]
-struct Kept {
-    proof: Proof,
-    at: SystemTime,
 }
 
 /// Tells tokens, the audiences that they are asked about, and the generations of the keys that vouch for them apart.
@@ -61,43 +49,16 @@ pub(super) fn key_of(token: &Key, audiences: Option<&[String]>, generation: u64)
 impl Cache {
     /// Whose token it was, at most ten seconds ago.
     pub(super) fn get(&self, key: &Key, now: SystemTime) -> Option<Proof> {
-        let mut inner = self.inner.lock();
-        inner.age(now);
-        let kept = inner.recent.get(key)?;
-        // A clock that was set back makes nothing last longer.
-        let is_fresh = now.duration_since(kept.at).is_ok_and(|age| age < SUCCESS);
-        let is_good = kept.proof.expires.is_none_or(|end| now <= end);
-        (is_fresh && is_good).then(|| kept.proof.clone())
+        let mut recent = self.0.lock();
+        recent.get(key, now).filter(|proof| proof.expires.is_none_or(|end| now <= end)).cloned()
     }
 
     /// Remembers it.
     pub(super) fn put(&self, key: Key, proof: &Proof, now: SystemTime) {
-        let mut inner = self.inner.lock();
-        inner.age(now);
         // What was to be written of its use is written once.
-        let kept = Kept { proof: Proof { last_use: None, ..proof.clone() }, at: now };
-        inner.recent.put_large(key, kept, weight(proof));
+        let kept = Proof { last_use: None, ..proof.clone() };
+        self.0.lock().put(key, kept, proof.bytes(), now, Some(now + SUCCESS));
     }
-}
-
-impl Inner {
-    /// Forgets what is over, whoever asks: after a crowd there may be none that puts.
-    fn age(&mut self, now: SystemTime) {
-        // Requests look at the clock before they come here, one a little earlier than another.
-        let age = self.since.map(|since| now.duration_since(since).unwrap_or_else(|back| back.duration()));
-        let is_over = age.is_none_or(|age| age >= SUCCESS);
-        if is_over {
-            self.recent.turn();
-            self.since = Some(now);
-        }
-    }
-}
-
-/// Bytes of a user, about.
-fn weight(Proof { user, audiences, .. }: &Proof) -> usize {
-    let extra = user.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
-    let texts = user.groups.iter().chain(extra).chain(audiences).chain([&user.name, &user.uid]);
-    texts.map(|text| text.len() + size_of::<String>()).sum()
 }
 
 #[cfg(test)]
@@ -119,7 +80,7 @@ mod tests {
         assert!(cache.get(&a, at(9_999)).is_some() && cache.get(&a, at(10_000)).is_none() && cache.get(&b, at(0)).is_none());
         cache.put(b, &Proof::default(), at(9_000));
         cache.put(key("c", None, 0), &Proof::default(), at(10_500));
-        assert!(cache.get(&b, at(18_999)).is_some(), "the old half is still there");
+        assert!(cache.get(&b, at(18_999)).is_some());
         assert!(cache.get(&a, at(0) - Duration::from_secs(5)).is_none(), "the clock was set back");
     }
 
@@ -136,14 +97,14 @@ mod tests {
         for token in 0..3 * TOKENS_MAX {
             cache.put(key(&token.to_string(), None, 0), &Proof::default(), at(0));
         }
-        assert!(cache.inner.lock().recent.len() <= TOKENS_MAX);
+        assert!(cache.0.lock().len() <= TOKENS_MAX);
         // A token has up to 64 KiB, and what it says of groups is kept.
         let many = User { groups: vec!["g".repeat(60 << 10)], ..User::default() };
         let proof = Proof::of(many);
         for token in 0..3 * USERS_BYTES_MAX / (60 << 10) {
             cache.put(key(&token.to_string(), None, 0), &proof, at(0));
         }
-        assert!(cache.inner.lock().recent.len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.inner.lock().recent.len());
+        assert!(cache.0.lock().len() <= USERS_BYTES_MAX / (60 << 10), "{}", cache.0.lock().len());
     }
 
     /// They stayed until another token was put.
@@ -151,8 +112,8 @@ mod tests {
     fn what_is_over_is_forgotten_by_whoever_asks() {
         let cache = Cache::default();
         cache.put(key("a", None, 0), &Proof::default(), at(0));
-        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.inner.lock().recent.len() == 1, "it may have come last");
-        assert!(cache.get(&key("b", None, 0), at(20_000)).is_none() && cache.inner.lock().recent.len() == 0);
+        assert!(cache.get(&key("b", None, 0), at(9_999)).is_none() && cache.0.lock().len() == 1);
+        assert!(cache.get(&key("b", None, 0), at(10_000)).is_none() && cache.0.lock().is_empty());
     }
 
     #[test]
