@@ -2,13 +2,12 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
     ops::Deref,
     sync::{Arc, Weak},
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use dashmap::{DashMap, Entry};
 
 /// What counts a value until it is gone.
 pub type Count = Box<dyn Any + Send + Sync>;
@@ -17,7 +16,7 @@ pub type Count = Box<dyn Any + Send + Sync>;
 pub struct Shelf<T> {
     /// With keys that no client knows.
     keys: RandomState,
-    by_hash: Mutex<HashMap<u64, Vec<Weak<One<T>>>>>,
+    by_hash: DashMap<u64, Vec<Weak<One<T>>>>,
 }
 
 /// A value that others may hold as well.
@@ -39,29 +38,27 @@ impl<T: Eq + Hash> Shelf<T> {
         let hash = self.keys.hash_one(&value);
         // Let go of after the lock: the last of one takes the lock.
         let mut others = Vec::new();
-        let mut by_hash = self.by_hash();
-        for other in by_hash.get(&hash).into_iter().flatten().filter_map(Weak::upgrade) {
-            if other.value == value {
-                return Ok(Shared(other));
+        let entry = self.by_hash.entry(hash);
+        if let Entry::Occupied(same) = &entry {
+            for other in same.get().iter().filter_map(Weak::upgrade) {
+                if other.value == value {
+                    return Ok(Shared(other));
+                }
+                others.push(other);
             }
-            others.push(other);
         }
         let count = count(&value)?;
         let one = Arc::new(One { value, hash, shelf: Some(self.clone()), _count: count });
-        by_hash.entry(hash).or_default().push(Arc::downgrade(&one));
+        entry.or_default().push(Arc::downgrade(&one));
         Ok(Shared(one))
     }
 }
 
 impl<T> Shelf<T> {
-    fn by_hash(&self) -> MutexGuard<'_, HashMap<u64, Vec<Weak<One<T>>>>> {
-        self.by_hash.lock()
-    }
-
     /// How many different values there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_hash().values().map(Vec::len).sum()
+        self.by_hash.iter().map(|same| same.len()).sum()
     }
 
     /// Whether nobody holds anything.
@@ -73,7 +70,7 @@ impl<T> Shelf<T> {
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Self { keys: RandomState::new(), by_hash: Mutex::default() }
+        Self { keys: RandomState::new(), by_hash: DashMap::new() }
     }
 }
 
@@ -101,14 +98,13 @@ impl<T> Deref for Shared<T> {
 impl<T> Drop for One<T> {
     fn drop(&mut self) {
         let Some(shelf) = &self.shelf else { return };
-        let mut by_hash = shelf.by_hash();
-        let Some(same) = by_hash.get_mut(&self.hash) else { return };
-        same.retain(|other| other.strong_count() > 0);
-        if same.is_empty() {
-            by_hash.remove(&self.hash);
-            if by_hash.is_empty() {
-                *by_hash = HashMap::new();
-            }
+        let is_gone = |_: &u64, same: &mut Vec<Weak<One<T>>>| {
+            same.retain(|other| other.strong_count() > 0);
+            same.is_empty()
+        };
+        // The table of a crowd goes back, too.
+        if shelf.by_hash.remove_if_mut(&self.hash, is_gone).is_some() && shelf.by_hash.is_empty() {
+            shelf.by_hash.shrink_to_fit();
         }
     }
 }

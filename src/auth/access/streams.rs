@@ -2,12 +2,12 @@
 //! watch only once, when it begins.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Context;
 
+use dashmap::DashMap;
 use futures_util::task::AtomicWaker;
-use parking_lot::{Mutex, MutexGuard};
 use rand::seq::SliceRandom;
 use tokio::sync::Notify;
 
@@ -19,13 +19,10 @@ use crate::shared::Shared;
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Streams(Mutex<Filed>);
-
-#[derive(Default)]
-struct Filed {
-    next: u64,
+pub(super) struct Streams {
+    next: AtomicU64,
     /// By whose credentials brought them.
-    users: HashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
+    users: DashMap<Arc<User>, BTreeMap<u64, Arc<Stream>>>,
 }
 
 /// Who opened a stream, and what was allowed when it began.
@@ -85,11 +82,8 @@ impl Streams {
     /// Files a stream.
     pub(super) fn open(self: &Arc<Self>, opened: Opened) -> Permission {
         let stream = Arc::new(Stream { opened, refused: OnceLock::new(), waker: AtomicWaker::new() });
-        let mut filed = self.filed();
-        filed.next += 1;
-        let number = filed.next;
-        filed.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
-        drop(filed);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.users.entry(stream.prover().clone()).or_default().insert(number, stream.clone());
         // A file may have changed while the request was on its way here.
         stream.check();
         Permission { stream, number, streams: self.clone() }
@@ -102,24 +96,23 @@ impl Streams {
 
     /// Those of them that rest on a right of these users.
     pub(super) fn resting_on(&self, affected: &Affected) -> Vec<Arc<Stream>> {
-        let filed = self.filed();
         let mut all = Vec::new();
-        for (prover, streams) in &filed.users {
-            let is_provers = affected.has(prover);
+        for of_user in &self.users {
+            let is_provers = affected.has(of_user.key());
             let rests = |stream: &&Arc<Stream>| is_provers || stream.opened.impersonator.is_some() && affected.has(stream.user());
-            all.extend(streams.values().filter(rests).filter(|stream| stream.refused.get().is_none()).cloned());
+            all.extend(of_user.values().filter(rests).filter(|stream| stream.refused.get().is_none()).cloned());
         }
         all
     }
 
     /// Whose credentials brought them.
     pub(super) fn users(&self) -> Vec<Arc<User>> {
-        self.filed().users.keys().cloned().collect()
+        self.users.iter().map(|of_user| of_user.key().clone()).collect()
     }
 
     /// Ends the streams that this user has opened, who is no more; how many.
     pub(super) fn expel(&self, gone: &Arc<User>) -> usize {
-        let of_user: Vec<Arc<Stream>> = self.filed().users.get(gone).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        let of_user: Vec<Arc<Stream>> = self.users.get(gone).iter().flat_map(|of_user| of_user.values()).cloned().collect();
         of_user.iter().map(|stream| stream.end(Refused::Unauthorized)).sum()
     }
 
@@ -150,10 +143,6 @@ impl Streams {
             dismissed.extend(connection);
         }
         dismissed
-    }
-
-    fn filed(&self) -> MutexGuard<'_, Filed> {
-        self.0.lock()
     }
 }
 
@@ -244,12 +233,11 @@ impl Authorizer for Asking<'_> {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        let mut filed = self.streams.filed();
-        let Some(of_user) = filed.users.get_mut(self.stream.prover()) else { return };
-        of_user.remove(&self.number);
-        if of_user.is_empty() {
-            filed.users.remove(self.stream.prover());
+        let (users, prover) = (&self.streams.users, self.stream.prover());
+        if let Some(mut of_user) = users.get_mut(prover) {
+            of_user.remove(&self.number);
         }
+        users.remove_if(prover, |_, of_user| of_user.is_empty());
     }
 }
 
@@ -317,7 +305,7 @@ mod tests {
         assert_eq!((judge(&streams, &Only(&["joe"])), refused(&lost)), (0, None), "it is told once, and no answer is no judgement");
         assert_eq!((expel(&streams, "joe"), refused(&joe)), (1, Some(Refused::Unauthorized)));
         drop((jane, joe, lost));
-        assert!(streams.0.lock().users.is_empty(), "nothing is kept of streams that are gone");
+        assert!(streams.users.is_empty(), "nothing is kept of streams that are gone");
     }
 
     #[test]
@@ -339,7 +327,7 @@ mod tests {
         assert_eq!((refused(&own), refused(&by_lost)), (Some(Refused::Unauthorized), None));
         assert_eq!(judge(&streams, &Only(&["lost"])), 0);
         drop((by_joe, by_robot, by_lost, own));
-        assert!(streams.0.lock().users.is_empty());
+        assert!(streams.users.is_empty());
     }
 
     /// A change that concerns one user is no look at the watches of all.
