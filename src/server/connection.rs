@@ -84,8 +84,8 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let (activity, followed) = (Arc::<Activity>::default(), Followed::default());
-    let io = Rewind::new(MonitoredIo::new(io, Arc::clone(&activity), Arc::clone(&info.seat), Arc::clone(&info.heads)));
+    let (activity, followed) = (Activity::of(&info.seat, &info.heads), Followed::default());
+    let io = Rewind::new(MonitoredIo::new(io, Arc::clone(&activity)));
     let served = Served { io, activity, followed, info };
     async move {
         let ended = requests(&served, protocols, limits, service).await;

@@ -203,7 +203,9 @@ where
         State::Http1(Box::new(self.protocols.http1.serve_connection(TokioIo::new(self.io.clone()), ForHyper(service))))
     }
 
+    /// The preface was read.
     fn http2(&self, service: S) -> State<IO, S, Fut, B> {
+        self.activity.begins_h2();
         let ProtocolConfig { http2, answers_stand_max, .. } = self.protocols;
         State::Http2(Box::new(Streams::new(self.io.clone(), self.activity, self.account, *http2, *answers_stand_max, service)))
     }
@@ -231,8 +233,12 @@ where
             begun.extend_from_slice(read.filled());
             let is_http1 = is_end || !PREFACE.starts_with(&begun);
             if is_http1 || begun.len() == PREFACE.len() {
-                self.io.unread(&begun);
-                self.state = if is_http1 { self.http1(service) } else { self.http2(service) };
+                self.state = if is_http1 {
+                    self.io.unread(&begun);
+                    self.http1(service)
+                } else {
+                    self.http2(service)
+                };
                 return Poll::Ready(Ok(()));
             }
         }
