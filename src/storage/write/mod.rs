@@ -20,7 +20,6 @@ mod lease;
 mod metadata;
 mod names;
 mod namespace;
-mod offload;
 pub mod options;
 mod patch;
 mod patched;

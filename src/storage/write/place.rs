@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{
     Writer,
     failure::{Named, WriteError},
-    offload::{Entered, LARGE_BYTES},
 };
 use catalogue::Served;
 use codec::ingest::ingest;
 use etcd::{KeyValue, RangeRequest};
 use model::{Broken, Object, Revision};
+use offload::{Entered, LARGE_BYTES};
 use registry::Resource;
 
 /// One object of one served resource, there or not.

@@ -1,21 +1,24 @@
-//! Work on large bodies and objects leaves the runtime's threads to others, a few pieces at a time. Knows neither bodies nor objects.
+//! Work that takes a processor for long leaves the threads of requests, the feed and watches to others, a few pieces at a time.
+//!
+//! [`apart`] is for work that must go on in its task, [`Offload`] for that of writes, in turns, and [`long`] for what can be sent to a thread of its own.
 
-use std::thread::available_parallelism;
+use std::{panic::resume_unwind, sync::LazyLock, thread::available_parallelism};
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    task::block_in_place,
+    task::{block_in_place, spawn_blocking},
 };
 
 use fair::{Turn, Turns};
+use telemetry::contain;
 
 /// Bytes of JSON, YAML or protobuf from which on work is large. The worst bodies cost a microsecond for each byte (docs/performance.md): what is smaller
 /// keeps a thread for some twenty milliseconds at most, commonly for a fraction of one; to leave the thread costs some ten microseconds.
-pub(super) const LARGE_BYTES: usize = 16 << 10;
+pub const LARGE_BYTES: usize = 16 << 10;
 
 /// Bytes of a merge patch, or a strategic one, from which on to apply it is large work: each may touch all of an object. Every JSON patch is, whose copies
 /// may double the object with each operation.
-pub(super) const LARGE_PATCH_BYTES: usize = 1 << 10;
+pub const LARGE_PATCH_BYTES: usize = 1 << 10;
 
 /// Pieces of large work that run at the same time, at least; on more cores half as many as there are. Others wait their turn, as long as their requests may.
 const AT_ONCE_MIN: usize = 2;
@@ -30,8 +33,8 @@ const REQUESTS_AT_ONCE: usize = 8;
 /// Other requests that are under way at the same time: more than etcd takes at once, and less than a GB of trees.
 const SMALL_AT_ONCE: usize = 1_024;
 
-/// How much large work runs at a time.
-pub(super) struct Offload {
+/// How much large work of writes runs at a time.
+pub struct Offload {
     turns: Turns,
     requests: Turns,
     small: Turns,
@@ -40,7 +43,7 @@ pub(super) struct Offload {
 }
 
 /// A request that is in; out when this is dropped.
-pub(super) struct Entered {
+pub struct Entered {
     _huge: Option<Turn>,
     _request: Turn,
 }
@@ -62,7 +65,7 @@ fn at_once() -> usize {
 
 impl Offload {
     /// Lets a request in before its first turn, whose body, or the object that it changes, has so many bytes; it is in until what this answers is dropped.
-    pub(super) async fn enter(&self, is_large: bool, bytes: usize) -> Entered {
+    pub async fn enter(&self, is_large: bool, bytes: usize) -> Entered {
         // First this one: who waits for it takes no place of others.
         let huge = if bytes >= HUGE_BYTES { Some(self.huge.take().await) } else { None };
         let requests = if is_large || bytes >= LARGE_BYTES { &self.requests } else { &self.small };
@@ -71,7 +74,7 @@ impl Offload {
 
     /// Does `work`; when it is large, so that nobody else's request or watch waits for it. Nothing has been begun before its turn comes, and it is never
     /// given up in the middle.
-    pub(super) async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
+    pub async fn take<T>(&self, is_large: bool, work: impl FnOnce() -> T) -> T {
         if !is_large {
             return work();
         }
@@ -80,8 +83,23 @@ impl Offload {
     }
 }
 
+/// Long computations that run at the same time; others wait their turn, as long as their requests may. Each may hold several copies of a list.
+const LONG_AT_ONCE: usize = 4;
+
+static LONG: LazyLock<Turns> = LazyLock::new(|| Turns::new(LONG_AT_ONCE));
+
+/// Runs `work` on a thread of its own, where it may take its time. Once begun it is not given up, whoever waits for it.
+pub async fn long<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let turn = LONG.take().await;
+    let done = spawn_blocking(move || {
+        let _turn = turn;
+        contain(work)
+    });
+    done.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+}
+
 /// Does work that takes long, so that others go on meanwhile.
-pub(super) fn apart<T>(work: impl FnOnce() -> T) -> T {
+pub fn apart<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         // There is no other thread that could go on.
         RuntimeFlavor::CurrentThread => work(),
@@ -156,5 +174,15 @@ mod tests {
         for _ in 0..at_once() {
             go.send(()).expect("they wait");
         }
+    }
+
+    /// On a runtime of one thread, which the work would keep from everything else.
+    #[tokio::test]
+    async fn others_run_while_it_takes_long() {
+        let (done, wait) = mpsc::channel();
+        let work = tokio::spawn(long(move || wait.recv_timeout(Duration::from_secs(10))));
+        tokio::task::yield_now().await;
+        done.send(7).expect("it waits");
+        assert_eq!(work.await.expect("no panic"), Ok(7));
     }
 }
